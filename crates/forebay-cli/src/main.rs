@@ -21,6 +21,7 @@ mod manual;
 mod notify;
 mod output;
 mod pipe;
+mod ports;
 mod print;
 mod privileges;
 mod queue;
@@ -72,6 +73,7 @@ fn run(command: args::Command) -> anyhow::Result<ExitCode> {
         args::Command::Control(flags) => control::run(&flags),
         args::Command::Trigger(flags) => control::trigger(&flags),
         args::Command::Doctor(flags) => doctor::run(&flags),
+        args::Command::Ports(flags) => ports::run(&flags),
         args::Command::Top(flags) => top::run(&flags),
         args::Command::Shares(flags) => shares::run(&flags),
         args::Command::Info(flags) => info::run(&flags),

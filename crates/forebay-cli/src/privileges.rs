@@ -58,6 +58,8 @@ pub fn keep_for(command: &args::Command) -> Result<()> {
         },
         // To find out whether packet sockets may be opened.
         Command::Doctor(_) => Set::NET_RAW,
+        // The same, and for AF_XDP.
+        Command::Ports(_) => Set::NET_RAW | Set::NET_ADMIN | Set::BPF,
         Command::Get(_)
         | Command::Shares(_)
         | Command::Control(_)
@@ -76,6 +78,24 @@ fn for_opening(names: &[Name]) -> CapabilitySet {
     match names.iter().any(is_interface) {
         true => CapabilitySet::NET_RAW,
         false => CapabilitySet::empty(),
+    }
+}
+
+/// Whether this process may attach a program that redirects frames to an AF_XDP socket. The error names what is missing.
+///
+/// # Errors
+/// A capability is missing, or this is a user namespace, in which the kernel loads no such program.
+pub fn may_redirect() -> std::result::Result<(), &'static str> {
+    let has = |one: CapabilitySet| capabilities(None).is_ok_and(|now| now.effective.contains(one));
+    let map = std::fs::read_to_string("/proc/self/uid_map");
+    let is_whole = map.map_or(true, |map| {
+        map.split_whitespace().eq(["0", "0", "4294967295"])
+    });
+    match (has(CapabilitySet::NET_ADMIN), has(CapabilitySet::BPF)) {
+        (false, _) => Err("CAP_NET_ADMIN"),
+        (_, false) => Err("CAP_BPF"),
+        _ if !is_whole => Err("CAP_BPF outside of the user namespace"),
+        _ => Ok(()),
     }
 }
 

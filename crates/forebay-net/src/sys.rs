@@ -129,15 +129,20 @@ pub(crate) fn bind_link(fd: BorrowedFd<'_>, protocol: u16, index: u32) -> io::Re
 #[derive(Clone, Copy)]
 #[repr(u32)]
 pub(crate) enum Ethtool {
+    Settings = 0x01,
+    Driver = 0x03,
     RingSizes = 0x10,
-    TcpSegmentation = 0x1e,
-    GenericSegmentation = 0x23,
-    Flags = 0x25,
-    GenericReceive = 0x2b,
+    Features = 0x3a,
+    Channels = 0x3c,
+    TimeStamps = 0x41,
 }
 
-/// Words of the longest answer, that of `ETHTOOL_GRINGPARAM`, and some to spare.
-pub(crate) const ETHTOOL_WORDS: usize = 16;
+/// Words of the longest answer, that of `ETHTOOL_GDRVINFO` with 49, and some to spare.
+pub(crate) const ETHTOOL_WORDS: usize = 64;
+/// Blocks of 32 features that `ETHTOOL_GFEATURES` may answer with, of 4 words each, after 2 words.
+const FEATURE_BLOCKS: u32 = 8;
+/// Bytes of the name of a feature (`ETH_GSTRING_LEN`).
+pub(crate) const FEATURE_NAME_BYTES: usize = 32;
 
 /// Asks the driver of an interface. The first word of the answer is the question.
 pub(crate) fn ethtool(
@@ -145,9 +150,44 @@ pub(crate) fn ethtool(
     name: &str,
     question: Ethtool,
 ) -> io::Result<[u32; ETHTOOL_WORDS]> {
-    const SIOCETHTOOL: libc::Ioctl = 0x8946;
     let mut answer = [0; ETHTOOL_WORDS];
     answer[0] = question as u32;
+    if matches!(question, Ethtool::Features) {
+        answer[1] = FEATURE_BLOCKS;
+    }
+    // SAFETY: the answer to each question of the enum has at most ETHTOOL_WORDS words; features, at most the blocks asked for.
+    unsafe { ethtool_call(fd, name, &mut answer) }?;
+    Ok(answer)
+}
+
+/// The names of all features that the kernel knows, [`FEATURE_NAME_BYTES`] bytes each.
+pub(crate) fn ethtool_feature_names(fd: BorrowedFd<'_>, name: &str) -> io::Result<Vec<u8>> {
+    const GET_STRINGS: u32 = 0x1b;
+    const GET_STRING_COUNTS: u32 = 0x37;
+    const FEATURES: u32 = 4;
+    // The question, a reserved word, a set of bits in 64 bits, and for each bit a count.
+    let mut counts = [0; ETHTOOL_WORDS];
+    counts[0] = GET_STRING_COUNTS;
+    let wanted = (1_u64 << FEATURES).to_ne_bytes();
+    for (word, bytes) in counts[2..4].iter_mut().zip(wanted.chunks_exact(4)) {
+        *word = u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    }
+    // SAFETY: one count was asked for, so the answer has 5 words.
+    unsafe { ethtool_call(fd, name, &mut counts) }?;
+    let count = counts[4] as usize;
+    let mut answer = vec![0; 3 + count * FEATURE_NAME_BYTES / size_of::<u32>()];
+    (answer[0], answer[1], answer[2]) = (GET_STRINGS, FEATURES, counts[4]);
+    // SAFETY: the kernel writes 3 words and all names of features. Their number, which it just answered, is a constant of the
+    // kernel (NETDEV_FEATURE_COUNT), the same for every interface.
+    unsafe { ethtool_call(fd, name, &mut answer) }?;
+    let words = answer[3..].iter();
+    Ok(words.flat_map(|word| word.to_ne_bytes()).collect())
+}
+
+/// # Safety
+/// `answer` must be at least as long as the structure of the question, its first word, with all that follows it.
+unsafe fn ethtool_call(fd: BorrowedFd<'_>, name: &str, answer: &mut [u32]) -> io::Result<()> {
+    const SIOCETHTOOL: libc::Ioctl = 0x8946;
     // SAFETY: all fields are integers or a pointer, for which zero is a valid value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     let room = request.ifr_name.len() - 1;
@@ -155,10 +195,10 @@ pub(crate) fn ethtool(
         *to = from as libc::c_char;
     }
     request.ifr_ifru.ifru_data = answer.as_mut_ptr().cast();
-    // SAFETY: the kernel writes the structure of the question to `answer`, which is at least as long, and lives until the call
-    // returns.
+    // SAFETY: the kernel writes the structure of the question to `answer`, which is long enough, as the caller guarantees, and
+    // borrowed until the call returns.
     check(unsafe { libc::ioctl(fd.as_raw_fd(), SIOCETHTOOL, &mut request) })?;
-    Ok(answer)
+    Ok(())
 }
 
 /// Sends one message.

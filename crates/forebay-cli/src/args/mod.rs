@@ -10,6 +10,7 @@ mod help_tests;
 mod info;
 mod man;
 mod pipe;
+mod ports;
 mod print;
 mod queue;
 mod recorder;
@@ -30,6 +31,7 @@ pub use get::Get;
 pub use info::Info;
 pub use man::Man;
 pub use pipe::{Input, Pipe};
+pub use ports::Ports;
 pub use queue::{Queue, QueueCommand, Recv, Send, Stat};
 pub use records::{Check, Dump, Records, RecordsCommand};
 pub use repair::Repair;
@@ -62,6 +64,9 @@ pub enum Command {
     /// Watch an interface: rates, losses, and the busiest flows, hosts, ports and protocols
     #[command(after_long_help = top::HELP)]
     Top(Top),
+    /// List the interfaces: driver, queues, offloads, time stamps, and what can be captured with
+    #[command(after_long_help = ports::HELP)]
+    Ports(Ports),
     /// List the captures of this machine whose packets can be read with -i tap:NAME
     #[command(after_long_help = share::SHARES_HELP)]
     Shares(Shares),

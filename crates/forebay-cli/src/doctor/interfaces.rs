@@ -2,7 +2,27 @@
 
 use super::{Finding, Findings, State};
 use anyhow::Result;
-use forebay_net::link::{self, Link};
+use forebay_net::link::{self, Link, Offload};
+
+/// What each group of offloads means for a capture.
+const OFFLOADS: &[(&[Offload], &str)] = &[
+    (
+        &[Offload::ReceiveMerging, Offload::HardwareReceiveMerging],
+        "received segments are merged before a capture sees them (GRO)",
+    ),
+    (
+        &[Offload::LargeReceive],
+        "the hardware merges received segments (LRO): their headers are not those of the wire",
+    ),
+    (
+        &[Offload::TcpSplitting, Offload::GenericSplitting],
+        "sent segments are captured before they are split (TSO, GSO)",
+    ),
+    (
+        &[Offload::TransmitChecksums],
+        "sent frames are captured before their checksums are computed",
+    ),
+];
 
 pub fn check(names: &[String]) -> Result<Vec<Finding>> {
     let links = link::interfaces()?;
@@ -51,8 +71,8 @@ fn check_one(link: &Link) -> Result<Vec<Finding>> {
             if link.dropped == 1 { "frame" } else { "frames" }
         ));
     }
-    let settings = link.settings()?;
-    match settings.receive_ring {
+    let device = link.device()?;
+    match device.rings.map(|rings| (rings.receive, rings.max_receive)) {
         Some((now, most)) if now < most => found.put(
             // A small ring alone loses nothing.
             if link.dropped > 0 {
@@ -68,39 +88,16 @@ fn check_one(link: &Link) -> Result<Vec<Finding>> {
         )),
         None => {}
     }
-    let offloads = [
-        (
-            settings.merges_in_software,
-            "gro",
-            "received segments are merged before a capture sees them (GRO)",
-        ),
-        (
-            settings.merges_in_hardware,
-            "lro",
-            "the hardware merges received segments (LRO): their headers are not those of the wire",
-        ),
-        (
-            settings.splits_when_sending,
-            "tso",
-            "sent segments are captured before they are split (TSO, GSO)",
-        ),
-    ];
-    for (is_on, feature, text) in offloads {
-        if is_on == Some(true) {
-            let features = if feature == "tso" {
-                "tso off gso off".into()
-            } else {
-                format!("{feature} off")
-            };
-            found.put(
-                State::Note,
-                text,
-                Some(format!("sudo ethtool -K {name} {features}")),
-            );
+    let on = device.changing_offloads();
+    for (kinds, text) in OFFLOADS {
+        let of_kind: Vec<_> = on.iter().copied().filter(|it| kinds.contains(it)).collect();
+        if !of_kind.is_empty() {
+            let command = device.command_for(name, &of_kind);
+            found.put(State::Note, *text, command);
         }
     }
-    if offloads.iter().all(|(is_on, ..)| *is_on == Some(false)) {
-        found.fine("frames are captured as they are on the wire (no GRO, LRO, TSO, GSO)");
+    if on.is_empty() && !device.offloads.is_empty() {
+        found.fine("frames are captured as they are on the wire (no GRO, LRO, TSO, GSO, and checksums are computed)");
     }
     Ok(found.list)
 }

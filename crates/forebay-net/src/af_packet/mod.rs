@@ -477,8 +477,11 @@ pub fn link_of(name: &str) -> Result<LinkType> {
     Which::called(name, &links).map(|which| which.link_type())
 }
 
-/// The link type of this hardware type.
-fn link_type(link: &Link) -> Result<LinkType> {
+/// The link type of frames from this interface.
+///
+/// # Errors
+/// Its hardware type is not supported.
+pub fn link_type(link: &Link) -> Result<LinkType> {
     match link.hardware {
         libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => Ok(LinkType::ETHERNET),
         libc::ARPHRD_NONE => Ok(LinkType::RAW),

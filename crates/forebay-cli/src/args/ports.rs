@@ -1,0 +1,39 @@
+//! The flags of `ports`.
+
+use clap::Args as ClapArgs;
+
+pub const HELP: &str = "\
+Needs no privilege. Changes nothing.
+
+Columns:
+  QUEUES  hardware queues that receive / send
+  TIME    what can stamp every received frame: hard: the card; soft: the kernel;
+          ptp: the card, but only frames of PTP
+  PACKET  whether this user can capture with -i NAME (AF_PACKET)
+  XDP     what AF_XDP would give: zero-copy, driver, generic
+
+Exit codes: 0 success, 1 an interface does not exist, or failure; 2 bad request.
+
+Examples:
+  # All interfaces
+  forebay ports
+  # Every detail of one of them
+  forebay ports -D eth0
+  # Names of those that are up
+  forebay ports --json |
+    jq -r '.ports[] | select(.up) | .name'";
+
+#[derive(ClapArgs)]
+pub struct Ports {
+    /// Interfaces to list; without any, all of them
+    #[arg(value_name = "INTERFACE")]
+    pub interfaces: Vec<String>,
+
+    /// Print every detail of each interface, in several lines
+    #[arg(short = 'D', long)]
+    pub long: bool,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,87 @@
+//! `forebay ports`: the interfaces of this machine, what they can do, and what each backend would give.
+//!
+//! `backends` finds out what can be captured with, `table` and `long` print it, `json` too. Nothing is opened for capturing, and
+//! nothing is changed.
+
+mod backends;
+mod json;
+mod long;
+mod table;
+
+use crate::{args::Ports as Flags, output, privileges};
+use anyhow::Result;
+use backends::{Backends, Rights};
+use forebay_net::link::{self, Device, Link};
+use std::process::ExitCode;
+
+/// An interface with everything that is known of it.
+struct Listed {
+    link: Link,
+    device: Device,
+    backends: Backends,
+}
+
+/// Lists the interfaces. Exit code 1 if one of those named does not exist.
+///
+/// # Errors
+/// The system does not list its interfaces, or standard output cannot be written.
+pub fn run(flags: &Flags) -> Result<ExitCode> {
+    let rights = Rights::of_this_process();
+    privileges::drop_all()?;
+    let links = link::interfaces()?;
+    let is_missing = |name: &&String| links.iter().all(|link| link.name != **name);
+    let missing: Vec<_> = flags.interfaces.iter().filter(is_missing).collect();
+    for name in &missing {
+        let names: Vec<_> = links.iter().map(|link| link.name.as_str()).collect();
+        output::error(format_args!(
+            "no interface '{name}'; there are: {}",
+            names.join(", ")
+        ));
+    }
+    let is_wanted =
+        |link: &Link| flags.interfaces.is_empty() || flags.interfaces.contains(&link.name);
+    let mut listed = Vec::new();
+    for link in links.into_iter().filter(is_wanted) {
+        let device = link.device()?;
+        let backends = Backends::of(&link, &device, &rights);
+        listed.push(Listed {
+            link,
+            device,
+            backends,
+        });
+    }
+    let text = match (flags.json, flags.long) {
+        (true, _) => json::print(&listed, &rights),
+        (false, true) => long::print(&listed, &rights),
+        (false, false) => table::print(&listed, &rights, flags.interfaces.is_empty()),
+    };
+    output::answer(&text)?;
+    Ok(ExitCode::from(u8::from(!missing.is_empty())))
+}
+
+/// `up`, `down`, or `no link`: up, but no cable is connected.
+fn state(link: &Link) -> &'static str {
+    match (link.is_up(), link.is_running()) {
+        (true, true) => "up",
+        (true, false) => "no link",
+        (false, _) => "down",
+    }
+}
+
+/// The clock that can stamp every received frame, in one word.
+fn time(device: &Device) -> &'static str {
+    match device.stamps {
+        Some(stamps) if stamps.hardware_all => "hard",
+        Some(stamps) if stamps.hardware => "ptp",
+        Some(stamps) if stamps.software => "soft",
+        _ => "-",
+    }
+}
+
+/// Queues that receive and send. Without an answer of the driver, those for which the kernel has memory.
+fn queues(it: &Listed) -> (u32, u32) {
+    match it.device.queues {
+        Some(queues) => (queues.receive, queues.transmit),
+        None => it.link.queues,
+    }
+}
