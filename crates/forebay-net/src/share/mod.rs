@@ -24,6 +24,7 @@ mod list;
 mod listener;
 mod publish;
 mod tap;
+mod tap_config;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -32,7 +33,8 @@ pub use handshake::ShareName;
 pub use list::{Listed, list};
 pub use listener::{Bound, Listener};
 pub use publish::{MIN_RING_BYTES, Publisher, Source};
-pub use tap::{Begin, End, Tap, TapConfig};
+pub use tap::Tap;
+pub use tap_config::{Begin, End, TapConfig};
 
 use crate::port::Owner;
 use forebay::{Error, Result, ring::broadcast::Reader};

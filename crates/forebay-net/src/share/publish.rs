@@ -1,7 +1,8 @@
 //! The writing side: publishes packets, and notes about interfaces.
 
 use super::{
-    tap::{Begin, Tap, TapConfig},
+    tap::Tap,
+    tap_config::{Begin, TapConfig},
     wire::{HEAD, Head, MAX_INTERFACES, MAX_LOST, MAX_PACKET, Note},
 };
 use crate::port::{Frame, Interface};

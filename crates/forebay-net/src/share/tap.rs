@@ -2,6 +2,7 @@
 
 use super::{
     handshake::Link,
+    tap_config::{Begin, End, TapConfig},
     wire::{Damage, HEAD, Head, MAX_INTERFACES, MAX_LOST, MAX_NOTE, MAX_PACKET, Note},
 };
 use crate::port::{Burst, Counts, Frame, Frames, Interface, Port, PortInfo, Wake};
@@ -10,14 +11,6 @@ use forebay::{
     ring::broadcast::{Reader, RecvError},
     time::Clock,
 };
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
-    time::Duration,
-};
-
 /// Packets before the beginning that one call skips, so that it returns soon.
 const MAX_SKIPPED: usize = 1024;
 /// Overruns in a row that one call counts. Only a publisher that keeps overwriting packets causes more.
@@ -26,80 +19,6 @@ const MAX_OVERRUNS: usize = 16;
 const MAX_LATE_OVERRUNS: u32 = 64;
 /// How long after its end a tap still waits for packets: the kernel holds them back for up to 100 ms.
 const LATE_NS: u64 = 300_000_000;
-
-/// The first packet of a tap.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Begin {
-    /// The first packet that is published from now on.
-    #[default]
-    Newest,
-    /// The oldest packet that is still in memory.
-    Oldest,
-    /// The first packet in memory, or published later, at or after this time, in nanoseconds since the Unix epoch.
-    At(u64),
-}
-
-/// When a tap ends, in nanoseconds since the Unix epoch. It can be moved while the tap is read.
-///
-/// ```
-/// use forebay_net::share::End;
-/// let end = End::at(1_000);
-/// assert!(end.extend(2_000) && end.extend(1_500)); // still 2000
-/// ```
-#[derive(Clone, Debug)]
-pub struct End(Arc<AtomicU64>);
-
-impl End {
-    /// The value of an end that a tap has passed.
-    const PASSED: u64 = u64::MAX;
-
-    /// An end at this time.
-    pub fn at(time_ns: u64) -> End {
-        End(Arc::new(AtomicU64::new(time_ns.min(End::PASSED - 1))))
-    }
-
-    /// Moves the end to this time, unless it is later already; `false`: the tap has ended.
-    pub fn extend(&self, time_ns: u64) -> bool {
-        let later =
-            |end: u64| (end != End::PASSED).then_some(end.max(time_ns.min(End::PASSED - 1)));
-        // Relaxed, here and below: nothing else is published by it.
-        self.0.fetch_update(Relaxed, Relaxed, later).is_ok()
-    }
-
-    /// Whether this time is after the end, which then cannot be moved any more.
-    fn has_passed(&self, time_ns: u64) -> bool {
-        let end = self.0.load(Relaxed);
-        let is_later = end == End::PASSED || time_ns > end;
-        let passed = |end: u64| (time_ns > end).then_some(End::PASSED);
-        is_later && (end == End::PASSED || self.0.fetch_update(Relaxed, Relaxed, passed).is_ok())
-    }
-}
-
-/// Settings of a tap.
-#[derive(Clone, Debug)]
-pub struct TapConfig {
-    /// The first packet.
-    pub begin: Begin,
-    /// The tap ends before the first packet after this time, and at the latest 300 ms after it. `None`: it ends with the capture
-    /// that publishes the packets.
-    pub end: Option<End>,
-    /// How often an idle tap looks for new packets.
-    pub poll_every: Duration,
-    /// The clock of the session that reads the tap.
-    pub clock: Clock,
-}
-
-impl Default for TapConfig {
-    /// From the newest packet to the end of the share; looks every 10 ms.
-    fn default() -> Self {
-        TapConfig {
-            begin: Begin::Newest,
-            end: None,
-            poll_every: Duration::from_millis(10),
-            clock: Clock::real(),
-        }
-    }
-}
 
 /// A port that reads the packets of a share.
 ///
