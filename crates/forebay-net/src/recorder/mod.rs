@@ -9,8 +9,9 @@
 //! overwritten before the tap has read it is counted as lost, in the file's own ledger.
 //!
 //! A trigger during a recording extends it: the file ends `after` the last trigger. Each file begins `before` its first trigger, so
-//! two files that follow each other closely hold some packets both.
+//! two files that follow each other closely both hold some packets.
 
+mod manager;
 #[cfg(test)]
 mod tests;
 
@@ -18,10 +19,11 @@ use crate::{
     filter::{Filter, Programs, bpf::Program},
     ledger::Ledger,
     port::{Frame, Interface, LinkType},
-    session::{Control, Output, Session, SessionConfig, Summary, numbered_names},
-    share::{Begin, End, Source, TapConfig},
+    session::{Control, SessionConfig, Summary},
+    share::Source,
 };
-use forebay::{Error, Result, time::Clock};
+use forebay::{Error, Result, store::Limit, time::Clock};
+use manager::Manager;
 use rustix::{
     fs::{Mode, OFlags},
     io::Errno,
@@ -29,9 +31,9 @@ use rustix::{
 use std::{
     path::{Path, PathBuf},
     sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
-        mpsc::{self, Receiver, RecvTimeoutError, Sender},
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+        mpsc::{self, Sender},
     },
     thread::JoinHandle,
     time::Duration,
@@ -39,10 +41,6 @@ use std::{
 
 /// Files that may be unfinished at the same time: one that is recorded, and others that a slow disk still writes.
 const MAX_UNFINISHED: usize = 4;
-/// Files whose counts are kept.
-const MAX_CUTS: usize = 1000;
-/// How often the end looks whether it is to give up.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Settings of a recorder.
 #[derive(Clone, Debug)]
@@ -53,7 +51,8 @@ pub struct RecorderConfig {
     pub before: Option<Duration>,
     /// How much after the trigger is written.
     pub after: Duration,
-    /// Settings of the sessions that write the files.
+    /// Settings of the sessions that write the files. Up to four may write at the same time, and each store may grow to a quarter of
+    /// its limit.
     pub session: SessionConfig,
 }
 
@@ -96,17 +95,28 @@ pub struct Recorder {
 /// Triggers a recorder, from any thread.
 #[derive(Clone, Debug)]
 pub struct Trigger {
-    pending: Arc<Pending>,
+    pending: Arc<Mutex<Pending>>,
     messages: Sender<Message>,
     clock: Clock,
 }
 
-/// Triggers that the recorder's thread has not taken yet. Relaxed: the channel orders them, and they publish nothing else.
-#[derive(Debug, Default)]
+/// Triggers that the recorder's thread has not taken yet: their number, and the times of the earliest and the latest one.
+#[derive(Clone, Copy, Debug, Default)]
 struct Pending {
-    /// The time of the last one, and of the first one; 0: none.
-    last_ns: AtomicU64,
-    count: AtomicU64,
+    count: u64,
+    first_ns: u64,
+    last_ns: u64,
+}
+
+impl Pending {
+    fn add(&mut self, at_ns: u64) {
+        self.first_ns = match self.count {
+            0 => at_ns,
+            _ => self.first_ns.min(at_ns),
+        };
+        self.last_ns = self.last_ns.max(at_ns);
+        self.count += 1;
+    }
 }
 
 #[derive(Debug)]
@@ -142,7 +152,7 @@ pub struct Cut {
     pub trigger_ns: (u64, u64),
     /// The packets do not begin `before` the trigger, because the memory does not hold that many.
     pub is_short: bool,
-    /// Times of the first and of the last packet; `None` if there is no packet.
+    /// The earliest and the latest time of a packet; `None` if there is no packet.
     pub packets_ns: Option<(u64, u64)>,
     /// The accounting of this file: `dropped.overrun` are packets that were overwritten in memory before they were written.
     pub ledger: Ledger,
@@ -199,10 +209,11 @@ impl Recorder {
     /// The settings are out of range, no file can be made beside the path, or the system has no more threads.
     pub fn start(
         source: &Source,
-        config: RecorderConfig,
+        mut config: RecorderConfig,
         report: impl Fn(Event<'_>) + Send + 'static,
     ) -> Result<Recorder> {
         config.session.validate()?;
+        divide(&mut config.session.store.limit);
         check_folder(&config.path)?;
         let failed = |error| Error::new("recorder", "starting a thread").because(error);
         let (messages, inbox) = mpsc::channel();
@@ -212,17 +223,7 @@ impl Recorder {
             clock: Clock::real(),
         };
         let gives_up = Arc::new(AtomicBool::new(false));
-        let manager = Manager {
-            source: source.clone(),
-            names: Box::new(numbered_names(&config.path)?),
-            config,
-            trigger: trigger.clone(),
-            gives_up: gives_up.clone(),
-            running: Vec::new(),
-            next: 0,
-            recorded: Recorded::default(),
-            report: Box::new(report),
-        };
+        let manager = Manager::new(source, config, &trigger, &gives_up, report)?;
         let thread = std::thread::Builder::new().name("forebay-recorder".into());
         let thread = thread.spawn(move || manager.run(&inbox)).map_err(failed)?;
         Ok(Recorder {
@@ -266,13 +267,20 @@ impl Drop for Recorder {
 }
 
 impl Trigger {
-    /// Triggers at this time, in nanoseconds since the Unix epoch. Never waits.
+    /// Triggers at this time, in nanoseconds since the Unix epoch. Never waits for a file.
     pub fn pull(&self, at_ns: u64) {
-        let before = self.pending.last_ns.fetch_max(at_ns.max(1), Relaxed);
-        self.pending.count.fetch_add(1, Relaxed);
-        if before == 0 {
+        let is_first = {
+            let mut pending = self.pending();
+            pending.add(at_ns);
+            pending.count == 1
+        };
+        if is_first {
             let _ = self.messages.send(Message::Triggered); // it fails after the end
         }
+    }
+
+    fn pending(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Triggers now.
@@ -300,6 +308,16 @@ impl Trigger {
     }
 }
 
+/// Divides the memory into which a store may grow by the files that may be unfinished at the same time.
+fn divide(limit: &mut Limit) {
+    let files = MAX_UNFINISHED as u8;
+    *limit = match *limit {
+        Limit::Fixed => Limit::Fixed,
+        Limit::Percent(share) => Limit::Percent((share / files).max(1)),
+        Limit::Bytes(bytes) => Limit::Bytes(bytes / u64::from(files)),
+    };
+}
+
 /// Makes a file without a name: whether files can be made should be known before a trigger needs one.
 fn check_folder(path: &Path) -> Result<()> {
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
@@ -314,187 +332,5 @@ fn check_folder(path: &Path) -> Result<()> {
                 .because(error)
                 .advise("Name a file in a folder that exists, in which this user may make files"))
         }
-    }
-}
-
-/// The state of the recorder's thread.
-struct Manager {
-    source: Source,
-    config: RecorderConfig,
-    names: Box<dyn FnMut(u64) -> Result<PathBuf> + Send>,
-    trigger: Trigger,
-    gives_up: Arc<AtomicBool>,
-    running: Vec<Running>,
-    /// The number of the next session.
-    next: u64,
-    recorded: Recorded,
-    report: Box<dyn Fn(Event<'_>) + Send>,
-}
-
-/// A file that is not complete.
-struct Running {
-    number: u64,
-    end: End,
-    control: Control,
-    span: Arc<Span>,
-    cut: Cut,
-}
-
-/// Times of the first and the last packet; 0: none. Relaxed: read when the session has ended.
-#[derive(Debug, Default)]
-struct Span {
-    first_ns: AtomicU64,
-    last_ns: AtomicU64,
-}
-
-impl Manager {
-    fn run(mut self, inbox: &Receiver<Message>) -> Recorded {
-        loop {
-            match inbox.recv() {
-                Ok(Message::Triggered) => self.triggered(),
-                Ok(Message::Written(number, summary)) => self.written(number, &summary),
-                Ok(Message::Finish) | Err(_) => break,
-            }
-        }
-        self.running.iter().for_each(|one| one.control.finish());
-        while !self.running.is_empty() {
-            match inbox.recv_timeout(LOOK_EVERY) {
-                Ok(Message::Written(number, summary)) => self.written(number, &summary),
-                Ok(_) => {}
-                Err(RecvTimeoutError::Timeout) if self.gives_up.swap(false, Relaxed) => {
-                    self.running.iter().for_each(|one| one.control.stop());
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break,
-            }
-        }
-        self.recorded
-    }
-
-    fn triggered(&mut self) {
-        let pending = &self.trigger.pending;
-        let (at_ns, count) = (
-            pending.last_ns.swap(0, Relaxed),
-            pending.count.swap(0, Relaxed),
-        );
-        let until = at_ns.saturating_add(self.config.after.as_nanos() as u64);
-        if let Some(last) = self.running.last_mut()
-            && last.end.extend(until)
-        {
-            last.cut.triggers += count;
-            last.cut.trigger_ns.1 = last.cut.trigger_ns.1.max(at_ns);
-            return;
-        }
-        if self.running.len() >= MAX_UNFINISHED {
-            self.recorded.refused += count.max(1);
-            return (self.report)(Event::Refused);
-        }
-        let mut cut = Cut {
-            path: self.config.path.clone(),
-            triggers: count.max(1),
-            trigger_ns: (at_ns, at_ns),
-            is_short: false,
-            packets_ns: None,
-            ledger: Ledger::default(),
-            bytes: 0,
-            durable: false,
-            error: None,
-        };
-        match self.begin(&mut cut, until) {
-            Ok((number, end, control, span)) => {
-                (self.report)(Event::Began { path: &cut.path });
-                self.running.push(Running {
-                    number,
-                    end,
-                    control,
-                    span,
-                    cut,
-                });
-            }
-            Err(error) => {
-                cut.error = Some(error.to_string());
-                self.ended(cut);
-            }
-        }
-    }
-
-    /// Starts the session that writes a file.
-    fn begin(&mut self, cut: &mut Cut, until: u64) -> Result<(u64, End, Control, Arc<Span>)> {
-        let at_ns = cut.trigger_ns.0;
-        cut.path = (self.names)(at_ns)?;
-        let end = End::at(until);
-        let mut begin = Begin::Oldest;
-        if let Some(before) = self.config.before {
-            let from = at_ns.saturating_sub(before.as_nanos() as u64);
-            cut.is_short = self
-                .source
-                .begins_after()?
-                .is_some_and(|oldest| oldest > from);
-            begin = Begin::At(from);
-        }
-        let tap = self.source.tap(&TapConfig {
-            begin,
-            end: Some(end.clone()),
-            ..TapConfig::default()
-        })?;
-        let (control, clock) = (Control::new()?, Clock::real());
-        let (ports, config) = (vec![Box::new(tap) as _], self.config.session.clone());
-        let output = Output::File(cut.path.clone());
-        let session = Session::open(ports, output, config, clock, control.clone())?;
-        let span = Arc::new(Span::default());
-        let times = span.clone();
-        let session = session.each(move |frame, _| {
-            if times.first_ns.load(Relaxed) == 0 {
-                times.first_ns.store(frame.time_ns, Relaxed);
-            }
-            times.last_ns.store(frame.time_ns, Relaxed);
-            true
-        });
-        let number = self.next;
-        self.next += 1;
-        let messages = self.trigger.messages.clone();
-        let thread = std::thread::Builder::new().name("forebay-record".into());
-        let failed = |error| Error::new("recorder", "starting a thread").because(error);
-        let write = move || {
-            let summary = session.run(&mut |_| {});
-            let _ = messages.send(Message::Written(number, Box::new(summary)));
-        };
-        thread.spawn(write).map_err(failed)?;
-        Ok((number, end, control, span))
-    }
-
-    fn written(&mut self, number: u64, summary: &Summary) {
-        let Some(at) = self.running.iter().position(|one| one.number == number) else {
-            return;
-        };
-        let Running { mut cut, span, .. } = self.running.remove(at);
-        let (first, last) = (span.first_ns.load(Relaxed), span.last_ns.load(Relaxed));
-        cut.packets_ns = (first > 0).then_some((first, last));
-        cut.ledger = summary.ledger;
-        (cut.bytes, cut.durable) = (summary.bytes, summary.durable);
-        let error = summary.store_error.as_ref().or(summary.port_error.as_ref());
-        cut.error = match error {
-            Some(error) => Some(error.to_string()),
-            None if summary.abandoned => Some("given up".into()),
-            None if summary.is_out_of_room => {
-                Some("the disk has no more room that it may use".into())
-            }
-            None => summary.ledger.check().err().map(|error| error.to_string()),
-        };
-        self.ended(cut);
-    }
-
-    fn ended(&mut self, cut: Cut) {
-        (self.report)(Event::Ended(&cut));
-        let recorded = &mut self.recorded;
-        match cut.error {
-            None => recorded.files += 1,
-            Some(_) => recorded.failed += 1,
-        }
-        recorded.lost += cut.ledger.dropped.known() + cut.ledger.unread;
-        if recorded.cuts.len() >= MAX_CUTS {
-            recorded.cuts.remove(0);
-        }
-        recorded.cuts.push(cut);
     }
 }

@@ -1,8 +1,19 @@
 //! Real captures of the simulated card, which numbers its packets, and the files of their triggers.
 
 use super::*;
-use crate::{open, share::Publisher, sim::sequence_of};
-use std::sync::mpsc;
+use crate::{
+    open,
+    session::{Output, Session},
+    share::{End, Publisher},
+    sim::sequence_of,
+};
+use std::{
+    fs,
+    sync::{
+        atomic::AtomicU64,
+        mpsc::{self, Receiver},
+    },
+};
 
 /// About 20,000 packets a second. The card never loses one.
 const LOAD: &str = "sim:rate=13M,ring=10000000,host=none";
@@ -248,4 +259,141 @@ fn memory_that_is_too_small_for_the_time_is_reported() {
     assert!(late.is_short, "{late:?}");
     assert!(late.ledger.written > 5_000, "{late:?}");
     let _ = lab.finish();
+}
+
+/// A recorder without its thread, of a ring that holds packets at these times.
+fn manager(test: &str, times: &[u64], before: u64, after: u64) -> (Manager, Receiver<Message>) {
+    let folder =
+        std::env::temp_dir().join(format!("forebay-recorder-{test}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut publisher = Publisher::new(1 << 20).unwrap();
+    publisher.introduce(&Interface::default());
+    for &time_ns in times {
+        let frame = Frame {
+            data: &[0; 60],
+            wire_len: 60,
+            time_ns,
+            ..Frame::default()
+        };
+        publisher.publish(0, &frame);
+    }
+    let (messages, inbox) = mpsc::channel();
+    let config = RecorderConfig {
+        path: folder.join("a.pcapng"),
+        before: Some(Duration::from_nanos(before)),
+        after: Duration::from_nanos(after),
+        session: SessionConfig::default(),
+    };
+    let trigger = Trigger {
+        pending: Arc::default(),
+        messages,
+        clock: Clock::real(),
+    };
+    let manager = Manager::new(
+        &publisher.source(),
+        config,
+        &trigger,
+        &Arc::default(),
+        |_| {},
+    );
+    (manager.unwrap(), inbox)
+}
+
+/// Runs it to its end, and returns what it has recorded, and the times in the only file.
+fn ended(manager: Manager, inbox: &Receiver<Message>) -> (Recorded, Vec<u64>) {
+    let folder = manager.config.path.parent().unwrap().to_owned();
+    manager.trigger.messages.send(Message::Finish).unwrap();
+    let recorded = manager.run(inbox);
+    let ports = open::ports(
+        &[open::Name::File(recorded.cuts[0].path.clone())],
+        &Default::default(),
+        &Clock::real(),
+    );
+    let (config, control) = (SessionConfig::default(), Control::new().unwrap());
+    let session = Session::open(
+        ports.unwrap(),
+        Output::Count,
+        config,
+        Clock::real(),
+        control,
+    );
+    let (sender, times) = mpsc::channel();
+    let session = session.unwrap();
+    let session = session.each(move |frame, _| sender.send(frame.time_ns).is_ok());
+    assert!(session.run(&mut |_| {}).is_fine());
+    std::fs::remove_dir_all(folder).unwrap();
+    (recorded, times.iter().collect())
+}
+
+#[test]
+fn triggers_that_arrive_together_are_all_in_the_file() {
+    const T: u64 = 1_000_000_000;
+    let times: Vec<_> = (0..100).map(|step| T + step * 100).collect();
+    let (manager, inbox) = manager("burst", &times, 200, 100);
+    // One burst, not in order: further apart than the times before and after them.
+    for at in [T + 5000, T + 2000, T + 7000] {
+        manager.trigger.pull(at);
+    }
+    let (recorded, found) = ended(manager, &inbox);
+    assert_eq!(recorded.cuts.len(), 1);
+    let cut = &recorded.cuts[0];
+    assert_eq!((cut.triggers, cut.is_short), (3, false));
+    assert_eq!(cut.trigger_ns, (T + 2000, T + 7000));
+    let expected: Vec<_> = (18..=71).map(|step| T + step * 100).collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_fifth_file_is_refused_and_reported() {
+    let far = Clock::real().wall_now();
+    let (mut manager, inbox) = manager("refused", &[far], 0, 3_600_000_000_000);
+    let refused = Arc::new(AtomicU64::new(0));
+    let count = refused.clone();
+    manager.report = Box::new(move |event| {
+        if matches!(event, Event::Refused) {
+            count.fetch_add(1, Relaxed);
+        }
+    });
+    for _ in 0..MAX_UNFINISHED {
+        manager.trigger.pull(far);
+        manager.triggered();
+        // Its end has passed, and the disk still writes it.
+        manager.running.last_mut().unwrap().begun.end = End::passed();
+    }
+    manager.trigger.pull(far);
+    manager.trigger.pull(far);
+    manager.triggered();
+    assert_eq!(refused.load(Relaxed), 1);
+    let (recorded, _) = ended(manager, &inbox);
+    assert_eq!(
+        (recorded.files, recorded.refused, recorded.is_fine()),
+        (4, 2, false)
+    );
+}
+
+#[test]
+fn a_name_that_another_program_takes_is_left_to_it() {
+    let (mut manager, inbox) = manager("names", &[1_000], 0, 0);
+    let folder = manager.config.path.parent().unwrap().to_owned();
+    let (theirs, ours) = (folder.join("theirs.pcapng"), folder.join("ours.pcapng"));
+    fs::write(&theirs, "theirs").unwrap();
+    let mut names = [theirs.clone(), ours.clone()].into_iter();
+    manager.names = Box::new(move |_| Ok(names.next().unwrap()));
+    manager.trigger.pull(1_000);
+    manager.triggered();
+    assert_eq!(fs::read(&theirs).unwrap(), b"theirs");
+    let (recorded, found) = ended(manager, &inbox);
+    assert_eq!((&recorded.cuts[0].path, found), (&ours, vec![1_000]));
+}
+
+#[test]
+fn files_that_are_written_at_the_same_time_share_the_memory_for_them() {
+    let divided = |mut limit| {
+        divide(&mut limit);
+        limit
+    };
+    assert_eq!(divided(Limit::Percent(25)), Limit::Percent(6));
+    assert_eq!(divided(Limit::Percent(2)), Limit::Percent(1));
+    assert_eq!(divided(Limit::Bytes(4 << 30)), Limit::Bytes(1 << 30));
+    assert_eq!(divided(Limit::Fixed), Limit::Fixed);
 }

@@ -202,27 +202,6 @@ impl Source {
     }
 }
 
-impl Source {
-    /// If packets were overwritten, the time of the oldest one in memory, in nanoseconds since the Unix epoch.
-    ///
-    /// # Errors
-    /// The system has no more memory or descriptors.
-    pub fn begins_after(&self) -> Result<Option<u64>> {
-        let mut reader = self.0.reader()?;
-        if reader.seek_oldest() == 0 {
-            return Ok(None);
-        }
-        let mut packet = vec![0; HEAD + MAX_PACKET];
-        // It may be overwritten while it is read; the one that is then the oldest is as good.
-        let received = (0..8).find_map(|_| {
-            reader.seek_oldest();
-            reader.try_recv(&mut packet).ok()
-        });
-        let head = received.and_then(|received| Head::parse(&packet[..received.len]).ok());
-        Ok(head.map(|head| head.time_ns))
-    }
-}
-
 impl Memory {
     pub fn reader(&self) -> Result<Reader> {
         let copy = self.packets.try_clone();

@@ -17,7 +17,8 @@ pub enum Begin {
     Newest,
     /// The oldest packet that is still in memory.
     Oldest,
-    /// The first packet in memory, or published later, at or after this time, in nanoseconds since the Unix epoch.
+    /// The first packet in memory, or published later, at or after this time, in nanoseconds since the Unix epoch. The packets after
+    /// it are all delivered, also those of another interface with earlier times.
     At(u64),
 }
 
@@ -32,28 +33,32 @@ pub enum Begin {
 pub struct End(Arc<AtomicU64>);
 
 impl End {
-    /// The value of an end that a tap has passed.
-    const PASSED: u64 = u64::MAX;
+    /// Set in the value of an end that a tap has passed. Times reach it in 2262.
+    const PASSED: u64 = 1 << 63;
 
     /// An end at this time.
     pub fn at(time_ns: u64) -> End {
         End(Arc::new(AtomicU64::new(time_ns.min(End::PASSED - 1))))
     }
 
-    /// Moves the end to this time, unless it is later already; `false`: the tap has ended.
+    /// An end that a tap has passed.
+    #[cfg(test)]
+    pub(crate) fn passed() -> End {
+        End(Arc::new(AtomicU64::new(End::PASSED)))
+    }
+
+    /// Moves the end to this time, unless it is later already; `false`: a tap has passed it, and it cannot be moved.
     pub fn extend(&self, time_ns: u64) -> bool {
-        let later =
-            |end: u64| (end != End::PASSED).then_some(end.max(time_ns.min(End::PASSED - 1)));
+        let later = |end: u64| (end < End::PASSED).then_some(end.max(time_ns.min(End::PASSED - 1)));
         // Relaxed, here and below: nothing else is published by it.
         self.0.fetch_update(Relaxed, Relaxed, later).is_ok()
     }
 
-    /// Whether this time is after the end, which then cannot be moved any more.
-    pub(super) fn has_passed(&self, time_ns: u64) -> bool {
-        let end = self.0.load(Relaxed);
-        let is_later = end == End::PASSED || time_ns > end;
-        let passed = |end: u64| (time_ns > end).then_some(End::PASSED);
-        is_later && (end == End::PASSED || self.0.fetch_update(Relaxed, Relaxed, passed).is_ok())
+    /// If this time is after the end, makes it final and returns it.
+    pub(super) fn pass(&self, time_ns: u64) -> Option<u64> {
+        let pass = |end: u64| (time_ns > (end & !End::PASSED)).then_some(end | End::PASSED);
+        let passed = self.0.fetch_update(Relaxed, Relaxed, pass);
+        passed.ok().map(|end| end & !End::PASSED)
     }
 }
 
@@ -62,8 +67,11 @@ impl End {
 pub struct TapConfig {
     /// The first packet.
     pub begin: Begin,
-    /// The tap ends before the first packet after this time, and at the latest 300 ms after it. `None`: it ends with the capture
-    /// that publishes the packets.
+    /// The tap delivers no packet after this time, and ends soon after it: 10 ms after the first later packet, or 300 ms if there are
+    /// several interfaces, whose packets arrive out of order. If no packet arrives, it ends 300 ms after this time. `None`: it ends
+    /// with the capture that publishes the packets.
+    ///
+    /// Exception: packets in memory with times later than now are delivered. The clock was set back after them.
     pub end: Option<End>,
     /// How often an idle tap looks for new packets.
     pub poll_every: Duration,

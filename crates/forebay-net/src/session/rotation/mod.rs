@@ -94,7 +94,7 @@ pub struct Rotation {
     pub compress: Option<i32>,
 }
 
-/// Names that are made of `path` as [`Names::Dumpcap`] does, each for a file that begins at a time.
+/// Names that are made of `path` as [`Names::Dumpcap`] does, each for a file that begins at a time. Files may have them.
 ///
 /// # Errors
 /// No name can be made of it.
@@ -103,14 +103,7 @@ pub(crate) fn numbered_names(
 ) -> Result<impl FnMut(u64) -> Result<PathBuf> + Send + 'static> {
     let mut namer = Namer::new(&Rotation::of(path, Names::Dumpcap));
     Namer::new(&Rotation::of(path, Names::Dumpcap)).next(0, true)?;
-    Ok(move |wall_ns| {
-        loop {
-            let path = namer.next(wall_ns, true)?;
-            if !path.exists() {
-                return Ok(path); // files of an earlier capture stay
-            }
-        }
-    })
+    Ok(move |wall_ns| namer.next(wall_ns, true))
 }
 
 impl Rotation {
