@@ -137,6 +137,7 @@ impl Recording {
                 filter: None,
                 count: None,
                 stop_after: None,
+                keep_free: request.flags.keep_free,
                 ..request.config()
             },
         };

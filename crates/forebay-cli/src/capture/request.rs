@@ -400,7 +400,11 @@ impl<'a> Request<'a> {
             count: self.count,
             stop_after: self.stop_after,
             file_bytes: self.file_bytes,
-            keep_free: self.flags.keep_free,
+            // A recorder's capture writes no file: the sessions that write its files keep the space.
+            keep_free: self
+                .flags
+                .keep_free
+                .filter(|_| self.flags.recording.recorder.is_none()),
             format: self.flags.format.map(|it| it.format),
             microseconds: self.flags.format.is_some_and(|it| it.microseconds),
             store: self.store.clone(),

@@ -121,6 +121,27 @@ fn packets_that_match_trigger() {
 }
 
 #[test]
+fn the_files_of_a_recorder_leave_the_space_that_is_to_stay_free() {
+    let folder = Folder::new();
+    let capture = |name: &str, keep: &str| {
+        let file = folder.path(name);
+        run!(
+            "capture -i sim:rate=1M,count=1000 --recorder 1M -w {file} --json -q --trigger \"udp[14:2] = 500\" --keep-free {keep}"
+        )
+    };
+    let json = capture("a.pcapng", "1M").succeeds().keeps_the_law();
+    let cut = &json["recorder"]["files"][0];
+    assert!(count(&cut["written"]) > 0, "{json}");
+    let output = capture("b.pcapng", "1000000G");
+    assert_eq!(output.status.code(), Some(1), "{}", output.log());
+    let json = output.json();
+    let ended = counts(&json["recorder"], ["files_written", "files_failed"]);
+    assert_eq!((ended, &json["law_holds"]), ([0, 1], &true.into()));
+    let files = std::fs::read_dir(folder.path("")).unwrap().count();
+    assert_eq!(files, 1, "no empty file is left");
+}
+
+#[test]
 fn what_makes_no_sense_is_refused() {
     for (flags, why) in [
         ("-i sim --recorder 30s", "-w <FILE>"),
