@@ -102,12 +102,6 @@ impl Ours {
         self.0.all()[at].store(value, ordering);
     }
 
-    /// Loads a word that this side stored.
-    #[inline(always)]
-    pub(crate) fn load(&self, at: usize) -> u64 {
-        self.0.all()[at].load(Relaxed) // Relaxed: no other thread or process stores it
-    }
-
     /// Wakes every reader that sleeps on the word, in all processes. Call it after changing the word.
     pub(crate) fn wake_all(&self, at: usize) {
         let _word = &self.0.all()[at];

@@ -1,4 +1,8 @@
 //! The producer's half of the protocol; [`reading`](super::reading) has the table of its edges.
+//!
+//! Messages are given up in groups of about 1/64 of the ring, for two reasons: the producer remembers where a group begins, and
+//! need not look at each message again; and readers load the sequence number of the oldest message after each copy, so it
+//! should change rarely.
 
 use super::{
     error::{NotesFull, TooLong},
@@ -14,6 +18,7 @@ use crate::{
         planted,
     },
 };
+use std::collections::VecDeque;
 
 /// Loads only words that it has stored itself.
 #[derive(Debug)]
@@ -26,7 +31,12 @@ pub(super) struct Writing {
     next: Place,
     /// The oldest message that is intact; if there is none, the next one.
     pub(super) oldest: u64,
-    oldest_place: Place,
+    /// The first message of each group that is intact. The first group begins with the oldest message.
+    groups: VecDeque<Start>,
+    /// The first message at this position or later, or with this sequence number, begins a group.
+    next_group: Start,
+    /// Up to here, nothing needs to be given up: the first position and the first sequence number that are not free.
+    limit: Start,
     pub(super) published_bytes: u64,
     noted: usize,
     bell: u64,
@@ -38,6 +48,16 @@ struct Place {
     offset: usize,
 }
 
+/// Where a message begins.
+#[derive(Clone, Copy, Debug, Default)]
+struct Start {
+    position: u64,
+    sequence: u64,
+}
+
+/// More groups than can be intact. One begins after 1/64 of the words or of the messages; with fewer than 64, after one.
+const GROUPS: usize = 2 * (2 * 64 + 2);
+
 fn release_unless(bug: &str) -> Ordering {
     if planted(bug) { Relaxed } else { Release }
 }
@@ -46,13 +66,19 @@ impl Writing {
     /// `words` are zeros, and as many as `layout` has.
     pub(super) fn new(words: Ours, layout: Layout) -> Writing {
         layout.write(&words);
+        let limit = Start {
+            position: layout.data as u64,
+            sequence: layout.entries,
+        };
         Writing {
             words,
             layout,
             sequence: 0,
             next: Place::default(),
             oldest: 0,
-            oldest_place: Place::default(),
+            groups: VecDeque::with_capacity(GROUPS),
+            next_group: Start::default(),
+            limit,
             published_bytes: 0,
             noted: 0,
             bell: 0,
@@ -113,27 +139,45 @@ impl Writing {
     #[inline]
     fn make_room(&mut self, place: Place, span: usize) {
         let end = place.position + span as u64;
-        if !self.is_free(end, 0, 0) {
+        if !self.is_free(end) {
             self.give_up(place, end);
+        }
+        if place.position >= self.next_group.position || self.sequence >= self.next_group.sequence {
+            self.begin_group(place);
         }
     }
 
-    /// Whether everything up to `end` plus `words`, and `entries` + 1 index entries, can be overwritten.
+    /// Whether everything up to `end`, and one entry of the index, can be overwritten.
     #[inline(always)]
-    fn is_free(&self, end: u64, words: u64, entries: u64) -> bool {
-        end + words - self.oldest_place.position <= self.layout.data as u64
-            && self.sequence - self.oldest + entries < self.layout.entries
+    fn is_free(&self, end: u64) -> bool {
+        end <= self.limit.position && self.sequence < self.limit.sequence
     }
 
-    /// Gives up a little more than needed: readers load the position of the oldest message after each copy, and it changes less
-    /// often this way.
+    #[cold]
+    fn begin_group(&mut self, place: Place) {
+        let start = Start {
+            position: place.position,
+            sequence: self.sequence,
+        };
+        self.groups.push_back(start);
+        self.next_group = Start {
+            position: start.position + (self.layout.data as u64 / 64).max(1),
+            sequence: start.sequence + (self.layout.entries / 64).max(1),
+        };
+    }
+
+    #[cold]
     fn give_up(&mut self, place: Place, end: u64) {
-        let (words, entries) = (self.layout.data as u64 / 64, self.layout.entries / 64);
-        while self.oldest < self.sequence && !self.is_free(end, words, entries) {
-            self.oldest += 1;
-            self.oldest_place = match self.oldest < self.sequence {
-                true => self.place_after(self.oldest_place, self.oldest),
-                false => place,
+        while !self.is_free(end) {
+            self.groups.pop_front();
+            if self.groups.is_empty() {
+                self.begin_group(place); // with this message, the only one that is left
+            }
+            let oldest = self.groups[0];
+            self.oldest = oldest.sequence;
+            self.limit = Start {
+                position: oldest.position + self.layout.data as u64,
+                sequence: oldest.sequence + self.layout.entries,
             };
         }
         // Release, so that a reader that loads it also sees that at least as many messages are published.
@@ -143,19 +187,6 @@ impl Writing {
             // processors, and such writes may overtake earlier stores. A full fence keeps them after `OLDEST`. `memcpy` itself
             // fences after them.
             fence(SeqCst); // OVERWRITE
-        }
-    }
-
-    /// The place of a message, which follows the one at `before`.
-    fn place_after(&self, before: Place, sequence: u64) -> Place {
-        let entry = Entry::decode(self.words.load(self.layout.entry(sequence)));
-        let ahead = match entry.offset >= before.offset {
-            true => entry.offset - before.offset,
-            false => entry.offset + self.layout.data - before.offset,
-        };
-        Place {
-            position: before.position + ahead as u64,
-            offset: entry.offset,
         }
     }
 
