@@ -5,7 +5,7 @@
 //! and system calls that are not needed any more, `output` prints everything, `print` turns packets into text, `usage` rejects
 //! requests, and `habit` recognises command lines of tcpdump.
 //!
-//! Exit codes: 0 success, 1 failure at run time, 2 bad request, 3 packets were lost with `--fail-on-drop`, 4 the capture ended because of
+//! Exit codes: 0 success, 1 failure at run time, 2 bad request, 3 packets were lost, with `--fail-on-drop` or in `verify`, 4 the capture ended because of
 //! `--keep-free`.
 #![forbid(unsafe_code)]
 
@@ -32,6 +32,7 @@ mod shares;
 mod signals;
 mod top;
 mod usage;
+mod verify;
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -75,6 +76,7 @@ fn run(command: args::Command) -> anyhow::Result<ExitCode> {
         args::Command::Doctor(flags) => doctor::run(&flags),
         args::Command::Ports(flags) => ports::run(&flags),
         args::Command::Top(flags) => top::run(&flags),
+        args::Command::Verify(flags) => verify::run(&flags),
         args::Command::Shares(flags) => shares::run(&flags),
         args::Command::Info(flags) => info::run(&flags),
         args::Command::Get(flags) => get::run(&flags),

@@ -54,13 +54,13 @@ fn each_shell_gets_a_completion_script() {
 /// What users of tcpdump, dumpcap and tshark type after the program's name, and what happens: exit code 0 and this text, or exit
 /// code 2 and this advice. `I` is an interface, `F` a file of 50 packets, `O` an output.
 const LINES: &str = r#"
-    tcpdump | -i I                            | 0 | IP 198.18.240.39.61344 > 198.19.0.1.9: UDP, length 18
+    tcpdump | -i I                            | 0 | IP 198.18.3.47.51495 > 198.19.0.1.9: UDP, length 18
     tcpdump | -ni I                           | 0 | UDP, length 18
     tcpdump | -nni I -c 3                     | 0 | UDP, length 18
     tcpdump | -nnvi I                         | 0 | flags [DF], proto UDP (17), length 46)
     tcpdump | -nnvvv -i I                     | 0 | [udp sum ok] UDP, length 18
     tcpdump | -ne -i I                        | 0 | 02:00:00:00:01:27 > 02:00:00:00:00:01, ethertype IPv4 (0x0800), length 60
-    tcpdump | -nt -i I                        | 0 | IP 198.18.240.39
+    tcpdump | -nt -i I                        | 0 | IP 198.18.3.47
     tcpdump | -tt -i I                        | 0 | .000000 IP
     tcpdump | -ttt -i I                       | 0 | 00:00:00.000000 IP
     tcpdump | -tttt -i I                      | 0 | -01-01 00:00:00.000

@@ -18,7 +18,7 @@ fn without_w_packets_are_printed_and_with_count_they_are_not() {
     assert_eq!(printed.succeeds().text().lines().count(), 50_000);
     contains(
         printed.text(),
-        "IP 198.18.240.39.61344 > 198.19.0.1.9: UDP, length 18\n",
+        "IP 198.18.3.47.51495 > 198.19.0.1.9: UDP, length 18\n",
     );
     assert_eq!(printed.json()["counted"], 50_000);
     let counted = run!("capture {virtually} --count");
@@ -218,7 +218,7 @@ fn an_interrupt_abandons_the_lines_for_a_slow_terminal_and_they_are_counted() {
 #[test]
 fn lines_have_colours_on_a_terminal_only_and_no_color_turns_them_off() {
     let line = format!("{FOREBAY} capture -i sim:clock=virtual -c 3 -t -q");
-    let coloured = "\u{1b}[36mIP 198.18.240.39.61344 > 198.19.0.1.9: UDP, length 18\u{1b}[0m";
+    let coloured = "\u{1b}[36mIP 198.18.3.47.51495 > 198.19.0.1.9: UDP, length 18\u{1b}[0m";
     for (script, has_colours) in [
         (format!("TERM=xterm {line}"), true),
         (format!("TERM=xterm NO_COLOR=1 {line}"), false),

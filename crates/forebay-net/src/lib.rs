@@ -16,6 +16,7 @@ pub mod file;
 pub mod filter;
 pub mod format;
 pub mod info;
+pub mod label;
 pub mod ledger;
 #[cfg(feature = "live")]
 pub mod link;
@@ -32,3 +33,4 @@ pub mod sim;
 mod sys;
 pub mod transmit;
 pub mod units;
+pub mod verify;

@@ -21,6 +21,8 @@ The simulated card: sim:KEY=VALUE,…
   rate=BITS|max      bits a second, such as 10G
   size=64..9018|imix bytes of a frame
   count=FRAMES       end after this many frames
+  flows=1|2|…|64     flows of the generated traffic
+  sender=N           number of the sender, for verify
   seed=N             of the generated traffic
   ring=FRAMES        slots of the card's own ring
   host=FRAMES|none   frames that the receive ring holds (-B)
@@ -222,7 +224,12 @@ pub struct Capture {
     #[arg(long)]
     pub no_metadata: bool,
 
-    /// Exit with code 3 if any packet was lost, including those that the interface itself reports as dropped
+    /// Count what was lost, repeated, reordered or corrupted of the frames that forebay generate sent, as forebay verify does
+    #[arg(long)]
+    pub verify: bool,
+
+    /// Exit with code 3 if any packet was lost, including those that the interface itself reports as dropped and, with --verify,
+    /// generated frames that did not arrive
     #[arg(long)]
     pub fail_on_drop: bool,
 
@@ -289,7 +296,7 @@ fn turn(text: &str) -> Parsed<Criterion> {
 }
 
 /// A criterion of `-a`.
-fn stop(text: &str) -> Parsed<Criterion> {
+pub fn stop(text: &str) -> Parsed<Criterion> {
     let (key, value) = text.split_once(':').unwrap_or((text, ""));
     criterion(key, value, "")
 }

@@ -22,6 +22,7 @@ mod share;
 mod tables_tests;
 mod top;
 mod values;
+mod verify;
 
 pub use capture::{Capture, Criterion};
 pub use completions::Completions;
@@ -38,6 +39,7 @@ pub use repair::Repair;
 pub use sandbox::Sandbox;
 pub use share::Shares;
 pub use top::Top;
+pub use verify::Verify;
 
 use clap::{Parser, Subcommand};
 
@@ -67,6 +69,9 @@ pub enum Command {
     /// List the interfaces: driver, queues, offloads, time stamps, and what can be captured with
     #[command(after_long_help = ports::HELP)]
     Ports(Ports),
+    /// Count what was lost, repeated, reordered or corrupted of generated frames
+    #[command(after_long_help = verify::HELP)]
+    Verify(Verify),
     /// List the captures of this machine whose packets can be read with -i tap:NAME
     #[command(after_long_help = share::SHARES_HELP)]
     Shares(Shares),

@@ -89,7 +89,7 @@ pub fn progress(progress: &Progress) -> Value {
     })
 }
 
-fn causes(dropped: &Dropped) -> serde_json::Map<String, Value> {
+pub fn causes(dropped: &Dropped) -> serde_json::Map<String, Value> {
     let causes = dropped.by_cause().into_iter();
     causes
         .map(|(cause, count)| (cause.to_owned(), json!(count)))

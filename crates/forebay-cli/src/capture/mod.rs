@@ -12,19 +12,23 @@ mod rotation;
 mod sharing;
 mod text;
 
+pub use json::{causes, filtered, source};
 pub use on_files::helper;
+pub use text::listening;
 
 use crate::{
     args::Capture as Flags,
     notify::{Heartbeat, Manager},
     output::{self, Stream},
     signals::{self, Asked},
+    verify,
 };
 use anyhow::Result;
 use forebay::standard;
 use forebay_net::{
     recorder::{Recorded, Trigger},
     session::{Control, Event, Progress, Session, Source, Summary},
+    verify::VerifyReport,
 };
 use lines::Lines;
 use on_files::{Helper, Runner};
@@ -110,11 +114,16 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         let (printing, feeding) = Lines::start(&request, &control, names_interfaces)?;
         (lines, feeder) = (Some(printing), Some(feeding));
     }
-    if feeder.is_some() || watcher.is_some() {
+    let verifying = request.verifying();
+    let verifier = verifying.clone();
+    if feeder.is_some() || watcher.is_some() || verifier.is_some() {
         session = session.each(move |frame, interface| {
             let is_taken = feeder.as_mut().is_none_or(|it| it.put(frame, interface));
             if let Some(watch) = watcher.as_mut().filter(|_| is_taken) {
                 watch(frame, interface);
+            }
+            if let Some(verifier) = verifier.as_ref().filter(|_| is_taken) {
+                verifier.see(frame, interface);
             }
             is_taken
         });
@@ -172,7 +181,9 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let printed = lines.map(Lines::finish);
     let recorded = recording.map(|it| it.finish(&control, flags.quiet));
     let read = readers.map(Readers::finish);
-    let code = exit_code(&summary, &request, recorded.as_ref());
+    let verified = verifying.map(|it| (it.report(), it.window()));
+    let report = verified.as_ref().map(|(report, _)| report);
+    let code = exit_code(&summary, &request, recorded.as_ref(), report);
     // With `| head`, nobody waits for a summary; only failures are reported.
     let is_silent = !request.has_output() && printed.as_ref().is_some_and(|it| it.reader_left);
     if let Some(printed) = printed.as_ref().filter(|_| !is_silent) {
@@ -186,6 +197,9 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     if let Some(ran) = &ran {
         screen.ran(ran);
     }
+    if let Some((report, window)) = verified.as_ref().filter(|_| !is_silent) {
+        screen.verified(report, *window);
+    }
     if let Some(read) = &read {
         read.print(&request, summary.shared.unwrap_or(0));
     }
@@ -195,7 +209,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         false => code,
     };
     if request.flags.json || operate.is_some() {
-        let object = json::summary(
+        let mut object = json::summary(
             &summary,
             &request,
             reports.unprinted,
@@ -204,6 +218,10 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
             &sandbox,
             recorded.as_ref(),
         );
+        object["verify"] = verified
+            .as_ref()
+            .map(|(report, window)| verify::object(report, *window))
+            .into();
         if request.flags.json {
             output::summary(json::stream(&request), &output::json(&object));
         }
@@ -254,7 +272,12 @@ impl Reports {
     }
 }
 
-fn exit_code(summary: &Summary, request: &Request<'_>, recorded: Option<&Recorded>) -> u8 {
+fn exit_code(
+    summary: &Summary,
+    request: &Request<'_>,
+    recorded: Option<&Recorded>,
+    verified: Option<&VerifyReport>,
+) -> u8 {
     if !summary.is_fine() || recorded.is_some_and(|it| !it.is_fine()) {
         return 1;
     }
@@ -262,7 +285,8 @@ fn exit_code(summary: &Summary, request: &Request<'_>, recorded: Option<&Recorde
     let lost = ledger.dropped.known()
         + ledger.interface_dropped.unwrap_or(0)
         + recorded.map_or(0, |it| it.lost);
-    if request.flags.fail_on_drop && lost > 0 {
+    let has_lost = lost > 0 || verified.is_some_and(|it| !it.is_lossless());
+    if request.flags.fail_on_drop && has_lost {
         return 3;
     }
     if summary.is_out_of_room {

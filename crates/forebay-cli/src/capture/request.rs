@@ -8,6 +8,7 @@ use crate::{
     sandbox::{self, Needs, Sandbox},
     shares,
     usage::{Usage, refuse},
+    verify::Verifying,
 };
 use anyhow::{Context, Result};
 use forebay::standard;
@@ -23,6 +24,7 @@ use forebay_net::{
     session::{Compression, Output, Rotation, SessionConfig},
     share::Publisher,
     units,
+    verify::VerifyConfig,
 };
 use rustix::process::Pid;
 use std::{
@@ -206,6 +208,16 @@ impl<'a> Request<'a> {
     /// Whether packets are kept in memory, for other programs or for a recorder.
     pub fn publishes(&self) -> bool {
         self.shares() || self.flags.recording.recorder.is_some()
+    }
+
+    /// `--verify`.
+    pub fn verifying(&self) -> Option<Verifying> {
+        let is_file = |name: &Name| matches!(name, Name::File(_));
+        let config = VerifyConfig {
+            outbound: self.names.iter().all(is_file),
+            ..VerifyConfig::default()
+        };
+        self.flags.verify.then(|| Verifying::new(config))
     }
 
     /// Allocates the memory for these packets.

@@ -88,6 +88,8 @@ fn with_each(flag: &str, mode: &str, test: impl Fn(&str, &Folder, &Child)) {
         capture -i tap:{share} -w {output}/t.pcapng             | 3
         capture -r - -w {output}/d.pcapng                       | 1
         capture -r {fifo}                                       | 1
+        verify -r {fifo}                                        | 1
+        verify -i sim:rate=1M                                   | 4
         info {fifo}                                             | 1
         records check -                                         | 1
         records dump -                                          | 1

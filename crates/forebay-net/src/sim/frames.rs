@@ -1,18 +1,18 @@
 //! Valid frames as a function of their sequence number: Ethernet, IPv4, UDP.
 //!
 //! ```text
-//!  0        14              34        42          50          58
-//!  │ Ethernet │ IPv4, DF      │ UDP     │ sequence  │ !sequence │ filler … │
+//!  0        14              34        42          60
+//!  │ Ethernet │ IPv4, DF      │ UDP     │ label     │ filler … │
 //! ```
-//! The payload holds the sequence number (big-endian) and its complement. A reader that finds both knows that it is
-//! a simulated frame. Their one's-complement sum is constant, so all frames of a flow have the same UDP checksum.
-//! Addresses are from 198.18.0.0/15, reserved for benchmarks by RFC 2544. Source address and port distinguish 64 flows.
+//! The [label](crate::label) holds the sequence number. Its words add up to the same for every number, so all frames of a flow
+//! have the same UDP checksum. Addresses are from 198.18.0.0/15, reserved for benchmarks by RFC 2544. Source address and port
+//! distinguish the flows.
 
-use super::pace::{Sizes, mix};
+use super::Spec;
+use crate::label::{self, Kind, LABEL_BYTES, Label, flow_of, fold, mix, sum};
 
-const FLOWS: usize = 64;
 const HEADERS: usize = 42;
-const LABEL: usize = 16;
+const LABEL: std::ops::Range<usize> = HEADERS..HEADERS + LABEL_BYTES;
 /// The check sequence, which captures do not see.
 const FCS: usize = 4;
 
@@ -23,11 +23,8 @@ const FCS: usize = 4;
 /// assert_eq!(sequence_of(&[0; 60]), None);
 /// ```
 pub fn sequence_of(frame: &[u8]) -> Option<u64> {
-    let label = frame.get(HEADERS..HEADERS + LABEL)?;
-    let (sequence, complement) = label.split_at(8);
-    let sequence = u64::from_be_bytes(sequence.try_into().ok()?);
-    let complement = u64::from_be_bytes(complement.try_into().ok()?);
-    (sequence == !complement).then_some(sequence)
+    let label = Label::parse(frame.get(LABEL)?)?;
+    (label.kind == Kind::Numbered).then_some(label.sequence)
 }
 
 /// Frames of one size: the headers of each flow, and the frame composed last.
@@ -36,16 +33,18 @@ struct Class {
     frame: Vec<u8>,
 }
 
-pub(super) struct Generator {
+pub(crate) struct Generator {
     classes: Vec<Class>,
     /// The class of each place in the cycle of sizes.
     cycle: Vec<u8>,
-    seed: u64,
+    log_flows: u8,
+    sender: u16,
 }
 
 impl Generator {
-    pub fn new(sizes: Sizes, seed: u64) -> Self {
-        let cycle = sizes.cycle(seed);
+    /// `sender` is used if `spec` names none.
+    pub fn new(spec: &Spec, sender: u16) -> Self {
+        let cycle = spec.sizes.cycle(spec.seed);
         let mut distinct = cycle.clone();
         distinct.sort_unstable();
         distinct.dedup();
@@ -54,40 +53,56 @@ impl Generator {
             cycle: cycle.iter().map(place).collect(),
             classes: distinct
                 .iter()
-                .map(|&size| Class::new(size as usize - FCS, seed))
+                .map(|&size| Class::new(size as usize - FCS, spec))
                 .collect(),
-            seed,
+            log_flows: spec.flows.ilog2() as u8,
+            sender: spec.sender.unwrap_or(sender),
         }
     }
 
+    fn class(&self, sequence: u64) -> usize {
+        match self.cycle.len() {
+            1 => 0,
+            len => usize::from(self.cycle[(sequence % len as u64) as usize]),
+        }
+    }
+
+    fn label(&self, sequence: u64, kind: Kind, time: Option<u32>) -> Label {
+        Label {
+            sequence,
+            kind,
+            log_flows: self.log_flows,
+            sender: self.sender,
+            time,
+        }
+    }
+
+    /// The frame with this number, without a time.
     #[inline]
     pub fn frame(&mut self, sequence: u64) -> &[u8] {
-        let class = match self.cycle.len() {
-            1 => 0,
-            len => self.cycle[(sequence % len as u64) as usize],
-        };
-        let class = &mut self.classes[class as usize];
-        let flow = (sequence ^ self.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
+        let label = self.label(sequence, Kind::Numbered, None).bytes();
+        let class = self.class(sequence);
+        let class = &mut self.classes[class];
+        let flow = flow_of(sequence, self.log_flows);
         let (headers, payload) = class.frame.split_at_mut(HEADERS);
-        headers.copy_from_slice(&class.headers[flow as usize % FLOWS]);
-        payload[..8].copy_from_slice(&sequence.to_be_bytes());
-        payload[8..LABEL].copy_from_slice(&(!sequence).to_be_bytes());
+        headers.copy_from_slice(&class.headers[flow]);
+        payload[..LABEL_BYTES].copy_from_slice(&label);
         &class.frame
     }
 }
 
 impl Class {
-    fn new(len: usize, seed: u64) -> Self {
+    fn new(len: usize, spec: &Spec) -> Self {
         let mut frame = vec![0; len];
         for (at, byte) in frame[HEADERS..].iter_mut().enumerate() {
             *byte = at as u8;
         }
-        // Any number works: the sum of a number and its complement does not depend on it.
-        frame[HEADERS..HEADERS + 8].fill(0);
-        frame[HEADERS + 8..HEADERS + LABEL].fill(0xff);
+        // Any label works: its sum is always the same. Zeros have the same sum, too.
+        frame[LABEL].fill(0);
+        let flows = spec.flows as usize;
         Class {
-            headers: (0..FLOWS)
-                .map(|flow| headers(flow, seed, &frame[HEADERS..]))
+            headers: (0..flows)
+                .map(|flow| headers(flow, spec.seed, &frame[HEADERS..]))
                 .collect(),
             frame,
         }
@@ -95,7 +110,7 @@ impl Class {
 }
 
 fn headers(flow: usize, seed: u64, payload: &[u8]) -> [u8; HEADERS] {
-    let random = mix(seed.wrapping_mul(FLOWS as u64).wrapping_add(flow as u64));
+    let random = mix(seed.wrapping_mul(64).wrapping_add(flow as u64));
     let udp_len = 8 + payload.len() as u16;
     let ip_len = 20 + udp_len;
     let mut h = [0; HEADERS];
@@ -111,7 +126,7 @@ fn headers(flow: usize, seed: u64, payload: &[u8]) -> [u8; HEADERS] {
     // The dynamic range, where analysers expect nothing in particular.
     let source_port = 49_152 + (random >> 16) as u16 % 16_384;
     h[34..36].copy_from_slice(&source_port.to_be_bytes());
-    h[36..38].copy_from_slice(&9u16.to_be_bytes()); // discard
+    h[36..38].copy_from_slice(&label::PORT.to_be_bytes());
     h[38..40].copy_from_slice(&udp_len.to_be_bytes());
     let pseudo = [0, 17, (udp_len >> 8) as u8, udp_len as u8];
     let udp_sum = match checksum(&[&h[26..34], &pseudo, &h[34..42], payload]) {
@@ -122,32 +137,33 @@ fn headers(flow: usize, seed: u64, payload: &[u8]) -> [u8; HEADERS] {
     h
 }
 
-/// The Internet checksum (RFC 1071) over parts of even length, but for the last.
+/// The Internet checksum (RFC 1071) over parts of even length, except for the last.
 fn checksum(parts: &[&[u8]]) -> u16 {
-    let mut sum = 0u32;
-    for pair in parts.iter().flat_map(|part| part.chunks(2)) {
-        sum += u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]) as u32;
-    }
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
+    let sums = parts.iter().map(|part| u64::from(sum(part)));
+    !fold(sums.sum())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sim::Sizes;
 
     #[test]
     fn every_frame_is_valid_and_says_its_number() {
-        for (sizes, seed) in [
-            (Sizes::Fixed(64), 1),
-            (Sizes::Fixed(65), 2),
-            (Sizes::Imix, 3),
+        for (sizes, seed, flows) in [
+            (Sizes::Fixed(64), 1, 64),
+            (Sizes::Fixed(65), 2, 1),
+            (Sizes::Imix, 3, 8),
         ] {
-            let mut generator = Generator::new(sizes, seed);
+            let spec = Spec {
+                sizes,
+                seed,
+                flows,
+                ..Spec::default()
+            };
+            let mut generator = Generator::new(&spec, 0);
             let cycle = sizes.cycle(seed);
-            for sequence in (0..200).chain([u64::MAX, 1 << 40]) {
+            for sequence in (0..200).chain([u64::MAX - 1, 1 << 40]) {
                 let frame = generator.frame(sequence);
                 let expected = cycle[(sequence % cycle.len() as u64) as usize] as usize - 4;
                 assert_eq!(frame.len(), expected);
@@ -162,7 +178,12 @@ mod tests {
     #[test]
     fn a_seed_fixes_every_byte_and_another_one_changes_them() {
         let frames = |seed| {
-            let mut generator = Generator::new(Sizes::Imix, seed);
+            let spec = Spec {
+                sizes: Sizes::Imix,
+                seed,
+                ..Spec::default()
+            };
+            let mut generator = Generator::new(&spec, 0);
             (0..100)
                 .map(|k| generator.frame(k).to_vec())
                 .collect::<Vec<_>>()

@@ -7,7 +7,7 @@
 //! ```
 //! Nothing runs in the background. Which frames have arrived, and which of them found no room, follows from the clock at
 //! each poll (`card`, with the times from `pace`). Frames are a function of their sequence number (`frames`), so
-//! neither ring stores bytes. [`Spec`] parses the text after `sim:`.
+//! neither ring stores bytes. Each has a [label](crate::label). [`Spec`] parses the text after `sim:`.
 
 mod card;
 mod frames;
@@ -95,7 +95,7 @@ impl Sim {
                 resolution: Resolution::NANOSECONDS,
             }],
             card: Card::new(&spec),
-            generator: Generator::new(spec.sizes, spec.seed),
+            generator: Generator::new(&spec, spec.seed as u16),
             stamps: Stamps::new(&spec),
             burst: BurstState::default(),
             spec,

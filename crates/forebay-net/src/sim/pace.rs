@@ -5,6 +5,7 @@
 //! Times are rounded up to the nanosecond.
 
 use super::{Rate, Spec};
+use crate::label::mix;
 
 /// Preamble, start-of-frame delimiter and inter-frame gap: bytes of wire that no capture sees.
 const WIRE_OVERHEAD: u64 = 20;
@@ -47,14 +48,6 @@ impl Sizes {
         let bytes: u64 = cycle.iter().map(|&size| size as u64 + WIRE_OVERHEAD).sum();
         bytes as f64 / cycle.len() as f64
     }
-}
-
-/// A well-mixed function of `x` (the finalizer of SplitMix64).
-pub(super) fn mix(x: u64) -> u64 {
-    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ x >> 31
 }
 
 /// Arrival times at a given rate.

@@ -1,7 +1,7 @@
 //! The text after `sim:`, such as `rate=10G,size=imix,stall=2ms@100ms`.
 
 use super::pace::Sizes;
-use crate::units;
+use crate::{label::MAX_FLOWS, units};
 use forebay::{Error, Result};
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -97,7 +97,7 @@ impl Stall {
 /// Settings of a simulated card.
 ///
 /// As text: `rate=` bits a second (`1G`, `2.5G`, `max`), `size=` bytes with the check sequence (64
-/// to 9018) or `imix`, `seed=`, `ring=` frames, `host=` frames or `none`, `count=` frames in all,
+/// to 9018) or `imix`, `flows=` 1, 2, 4 … 64, `sender=` 0 to 65535, `seed=`, `ring=` frames, `host=` frames or `none`, `count=` frames in all,
 /// `stall=LENGTH@PERIOD`, `clock=real|virtual`, `cost=` nanoseconds a frame on the virtual clock.
 ///
 /// ```
@@ -113,6 +113,10 @@ pub struct Spec {
     pub rate: Rate,
     /// Length of the frames.
     pub sizes: Sizes,
+    /// The number of flows, each with its own source address and port: a power of two, 1 to 64.
+    pub flows: u32,
+    /// The sender's number in the [labels](crate::label); `None`: the lowest 16 bits of the seed.
+    pub sender: Option<u16>,
     /// Seed of the order of sizes, the addresses and the ports.
     pub seed: u64,
     /// Slots of the card's own ring, at least 1.
@@ -130,11 +134,13 @@ pub struct Spec {
 }
 
 impl Default for Spec {
-    /// 64-byte frames at 1 Gb/s, seed 1, 1024 slots, a host ring of one second, endless.
+    /// 64-byte frames at 1 Gb/s in 64 flows, seed 1, 1024 slots, a host ring of one second, endless.
     fn default() -> Self {
         Spec {
             rate: Rate::BitsPerSecond(1_000_000_000),
             sizes: Sizes::Fixed(64),
+            flows: 64,
+            sender: None,
             seed: 1,
             ring: 1024,
             host: Host::OneSecond,
@@ -179,6 +185,8 @@ impl FromStr for Spec {
             let done = match key {
                 "rate" => parse_rate(value).map(|rate| spec.rate = rate),
                 "size" => parse_sizes(value).map(|sizes| spec.sizes = sizes),
+                "flows" => parse_flows(value).map(|flows| spec.flows = flows),
+                "sender" => value.parse().ok().map(|it| spec.sender = Some(it)),
                 "seed" => value.parse().ok().map(|seed| spec.seed = seed),
                 "ring" => frames(value).map(|ring| spec.ring = ring),
                 "host" => parse_host(value).map(|host| spec.host = host),
@@ -190,7 +198,7 @@ impl FromStr for Spec {
                     .map(|cost| spec.cost_ns = cost.as_nanos() as u64),
                 _ => {
                     return refuse(
-                        "The keys are rate, size, seed, ring, host, count, stall, clock and cost",
+                        "The keys are rate, size, flows, sender, seed, ring, host, count, stall, clock and cost",
                     );
                 }
             };
@@ -210,6 +218,8 @@ fn expected(key: &str) -> &'static str {
     match key {
         "rate" => "rate is bits a second such as 1G, 2.5G or 100M, or max",
         "size" => "size is 64 to 9018 bytes with the check sequence, or imix",
+        "flows" => "flows is 1, 2, 4, 8, 16, 32 or 64",
+        "sender" => "sender is a number from 0 to 65535",
         "seed" => "seed is a whole number",
         "ring" => "ring is a number of frames, 1 or more",
         "host" => "host is a number of frames, 1 or more, or none",
@@ -241,6 +251,11 @@ fn parse_sizes(value: &str) -> Option<Sizes> {
     }
     let size = value.parse().ok()?;
     (64..=9018).contains(&size).then_some(Sizes::Fixed(size))
+}
+
+fn parse_flows(value: &str) -> Option<u32> {
+    let flows = value.parse::<u32>().ok()?;
+    (flows.is_power_of_two() && flows <= MAX_FLOWS).then_some(flows)
 }
 
 fn parse_host(value: &str) -> Option<Host> {

@@ -98,6 +98,8 @@ fn losses_are_those_of_a_card_that_does_every_frame_by_hand() {
         let spec = Spec {
             rate: Rate::BitsPerSecond(1_000_000_000 + dice.below(9_000_000_000)),
             sizes: dice.one_of(&[Sizes::Fixed(64), Sizes::Imix]),
+            flows: 1 << dice.below(7),
+            sender: None,
             seed: trial,
             ring: 1 + dice.below(40),
             host: if dice.below(2) == 0 {
@@ -214,12 +216,14 @@ fn an_armed_card_wakes_before_its_ring_is_full() {
 
 #[test]
 fn every_key_is_understood_and_nonsense_is_refused_by_name() {
-    let spec: Spec = "rate=2.5G,size=imix,seed=9,ring=2K,host=none,count=5M,stall=2ms@100ms,clock=virtual,cost=10ns"
+    let spec: Spec = "rate=2.5G,size=imix,flows=16,sender=7,seed=9,ring=2K,host=none,count=5M,stall=2ms@100ms,clock=virtual,cost=10ns"
         .parse()
         .unwrap();
     let expected = Spec {
         rate: Rate::BitsPerSecond(2_500_000_000),
         sizes: Sizes::Imix,
+        flows: 16,
+        sender: Some(7),
         seed: 9,
         ring: 2000,
         host: Host::None,
@@ -233,7 +237,7 @@ fn every_key_is_understood_and_nonsense_is_refused_by_name() {
     };
     assert_eq!(spec, expected);
     let nonsense = "rate= rate=0 rate=-1 rate=99T size=63 size=9019 ring=0 host=0 speed=1G rate stall=2ms \
-        stall=100ms@2ms stall=1ns@2ns clock=fast cost=5ns seed=x count=1.5 clock=virtual,cost=2min2";
+        stall=100ms@2ms stall=1ns@2ns clock=fast cost=5ns flows=3 flows=128 flows=0 sender=70000 seed=x count=1.5 clock=virtual,cost=2min2";
     for nonsense in nonsense.split_whitespace() {
         let error = nonsense.parse::<Spec>().unwrap_err().to_string();
         let (_, last) = nonsense.rsplit_once(',').unwrap_or(("", nonsense));

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     output::{self, Line, Stream, say},
     sandbox::Sandbox,
-    signals,
+    signals, verify,
 };
 use closing::{closing_lines, left_line, odd_lines};
 use forebay::memory::HugePages;
@@ -21,8 +21,9 @@ use forebay_net::{
     port::Outages,
     session::{Behind, KeepFree, Progress, Recovered, Session, Summary},
     units,
+    verify::VerifyReport,
 };
-use starting::listening;
+pub use starting::listening;
 use std::{
     cell::Cell,
     fs::File,
@@ -274,6 +275,13 @@ impl Screen {
             behind.fill * 100.0,
             units::scaled(behind.bytes_per_second),
         ));
+    }
+
+    /// What arrived of generated frames.
+    pub fn verified(&self, report: &VerifyReport, window: u64) {
+        for line in verify::lines(report, window, self.verbose) {
+            say_wrapped(&format!("forebay: {line}"));
+        }
     }
 
     /// Reports lines of packets that could not be printed.

@@ -1,0 +1,217 @@
+//! `forebay verify`, and `capture --verify`: what arrived of the frames that `forebay generate` sent.
+
+mod json;
+mod text;
+
+pub use json::object;
+pub use text::lines;
+
+use crate::{
+    args::{Criterion, Verify as Flags},
+    capture::listening,
+    output, privileges,
+    sandbox::{self, Needs, Sandbox},
+    shares,
+    signals::{self, Asked},
+    usage::{Usage, refuse},
+};
+use anyhow::Result;
+use forebay::standard;
+use forebay_net::{
+    open::{self, Name, Opening, Options},
+    port::{Frame, Interface, Outages},
+    session::{Control, Event, Output, Session, SessionConfig, Summary},
+    verify::{Verifier, VerifyConfig, VerifyReport},
+};
+use std::{
+    process::ExitCode,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// With `--until-end`, how long to wait for frames that the end overtook.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A verifier that the session feeds, and that is asked meanwhile.
+#[derive(Clone)]
+pub struct Verifying {
+    verifier: Arc<Mutex<Verifier>>,
+    window: u64,
+}
+
+impl Verifying {
+    pub fn new(config: VerifyConfig) -> Self {
+        Verifying {
+            verifier: Arc::new(Mutex::new(Verifier::new(config))),
+            window: config.window,
+        }
+    }
+
+    fn verifier(&self) -> MutexGuard<'_, Verifier> {
+        self.verifier.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn see(&self, frame: &Frame<'_>, interface: &Interface) {
+        self.verifier().see(frame, interface);
+    }
+
+    pub fn report(&self) -> VerifyReport {
+        self.verifier().report()
+    }
+
+    /// How far below the highest number a number may be.
+    pub fn window(&self) -> u64 {
+        self.window
+    }
+}
+
+pub fn run(flags: &Flags) -> Result<ExitCode> {
+    let files = flags.read.iter().cloned().map(Name::File);
+    let names: Vec<_> = flags.interfaces.iter().cloned().chain(files).collect();
+    if names.is_empty() {
+        return refuse(
+            "no interface at which frames arrive. Name one with -i, such as -i eth0, or a file with -r"
+                .into(),
+        );
+    }
+    if flags.until_end && !flags.read.is_empty() {
+        return refuse("--until-end is about interfaces: a file ends by itself".into());
+    }
+    let expression = flags.expression.join(" ");
+    let filter = match expression.trim() {
+        "" => None,
+        text => Some(
+            text.parse()
+                .or_else(|error: forebay_net::filter::Error| refuse(error.to_string()))?,
+        ),
+    };
+    if flags.json {
+        standard::output()?;
+    }
+    let clock = open::clock(&names).map_err(|error| Usage(error.to_string()))?;
+    let options = Options {
+        filter: filter.clone(),
+        ring_bytes: flags.ring,
+        promiscuous: !flags.not_promiscuous,
+        ..Options::default()
+    };
+    let begun = open::begin(&names, &options, &clock)?;
+    privileges::shed(None)?;
+    shares::look_up_owners(&begun);
+    let sandbox = sandbox::enter(&flags.sandbox, &Needs::default().reading(&flags.read));
+    let ports = begun.into_iter().map(Opening::finish);
+    let ports = ports.collect::<forebay::Result<Vec<_>>>()?;
+    let mut config = SessionConfig {
+        filter,
+        count: flags.count,
+        ..SessionConfig::default()
+    };
+    for criterion in &flags.autostop {
+        match *criterion {
+            Criterion::Duration(time) => {
+                config.stop_after = config.stop_after.into_iter().chain([time]).min();
+            }
+            Criterion::Packets(count) => {
+                config.count = config.count.into_iter().chain([count]).min();
+            }
+            _ => {}
+        }
+    }
+    let control = Control::new()?;
+    let session = Session::open(ports, Output::Count, config, clock, control.clone())?;
+    let heard = control.clone();
+    signals::listen(&[], move |asked| {
+        if asked == Asked::Stop {
+            heard.stop();
+        }
+    })?;
+    output::start(false)?;
+    if !flags.quiet {
+        for source in session.info().0 {
+            let line = listening(&source, source.interfaces[0].snaplen, false);
+            output::wrapped(&line)
+                .iter()
+                .for_each(|line| output::say(line));
+        }
+    }
+    if let Some(warning) = session.warning() {
+        output::warning(warning);
+    }
+    let verifying = Verifying::new(VerifyConfig {
+        window: flags.window,
+        outbound: !flags.read.is_empty(),
+        ..VerifyConfig::default()
+    });
+    let feeding = verifying.clone();
+    let session = session.each(move |frame, interface| {
+        feeding.see(frame, interface);
+        true
+    });
+    let mut ended = None;
+    let summary = session.run(&mut |event| match event {
+        Event::Progress(progress) => {
+            if !flags.quiet {
+                let report = verifying.report();
+                output::show(|columns| text::progress(progress, &report, columns));
+            }
+            let verifier = verifying.verifier();
+            if flags.until_end && verifier.has_ended() {
+                let since = *ended.get_or_insert_with(Instant::now);
+                if verifier.is_complete() || since.elapsed() >= PATIENCE {
+                    control.finish();
+                }
+            } else {
+                ended = None;
+            }
+        }
+        Event::Outage { source, outages } => note_outage(source, &outages),
+        _ => {}
+    });
+    output::hide();
+    let report = verifying.report();
+    print(flags, &summary, &report, &sandbox)?;
+    Ok(exit_code(&summary, &report))
+}
+
+fn note_outage(source: &str, outages: &Outages) {
+    let text = match outages.is_down {
+        true => "the interface went down; waiting until it is up again",
+        false => "the interface is up again",
+    };
+    output::note(format_args!("{source}: {text}"));
+}
+
+/// Prints the result on standard output, and everything else on standard error.
+fn print(flags: &Flags, summary: &Summary, report: &VerifyReport, sandbox: &Sandbox) -> Result<()> {
+    if let Some(error) = &summary.port_error {
+        output::error(error);
+    }
+    for violation in [summary.ledger.check(), report.check()]
+        .into_iter()
+        .filter_map(Result::err)
+    {
+        output::error(violation);
+    }
+    if flags.json {
+        let object = json::summary(summary, report, flags.window, sandbox);
+        output::summary(output::Stream::Output, &output::json(&object));
+        return Ok(());
+    }
+    if let Some(warning) = text::lost_here(&summary.ledger) {
+        output::warning(warning);
+    }
+    let mut text = lines(report, flags.window, flags.verbose);
+    text.push(text::law(summary, report));
+    output::answer(&(text.join("\n") + "\n"))
+}
+
+fn exit_code(summary: &Summary, report: &VerifyReport) -> ExitCode {
+    match (
+        summary.is_fine() && report.check().is_ok(),
+        report.is_lossless(),
+    ) {
+        (false, _) => ExitCode::from(1),
+        (true, false) => ExitCode::from(3),
+        (true, true) => ExitCode::SUCCESS,
+    }
+}
