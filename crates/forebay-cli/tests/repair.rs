@@ -157,7 +157,7 @@ fn what_is_cut_off_is_durable_before_it_is_cut() {
     let folder = folder.path("");
     let folder = folder.trim_end_matches('/').rsplit('/').next().unwrap();
     let expected = [
-        ("fsync", "torn.pcapng.cut"),
+        ("fsync", "torn.pcapng.cut.part"),
         ("fsync", folder),
         ("ftruncate", "torn.pcapng"),
         ("fsync", "torn.pcapng"),

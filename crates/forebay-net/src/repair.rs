@@ -14,10 +14,13 @@ use forebay::{
     Error, Result,
     store::{lock_output, open_existing},
 };
-use rustix::fs::{FlockOperation, flock};
+use rustix::{
+    fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with},
+    io::Errno,
+};
 use std::{
     fs,
-    io::{self, Read, Seek, SeekFrom},
+    io::{self, BufRead, BufReader, Read, Seek, SeekFrom},
     os::{
         fd::AsFd,
         unix::fs::{MetadataExt, OpenOptionsExt},
@@ -171,7 +174,7 @@ impl Examined {
     /// * A process has the file open.
     /// * It is another user's file. Only that user and root can detect that no process is writing it.
     /// * It changed since it was read, or another file has its name now.
-    /// * The file for the rest already exists.
+    /// * The file for the rest already exists, with other contents.
     /// * Writing fails.
     ///
     /// After an error the file is unchanged.
@@ -239,23 +242,30 @@ impl Examined {
         Ok(rest)
     }
 
-    /// Copies the bytes after the whole part to a new file.
+    /// Copies the bytes after the whole part to a new file. A repair that is killed leaves either a temporary file, which the next one
+    /// replaces, or all of these bytes.
     fn save(&self, file: &mut fs::File) -> Result<PathBuf> {
-        let mut name = self.path.clone().into_os_string();
-        name.push(".cut");
-        let path = PathBuf::from(name);
-        let mut options = fs::OpenOptions::new();
-        let made = options.write(true).create_new(true).mode(0o600).open(&path);
-        let saved = made.and_then(|mut rest| {
-            file.seek(SeekFrom::Start(self.whole_bytes))?;
-            let copied = io::copy(file, &mut rest).and_then(|_| rest.sync_all());
-            // Sync the folder too. Otherwise a power failure could lose the copy's name after the cut.
-            let named = copied.and_then(|()| fs::File::open(folder_of(&path))?.sync_all());
-            named.inspect_err(|_| drop(fs::remove_file(&path)))
+        let [path, part] = [".cut", ".cut.part"].map(|ending| {
+            let mut name = self.path.clone().into_os_string();
+            name.push(ending);
+            PathBuf::from(name)
         });
-        match saved {
+        let copied = self.copy_rest(file, &part);
+        let saved = copied.and_then(|()| match rename_to_new(&part, &path) {
+            Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {
+                match has_same_bytes(&part, &path)? {
+                    true => fs::remove_file(&part), // that repair was killed before it cut the file
+                    false => Err(cause),
+                }
+            }
+            answer => answer,
+        });
+        // Sync the folder too. Otherwise a power failure could lose the copy's name after the cut.
+        let synced = saved.and_then(|()| fs::File::open(folder_of(&path))?.sync_all());
+        match synced {
             Ok(()) => Ok(path),
             Err(cause) => {
+                let _ = fs::remove_file(&part);
                 let tried = "saving the part to cut off";
                 let advice = match cause.kind() {
                     io::ErrorKind::AlreadyExists => "It is from an earlier repair. Move it away",
@@ -266,6 +276,19 @@ impl Examined {
             }
         }
     }
+
+    /// Makes a durable copy of the bytes after the whole part. The lock on the file keeps other repairs from writing to it.
+    fn copy_rest(&self, file: &mut fs::File, to: &Path) -> io::Result<()> {
+        match fs::remove_file(to) {
+            Err(cause) if cause.kind() != io::ErrorKind::NotFound => return Err(cause),
+            _ => {}
+        }
+        let mut options = fs::OpenOptions::new();
+        let mut copy = options.write(true).create_new(true).mode(0o600).open(to)?;
+        file.seek(SeekFrom::Start(self.whole_bytes))?;
+        io::copy(file, &mut copy)?;
+        copy.sync_all()
+    }
 }
 
 /// The packets in the first `len` bytes of a compressed file; `None`: they do not end with a whole packet.
@@ -274,6 +297,47 @@ fn packets_before(len: u64, mut file: fs::File, name: &str) -> Option<u64> {
     let mut file = File::start_up_to(file, name.into(), len).ok()?;
     file.each_frame(&AtomicU64::new(0), |_| {}).ok()?;
     Some(file.counts().received)
+}
+
+/// Whether both are regular files with the same contents.
+fn has_same_bytes(one: &Path, other: &Path) -> io::Result<bool> {
+    let [first, second] = [one.symlink_metadata()?, other.symlink_metadata()?];
+    if !second.is_file() || first.len() != second.len() {
+        return Ok(false);
+    }
+    let [mut one, mut other] = [fs::File::open(one)?, fs::File::open(other)?].map(BufReader::new);
+    loop {
+        let (here, there) = (one.fill_buf()?, other.fill_buf()?);
+        let len = here.len().min(there.len());
+        if len == 0 {
+            return Ok(here.len() == there.len());
+        }
+        if here[..len] != there[..len] {
+            return Ok(false);
+        }
+        one.consume(len);
+        other.consume(len);
+    }
+}
+
+/// Renames a file to an unused name.
+///
+/// # Errors
+/// The name is in use (`AlreadyExists`), or the file cannot be renamed.
+pub(crate) fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // File systems without that flag (man 2 rename).
+        Err(Errno::INVAL | Errno::NOSYS) => {}
+        answer => return Ok(answer?),
+    }
+    match fs::hard_link(from, to) {
+        Ok(()) => return fs::remove_file(from),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
+        Err(_) => {}
+    }
+    // File systems without links, too: reserve the name with an empty file first.
+    fs::File::create_new(to)?;
+    fs::rename(from, to)
 }
 
 fn folder_of(path: &Path) -> &Path {
@@ -301,14 +365,48 @@ fn is_zero(mut file: &fs::File) -> io::Result<bool> {
 mod tests {
     use super::*;
 
+    /// A classic file without packets, and with a damaged end.
+    fn damaged(name: &str) -> (PathBuf, Vec<u8>) {
+        let path = std::env::temp_dir().join(format!("repair-{name}-{}.pcap", std::process::id()));
+        let mut bytes = vec![0xD4, 0xC3, 0xB2, 0xA1, 2, 0, 4, 0];
+        bytes.resize(16, 0);
+        bytes.extend([0, 0, 4, 0, 1, 0, 0, 0]); // snapshot length, link type
+        bytes.extend([1; 30]);
+        fs::write(&path, &bytes).unwrap();
+        (path, bytes)
+    }
+
+    #[test]
+    fn a_repair_that_was_killed_does_not_keep_later_ones_from_succeeding() {
+        let (path, bytes) = damaged("killed");
+        let rest = path.with_extension("pcap.cut");
+        let part = path.with_extension("pcap.cut.part");
+        // Killed while it copied, and between the copy and the cut.
+        for (left, content) in [(&part, &bytes[24..30]), (&rest, &bytes[24..])] {
+            fs::write(&path, &bytes).unwrap();
+            fs::write(left, content).unwrap();
+            let examined = Examined::of(&path).unwrap();
+            assert_eq!(examined.cut().unwrap().as_ref(), Some(&rest));
+            assert_eq!(fs::read(&rest).unwrap(), bytes[24..]);
+            assert_eq!(fs::read(&path).unwrap(), bytes[..24]);
+            assert!(!part.exists());
+            fs::remove_file(&rest).unwrap();
+        }
+        // This one holds something else.
+        fs::write(&path, &bytes).unwrap();
+        fs::write(&rest, [2; 30]).unwrap();
+        let refused = Examined::of(&path).unwrap().cut().unwrap_err().to_string();
+        assert!(refused.contains("earlier repair"), "{refused}");
+        assert_eq!(fs::read(&rest).unwrap(), [2; 30]);
+        assert_eq!(fs::read(&path).unwrap(), bytes);
+        assert!(!part.exists());
+        fs::remove_file(&path).unwrap();
+        fs::remove_file(&rest).unwrap();
+    }
+
     #[test]
     fn a_file_that_took_the_name_meanwhile_is_left_alone() {
-        let path = std::env::temp_dir().join(format!("repair-swap-{}.pcap", std::process::id()));
-        let mut torn = vec![0xD4, 0xC3, 0xB2, 0xA1, 2, 0, 4, 0];
-        torn.resize(16, 0);
-        torn.extend([0, 0, 4, 0, 1, 0, 0, 0]); // snapshot length, link type
-        torn.extend([1; 30]);
-        fs::write(&path, &torn).unwrap();
+        let (path, torn) = damaged("swap");
         let examined = Examined::of(&path).unwrap();
         assert_eq!((examined.packets, examined.whole_bytes), (0, 24));
         let other = path.with_extension("other");

@@ -7,8 +7,9 @@ use super::{
     },
     Names, Reports, Rotation,
     names::{behind, folder},
-    retention::{Retention, is_locked, packed, part, remove, rename_to_new},
+    retention::{Retention, is_locked, packed, part, remove},
 };
+use crate::repair::rename_to_new;
 use forebay::{
     Error, Result,
     store::{FileConfig, FileSink, Series, Sink},

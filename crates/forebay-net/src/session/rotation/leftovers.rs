@@ -11,9 +11,9 @@ use super::{
     Names, Rotation,
     files::{free_name, is_in_use, open_unfollowed, sync_folder},
     names::{folder, is_of_series},
-    retention::{Retention, is_locked, remove, rename_to_new},
+    retention::{Retention, is_locked, remove},
 };
-use crate::repair::Examined;
+use crate::repair::{Examined, rename_to_new};
 use forebay::{Error, Result};
 use std::{
     fs::{self, File, FileTimes, Metadata},

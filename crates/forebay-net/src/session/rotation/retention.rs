@@ -13,9 +13,10 @@
 use super::{
     super::compress::Compression, Recovered, Reports, files::open_unfollowed, names::behind,
 };
+use crate::repair::rename_to_new;
 use forebay::{Error, Result};
 use rustix::{
-    fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with},
+    fs::{FlockOperation, flock},
     io::Errno,
 };
 use std::{
@@ -434,26 +435,6 @@ pub(super) fn packed(path: &Path) -> PathBuf {
 /// The name of the file `name` until it is complete.
 pub(super) fn part(name: &Path) -> PathBuf {
     behind(name, ".part")
-}
-
-/// Renames a file to an unused name.
-///
-/// # Errors
-/// The name is in use (`AlreadyExists`), or the file cannot be renamed.
-pub(super) fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
-    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // File systems without that flag (man 2 rename).
-        Err(Errno::INVAL | Errno::NOSYS) => {}
-        answer => return Ok(answer?),
-    }
-    match fs::hard_link(from, to) {
-        Ok(()) => return fs::remove_file(from),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
-        Err(_) => {}
-    }
-    // File systems without links, too: reserve the name with an empty file first.
-    fs::File::create_new(to)?;
-    fs::rename(from, to)
 }
 
 /// Removes a file; `false`: it was missing. A symbolic link itself is removed.
