@@ -4,6 +4,7 @@ use crate::{VIRTUAL, files, names, series, support::*};
 use std::{
     fs,
     io::{BufRead, BufReader},
+    os::unix::fs::{MetadataExt, chown},
     time::Duration,
 };
 
@@ -142,6 +143,28 @@ fn a_file_that_a_capture_is_writing_is_not_touched_by_another_one() {
         packets_in(json["files"][0].as_str().unwrap()),
         count(&json["written"])
     );
+}
+
+#[test]
+fn root_finishes_what_a_capture_of_another_user_left() {
+    const NOBODY: u32 = 65534;
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        return children::skip("root, to give a file to another user");
+    }
+    let folder = Folder::new();
+    let whole = recorded(&folder, "whole.pcapng", "count=100");
+    let bytes = fs::read(&whole).unwrap();
+    fs::remove_file(whole).unwrap();
+    // As after `-Z nobody`.
+    let left = folder.path("a_00003_20200101000000.pcapng");
+    let part = folder.file("part", &bytes[..bytes.len() - 170]);
+    chown(&part, Some(NOBODY), Some(NOBODY)).unwrap();
+    fs::rename(&part, format!("{left}.part")).unwrap();
+    let output = series(VIRTUAL, &folder, "a.pcapng", "-b packets:100 -c 50");
+    let json = output.keeps_the_law();
+    assert_eq!(json["files_recovered"], 1, "{json} {}", output.log());
+    assert!((90..100).contains(&packets_in(&left)));
+    assert_eq!(fs::metadata(&left).unwrap().uid(), NOBODY);
 }
 
 #[test]

@@ -274,3 +274,26 @@ fn refuse_what_is_no_file(path: &Path) -> Result<()> {
 pub(super) fn sync_folder(name: &Path) -> io::Result<()> {
     File::open(folder(name)).map_or(Ok(()), |folder| folder.sync_all())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{Mode, OFlags, fcntl_getfl};
+
+    #[test]
+    fn locks_are_tested_on_descriptors_that_could_write_and_a_failed_test_means_in_use() {
+        let name = format!("forebay-locks-{}.part", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::write(&path, "capture").unwrap();
+        let file = open_unfollowed(&path).unwrap();
+        assert!(fcntl_getfl(&file).unwrap().contains(OFlags::RDWR));
+        assert!(!is_locked(&file), "this locks it");
+        assert!(is_in_use(&path));
+        drop(file);
+        assert!(!is_in_use(&path));
+        // Like NFS on a descriptor that cannot write, the kernel refuses to lock this one.
+        let place = rustix::fs::open(&path, OFlags::PATH, Mode::empty()).unwrap();
+        assert!(is_locked(&File::from(place)));
+        fs::remove_file(&path).unwrap();
+    }
+}

@@ -255,19 +255,16 @@ impl Work {
         };
         if about.len() == 0 {
             let _names = self.kept.hold();
-            return match self.claim(path, &about) {
+            return match claim(path, &about) {
                 Some(_) => remove(path).map(|_| None),
                 None => Ok(None),
             };
         }
-        let examined = match Examined::of(path) {
-            // Another file may have taken the name since, or a link to a file elsewhere.
-            Ok(examined) if !examined.is_of(&about) => return Ok(None),
-            Err(_) if self.claim(path, &about).is_none() => return Ok(None),
-            examined => examined?,
+        let Some(examined) = examined(path, &about)? else {
+            return Ok(None);
         };
         let finishing = self.kept.finishing(path);
-        if self.claim(path, &about).is_none() {
+        if claim(path, &about).is_none() {
             return Ok(None);
         }
         let rest = match examined.is_whole() {
@@ -276,7 +273,7 @@ impl Work {
         };
         let whole = examined.whole_bytes;
         let mut names = self.kept.hold();
-        let Some(file) = self.claim(path, &about) else {
+        let Some(file) = claim(path, &about) else {
             return Ok(None);
         };
         // The time of its last packet, not of the repair: the oldest files are removed first.
@@ -304,14 +301,6 @@ impl Work {
         }))
     }
 
-    /// Locks the file at `path`, if it is still the one that `about` describes, and not in use.
-    fn claim(&self, path: &Path, about: &Metadata) -> Option<File> {
-        let file = open_unfollowed(path).ok()?;
-        let now = file.metadata().ok()?;
-        let is_same = (now.dev(), now.ino()) == (about.dev(), about.ino());
-        (is_same && !is_locked(&file)).then_some(file)
-    }
-
     /// Renames `NAME.part`. Returns its final name.
     fn rename(&self, path: &Path) -> io::Result<PathBuf> {
         let name = path.with_extension("");
@@ -327,5 +316,100 @@ impl Work {
             free = free_name(&name);
         }
         Ok(free)
+    }
+}
+
+/// Reads the file at `path`; `None`: it is not the one that `about` describes. Another file may have taken the name, or a link to a
+/// file elsewhere.
+fn examined(path: &Path, about: &Metadata) -> Result<Option<Examined>> {
+    match Examined::of(path) {
+        Ok(examined) => Ok(examined.is_of(about).then_some(examined)),
+        Err(_) if claim(path, about).is_none() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Locks the file at `path`, if it is still the one that `about` describes, and not in use.
+fn claim(path: &Path, about: &Metadata) -> Option<File> {
+    let file = open_unfollowed(path).ok()?;
+    let now = file.metadata().ok()?;
+    let is_same = (now.dev(), now.ino()) == (about.dev(), about.ino());
+    (is_same && !is_locked(&file)).then_some(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::Reports, *};
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    use std::{
+        os::unix::fs::symlink,
+        sync::atomic::{AtomicBool, Ordering::Relaxed},
+    };
+
+    /// A capture without packets, and with the beginning of one.
+    fn torn() -> Vec<u8> {
+        let mut bytes = b"\xd4\xc3\xb2\xa1\x02\x00\x04\x00".to_vec();
+        bytes.resize(30, 0);
+        (bytes[18], bytes[20]) = (4, 1); // snapshot length, link type
+        bytes
+    }
+
+    fn folder(test: &str) -> PathBuf {
+        let name = format!("forebay-leftovers-{test}-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    #[test]
+    fn a_link_that_took_the_name_of_an_unfinished_file_is_not_followed() {
+        let folder = folder("link");
+        let (ours, theirs) = (folder.join("a.pcap.part"), folder.join("theirs.pcap"));
+        fs::write(&ours, torn()).unwrap();
+        fs::write(&theirs, torn()).unwrap();
+        let about = fs::metadata(&ours).unwrap();
+        let found = examined(&ours, &about).unwrap().unwrap();
+        assert!(!found.is_whole());
+        drop(claim(&ours, &about).unwrap());
+        fs::remove_file(&ours).unwrap();
+        symlink(&theirs, &ours).unwrap();
+        assert!(examined(&ours, &about).unwrap().is_none());
+        assert!(claim(&ours, &about).is_none());
+        assert!(found.cut_torn_end().is_err());
+        assert_eq!(fs::read(&theirs).unwrap(), torn());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_link_that_is_swapped_in_all_the_time_never_leads_a_repair_elsewhere() {
+        let folder = folder("swapped");
+        let path = |name: &str| folder.join(name);
+        let (name, other, theirs) = (path("a.pcap.part"), path("other"), path("theirs.pcap"));
+        fs::write(&theirs, torn()).unwrap();
+        let work = Work {
+            unfinished: Vec::new(),
+            kept: Retention::new(Reports::default(), false, false),
+            replaces: true,
+            syncs: false,
+        };
+        let is_over = AtomicBool::new(false);
+        let (mut finished, mut is_intact) = (0, true);
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                while !is_over.load(Relaxed) {
+                    let _ = renameat_with(CWD, &name, CWD, &other, RenameFlags::EXCHANGE);
+                }
+            });
+            for _ in 0..300 {
+                let _ = (fs::remove_file(&name), fs::remove_file(&other));
+                symlink(&theirs, &other).unwrap();
+                fs::write(&name, torn()).unwrap();
+                finished += u32::from(matches!(work.finish(&name), Ok(Some(_))));
+                is_intact &= fs::read(&theirs).unwrap() == torn();
+            }
+            is_over.store(true, Relaxed);
+        });
+        assert!(is_intact && finished > 0, "{finished}");
+        fs::remove_dir_all(folder).unwrap();
     }
 }
