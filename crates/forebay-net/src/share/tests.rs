@@ -460,6 +460,49 @@ fn readers_cannot_write_the_memory_and_their_number_is_limited() {
 }
 
 #[test]
+fn a_user_of_the_group_gets_32_readers_and_leaves_the_others_their_places() {
+    use rustix::{
+        process::{Gid, Uid},
+        thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid},
+    };
+    if !rustix::process::geteuid().is_root() {
+        return forebay_testing::children::skip("root, to become other users");
+    }
+    let name = name("users");
+    let publisher = publisher();
+    let group = Gid::from_raw(1);
+    let access = Access { group: Some(1) };
+    let _listener = Listener::start(&name, &publisher.source(), access).unwrap();
+    let connect = || {
+        let link = handshake::Link::to(&name).unwrap();
+        let answer = link.greeting(&name).unwrap().answer;
+        (link, answer)
+    };
+    let readers_of = |uid: u32, number: usize| {
+        let thread = || {
+            let uid = Uid::from_raw(uid);
+            // For this thread only.
+            set_thread_groups(&[]).unwrap();
+            set_thread_res_gid(group, group, group).unwrap();
+            set_thread_res_uid(uid, uid, uid).unwrap();
+            (0..number).map(|_| connect()).collect::<Vec<_>>()
+        };
+        std::thread::scope(|threads| threads.spawn(thread).join().unwrap())
+    };
+    let mut first = readers_of(1, 33);
+    let refused = first.pop().unwrap();
+    assert!(first.iter().all(|it| it.1 == Answer::Welcome));
+    assert!(refused.1 == Answer::TooMany);
+    assert!(readers_of(2, 1)[0].1 == Answer::Welcome);
+    assert!(connect().1 == Answer::Welcome);
+    // Its place is free when one has left.
+    drop(first.pop());
+    while readers_of(1, 1)[0].1 != Answer::Welcome {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
 fn a_process_with_the_name_that_is_no_publisher_is_reported() {
     let name = name("other");
     let flags = rustix::net::SocketFlags::CLOEXEC;
