@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod bridge;
 mod capture;
 mod control;
 mod doctor;
@@ -73,6 +74,7 @@ fn run(command: args::Command) -> anyhow::Result<ExitCode> {
         args::Command::Capture(flags) => capture::run(&flags),
         args::Command::Control(flags) => control::run(&flags),
         args::Command::Trigger(flags) => control::trigger(&flags),
+        args::Command::Bridge(flags) => bridge::run(&flags),
         args::Command::Doctor(flags) => doctor::run(&flags),
         args::Command::Ports(flags) => ports::run(&flags),
         args::Command::Top(flags) => top::run(&flags),

@@ -48,6 +48,7 @@ pub fn keep_for(command: &args::Command) -> Result<()> {
         }
         Command::Top(flags) => for_opening(&flags.interfaces),
         Command::Verify(flags) => for_opening(&flags.interfaces),
+        Command::Bridge(_) => Set::NET_RAW,
         // To detect and exclude other programs that write a file.
         Command::Repair(_) => Set::LEASE,
         // More memory in pipes than a user may have, and ports below 1024.

@@ -38,6 +38,8 @@ pub struct Options {
     pub filter: Option<Filter>,
     /// The output holds one link type: `any` then captures only interfaces with Ethernet frames.
     pub one_link_type: bool,
+    /// Receive no frames that this machine sends.
+    pub incoming_only: bool,
     /// An interface that goes down ends its port, instead of being waited for.
     pub stop_on_down: bool,
 }
@@ -52,6 +54,7 @@ impl Default for Options {
             delay: Duration::from_millis(100),
             filter: None,
             one_link_type: false,
+            incoming_only: false,
             stop_on_down: false,
         }
     }
@@ -280,6 +283,7 @@ fn open_interface(name: &str, options: &Options) -> Result<Box<dyn Port>> {
         retire: options.delay,
         filter: options.filter.clone(),
         ethernet_only: options.one_link_type,
+        incoming_only: options.incoming_only,
         stop_on_down: options.stop_on_down,
         ..af_packet::AfPacketConfig::default()
     };

@@ -1,5 +1,6 @@
 //! The flags, one file for each subcommand.
 
+mod bridge;
 mod capture;
 mod completions;
 mod control;
@@ -24,6 +25,7 @@ mod top;
 mod values;
 mod verify;
 
+pub use bridge::Bridge;
 pub use capture::{Capture, Criterion};
 pub use completions::Completions;
 pub use control::{Control, ControlCommand, Trigger};
@@ -66,6 +68,9 @@ pub enum Command {
     /// Watch an interface: rates, losses, and the busiest flows, hosts, ports and protocols
     #[command(after_long_help = top::HELP)]
     Top(Top),
+    /// Forward frames between two interfaces, both ways, and account for every one
+    #[command(after_long_help = bridge::HELP)]
+    Bridge(Box<Bridge>),
     /// List the interfaces: driver, queues, offloads, time stamps, and what can be captured with
     #[command(after_long_help = ports::HELP)]
     Ports(Ports),

@@ -121,6 +121,7 @@ impl<'a> Request<'a> {
             filter: filter.clone(),
             trigger,
             options: Options {
+                incoming_only: false,
                 filter,
                 ring_bytes: flags.ring.or(wants_few.then_some(RING_FOR_FEW)),
                 promiscuous: !flags.not_promiscuous,

@@ -111,6 +111,10 @@ fn calls(needs: &Needs) -> Option<Calls> {
     if needs.readers {
         calls.insert(libc::SYS_sendmsg, vec![]);
     }
+    // Frames, through packet sockets that are open. Their memory is in the call, as above.
+    if needs.sends {
+        calls.insert(libc::SYS_sendmmsg, vec![]);
+    }
     if let Some(group) = needs.helper {
         let group = -group.as_raw_nonzero().get();
         calls.insert(

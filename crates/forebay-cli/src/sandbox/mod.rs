@@ -51,6 +51,8 @@ pub struct Needs {
     pub network: bool,
     /// New connections to shares.
     pub shares: bool,
+    /// Sending frames.
+    pub sends: bool,
     /// Handing memory to the readers of a share.
     pub readers: bool,
     /// Becoming another user.

@@ -1,7 +1,7 @@
 //! `forebay capture` on live interfaces: veth pairs in namespaces that the tests make.
 //!
 //! `arrivals` is about what a sender sent, `filters` about what the kernel lets pass, `interfaces` about their coming and
-//! going, `rights` about the rights that capturing needs, and `privileges` about what a capture gives up, `doctor` about `forebay doctor`, and `ports` about `forebay ports`. Here is what they share.
+//! going, `rights` about the rights that capturing needs, and `privileges` about what a capture gives up, `doctor` about `forebay doctor`, `ports` about `forebay ports`, and `bridge` about `forebay bridge`. Here is what they share.
 
 #![allow(unsafe_code)] // entering a namespace
 
@@ -9,6 +9,7 @@
 mod support;
 
 mod arrivals;
+mod bridge;
 mod doctor;
 mod filters;
 mod interfaces;

@@ -3,7 +3,7 @@
 use super::{Progress, Source, intake::Intake};
 use crate::{
     ledger::{Dropped, Ledger, add_known},
-    port::{Odd, Outages},
+    port::{Counts, Odd, Outages},
 };
 use forebay::{poll::Modes, store};
 use std::time::Duration;
@@ -140,6 +140,7 @@ impl Intake {
         odd
     }
 
+    /// The sources, without the counters of their ports.
     pub fn sources(&self) -> Vec<Source> {
         let feeds = self.feeds.iter();
         feeds
@@ -148,8 +149,21 @@ impl Intake {
                 interfaces: feed.port.interfaces().to_vec(),
                 got: feed.port.info(),
                 outages: feed.port.outages(),
+                counts: Counts::default(),
+                taken: feed.taken,
+                filtered: feed.filtered,
+                unread: feed.unread,
             })
             .collect()
+    }
+
+    /// The sources, with all counts.
+    pub fn counted_sources(&mut self) -> Vec<Source> {
+        let mut sources = self.sources();
+        for (source, feed) in sources.iter_mut().zip(&mut self.feeds) {
+            source.counts = feed.port.counts();
+        }
+        sources
     }
 
     pub fn store_info(&self) -> Option<store::StoreInfo> {

@@ -212,7 +212,7 @@ impl Session {
         self.warning.as_deref()
     }
 
-    /// The properties of each port, and of the store if there is an output.
+    /// The properties of each port, without counts, and of the store if there is an output.
     pub fn info(&self) -> (Vec<Source>, Option<store::StoreInfo>) {
         (self.intake.sources(), self.intake.store_info())
     }
@@ -392,7 +392,7 @@ impl Session {
         let shared = self.intake.end_share(counts::lost_in_sources(&ledger));
         let filters_uncounted = is_uncounted && self.config.filter.is_some();
         let mut refused = self.intake.refused();
-        let (gaps, sources) = (self.intake.gaps(), self.intake.sources());
+        let (gaps, sources) = (self.intake.gaps(), self.intake.counted_sources());
         let odd = self.intake.odd();
         let mut left = Left::default();
         let (wire_bytes, store) = (self.intake.wire_bytes, self.intake.store_info());

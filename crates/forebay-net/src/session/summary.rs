@@ -5,7 +5,7 @@
 use super::{Files, Recovered};
 use crate::{
     ledger::Ledger,
-    port::{Interface, Left, LinkType, Odd, Outages, PortInfo},
+    port::{Counts, Interface, Left, LinkType, Odd, Outages, PortInfo},
 };
 use forebay::{Error, poll::Modes, store};
 use std::{path::Path, time::Duration};
@@ -147,6 +147,14 @@ pub struct Source {
     pub got: PortInfo,
     /// Outages of its interface. Packets of these times are not in the ledger.
     pub outages: Outages,
+    /// Its own counters.
+    pub counts: Counts,
+    /// Packets taken from it: written or only counted.
+    pub taken: u64,
+    /// Its packets that the session's filter rejected.
+    pub filtered: u64,
+    /// Its packets in [`Ledger::unread`].
+    pub unread: u64,
 }
 
 impl Source {

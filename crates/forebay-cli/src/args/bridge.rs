@@ -1,0 +1,63 @@
+//! The flags of `bridge`.
+
+use super::values;
+use clap::Args as ClapArgs;
+use forebay_net::open::Name;
+use std::{path::PathBuf, time::Duration};
+
+pub const HELP: &str = "\
+Frames that are not forwarded are counted, by cause: rejected by the expression, not accepted by the other \
+interface, dropped by the kernel.
+
+The system goes on handling the frames of both interfaces, too. Give them no addresses, and do not let the system route or \
+bridge between them, or frames arrive twice.
+
+Signals: the first INT or TERM forwards what has arrived, and prints the counts; the second gives that up. USR1 \
+prints the counts.
+
+Exit codes: 0 success, 1 failure, 2 invalid arguments or filter.
+
+Examples:
+  # Between two interfaces (needs CAP_NET_RAW)
+  forebay bridge eth1 eth2
+  # Everything but telnet, with a capture of what passes
+  forebay bridge eth1 eth2 --tap passed.pcapng \\
+    not tcp port 23";
+
+#[derive(ClapArgs)]
+pub struct Bridge {
+    /// One interface
+    #[arg(value_name = "A")]
+    pub first: Name,
+
+    /// The other interface
+    #[arg(value_name = "B")]
+    pub second: Name,
+
+    /// Which frames to forward, in the language of pcap-filter(7); without it, all
+    #[arg(value_name = "EXPRESSION")]
+    pub expression: Vec<String>,
+
+    /// Write the frames that are forwarded to FILE; a name that ends in .pcap gives the classic format, every other name pcapng
+    #[arg(long, value_name = "FILE")]
+    pub tap: Option<PathBuf>,
+
+    /// How long the kernel may hold frames back, to hand over many at once, 1 ms to 10 s. It is the delay of a single frame
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = values::time)]
+    pub delay: Duration,
+
+    /// Size of the receive ring of each interface, in KiB or with a unit (256M) [default: 64M]
+    #[arg(short = 'B', long = "buffer-size", value_name = "SIZE", value_parser = |text: &str| values::size(text, 1024))]
+    pub ring: Option<u64>,
+
+    /// Print only errors and losses
+    #[arg(short = 'q')]
+    pub quiet: bool,
+
+    /// Print the counts as one JSON object at the end
+    #[arg(long)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub sandbox: super::Sandbox,
+}

@@ -1,0 +1,301 @@
+//! `forebay bridge`: forwards frames between two interfaces, and accounts for every one.
+
+use crate::{
+    args::Bridge as Flags,
+    output::{self, Stream, clock, plain, say, wrapped},
+    privileges,
+    sandbox::{self, Needs, Sandbox},
+    signals::{self, Asked},
+    usage::{Usage, refuse},
+};
+use anyhow::Result;
+use forebay_net::{
+    bridge::{Bridge, BridgeConfig, Direction, Directions},
+    link::{self, Offload},
+    open::{self, Options},
+    port::Outages,
+    session::{Control, Event, Output, Progress, SessionConfig, Summary},
+    transmit::TxFailed,
+};
+use serde_json::{Value, json};
+use std::{
+    io::{IsTerminal, stderr},
+    process::ExitCode,
+};
+
+const SCHEMA: u32 = 1;
+
+/// Bridges two interfaces until it is stopped.
+///
+/// # Errors
+/// An interface cannot be opened, or the output cannot be created.
+pub fn run(flags: &Flags) -> Result<ExitCode> {
+    let expression = flags.expression.join(" ");
+    let filter = match expression.trim() {
+        "" => None,
+        text => Some(
+            text.parse()
+                .or_else(|error: forebay_net::filter::Error| refuse(error.to_string()))?,
+        ),
+    };
+    let names = [flags.first.clone(), flags.second.clone()];
+    let clock = open::clock(&names).map_err(|error| Usage(error.to_string()))?;
+    let mut config = BridgeConfig::default();
+    config.receive = Options {
+        ring_bytes: flags.ring,
+        delay: flags.delay,
+        ..config.receive
+    };
+    let bridge = Bridge::open(names, &config, clock)?;
+    let max_frame_bytes = bridge.max_frame_bytes();
+    let warnings = warnings(&bridge.names(), max_frame_bytes)?;
+    privileges::shed(None)?;
+    let mut needs = Needs {
+        sends: true,
+        ..Needs::default()
+    };
+    let output = match &flags.tap {
+        None => Output::Count,
+        Some(path) => {
+            needs = needs.writing(path);
+            Output::File(path.clone())
+        }
+    };
+    let sandbox = sandbox::enter(&flags.sandbox, &needs);
+    let control = Control::new()?;
+    let config = SessionConfig {
+        filter,
+        ..SessionConfig::default()
+    };
+    let (session, directions) = bridge.session(output, config, control.clone())?;
+    signals::listen(&[Asked::Report], move |asked| match asked {
+        Asked::Stop => control.stop(),
+        Asked::Report => control.report(),
+        Asked::Flush | Asked::Rotate | Asked::Trigger => {}
+    })?;
+    output::start(false)?;
+    let [a, b] = directions.names();
+    if !flags.quiet {
+        let bytes = max_frame_bytes.into_iter().min().unwrap_or(0);
+        output::note(format_args!(
+            "bridging {a} and {b}, frames of up to {bytes} bytes"
+        ));
+        warnings.iter().for_each(|text| say_wrapped(text));
+    }
+    if let Some(warning) = session.warning() {
+        output::warning(warning);
+    }
+    let draws = !flags.quiet && stderr().is_terminal();
+    let summary = session.run(&mut |event| match event {
+        Event::Outage { source, outages } => say_outage(source, &outages),
+        Event::Progress(progress) if progress.asked => say(&status(progress, &directions)),
+        Event::Progress(progress) if draws => {
+            output::show(|columns| {
+                status(progress, &directions)
+                    .chars()
+                    .take(columns)
+                    .collect()
+            });
+        }
+        _ => {}
+    });
+    let counts = directions.counts(&summary);
+    output::hide();
+    for direction in &counts {
+        if !flags.quiet || direction.lost() > 0 {
+            say_wrapped(&closing_line(direction));
+        }
+    }
+    let errors = errors(&summary, &counts);
+    for error in &errors {
+        output::error(error);
+    }
+    if flags.json {
+        let object = as_json(&summary, &counts, flags, &sandbox, &errors);
+        output::summary(Stream::Output, &output::json(&object));
+    }
+    Ok(ExitCode::from(u8::from(!errors.is_empty())))
+}
+
+fn say_wrapped(text: &str) {
+    wrapped(text).iter().for_each(|line| say(line));
+}
+
+/// Reasons why frames of one interface may not fit on the other.
+fn warnings(names: &[String; 2], max_frame_bytes: [u32; 2]) -> Result<Vec<String>> {
+    let mut texts = Vec::new();
+    let [a, b] = names;
+    if max_frame_bytes[0] != max_frame_bytes[1] {
+        texts.push(format!(
+            "forebay: warning: {a} sends frames of up to {} bytes and {b} up to {}: longer ones fail. ip link set {a} mtu …",
+            max_frame_bytes[0], max_frame_bytes[1]
+        ));
+    }
+    for link in link::interfaces()?
+        .iter()
+        .filter(|it| names.contains(&it.name))
+    {
+        let device = link.device()?;
+        let merging = [
+            Offload::ReceiveMerging,
+            Offload::HardwareReceiveMerging,
+            Offload::LargeReceive,
+        ];
+        let mut on = device.changing_offloads();
+        on.retain(|it| merging.contains(it));
+        if let Some(command) = device.command_for(&link.name, &on) {
+            texts.push(format!(
+                "forebay: warning: {} merges received segments, which are then too long to be sent: {command}",
+                link.name
+            ));
+        }
+    }
+    Ok(texts)
+}
+
+/// `0:00:07  va to vb 12345  vb to va 678  lost 0`
+fn status(progress: &Progress, directions: &Directions) -> String {
+    let [a, b] = directions.names();
+    let (a, b) = (plain(&a).into_owned(), plain(&b).into_owned());
+    let [forth, back] = directions.forwarded();
+    let lost = progress.ledger.dropped.known() + directions.failed();
+    let time = clock(progress.elapsed);
+    format!("{time}  {a} to {b} {forth}  {b} to {a} {back}  lost {lost}")
+}
+
+fn say_outage(source: &str, outages: &Outages) {
+    match outages.is_down {
+        true => output::note(format_args!(
+            "{source}: the interface went down; waiting until it is up again"
+        )),
+        false => output::note(format_args!(
+            "{source}: the interface is up again after {:.1} s",
+            outages.last.as_secs_f64()
+        )),
+    }
+}
+
+/// Causes with their counts, of those that are not 0.
+fn causes(direction: &Direction) -> Vec<(&'static str, u64)> {
+    let TxFailed {
+        too_long,
+        too_short,
+        link_down,
+        refused,
+        abandoned,
+    } = direction.failed;
+    vec![
+        ("too_long", too_long),
+        ("too_short", too_short),
+        ("link_down", link_down),
+        ("refused", refused),
+        ("abandoned", abandoned),
+        ("truncated", direction.truncated),
+    ]
+}
+
+/// `va to vb: 10 received = 7 forwarded + 1 filtered + 2 failed {too long 2} + 0 dropped`
+fn closing_line(direction: &Direction) -> String {
+    let failed = direction.failed.total() + direction.truncated;
+    let causes = causes(direction);
+    let some = causes.iter().filter(|(_, count)| *count > 0);
+    let some: Vec<_> = some
+        .map(|(cause, count)| format!("{} {count}", cause.replace('_', " ")))
+        .collect();
+    let causes = match some.is_empty() {
+        true => String::new(),
+        false => format!(" {{{}}}", some.join(", ")),
+    };
+    let unread = match direction.unread {
+        0 => String::new(),
+        unread => format!(" + {unread} unread"),
+    };
+    let dropped = direction
+        .dropped
+        .map_or("unknown".into(), |it| it.to_string());
+    let mut text = format!(
+        "forebay: {} to {}: {} received = {} forwarded + {} filtered + {failed} failed{causes} + {dropped} dropped{unread}",
+        plain(&direction.from),
+        plain(&direction.to),
+        direction.received,
+        direction.forwarded,
+        direction.filtered,
+    );
+    if let Some(lost @ 1..) = direction.interface_dropped {
+        text += &format!("; {lost} dropped by the interface before that");
+    }
+    text
+}
+
+/// What failed, and counts that do not add up.
+fn errors(summary: &Summary, counts: &[Direction; 2]) -> Vec<String> {
+    let errors = [&summary.port_error, &summary.store_error];
+    let mut texts: Vec<_> = errors
+        .into_iter()
+        .flatten()
+        .map(|it| it.to_string())
+        .collect();
+    let checks = counts
+        .iter()
+        .map(Direction::check)
+        .chain([summary.ledger.check()]);
+    texts.extend(checks.filter_map(|check| check.err().map(|it| it.to_string())));
+    texts
+}
+
+fn as_json(
+    summary: &Summary,
+    counts: &[Direction; 2],
+    flags: &Flags,
+    sandbox: &Sandbox,
+    errors: &[String],
+) -> Value {
+    let direction = |it: &Direction| {
+        let failed: serde_json::Map<_, _> = causes(it)
+            .into_iter()
+            .map(|(cause, count)| (cause.to_owned(), count.into()))
+            .collect();
+        json!({
+            "from": it.from,
+            "to": it.to,
+            "received": it.received,
+            "forwarded": it.forwarded,
+            "forwarded_bytes": it.forwarded_bytes,
+            "filtered": it.filtered,
+            "failed": failed,
+            "dropped": { "kernel": it.dropped },
+            "unread": it.unread,
+            "interface_dropped": it.interface_dropped,
+            "retried": it.retried,
+            "law_holds": it.check().is_ok(),
+        })
+    };
+    let outages = summary.sources.iter().map(|source| {
+        json!({
+            "interface": source.name,
+            "count": source.outages.count,
+            "seconds": source.outages.total.as_secs_f64(),
+        })
+    });
+    let tap = flags.tap.as_ref().map(|path| {
+        json!({
+            "file": path.display().to_string(),
+            "written": summary.ledger.written,
+            "bytes": summary.bytes,
+            "dropped": summary.ledger.dropped.disk + summary.ledger.dropped.writer,
+        })
+    });
+    let holds = counts.iter().all(|it| it.check().is_ok()) && summary.ledger.check().is_ok();
+    json!({
+        "schema": SCHEMA,
+        "running": false,
+        "directions": counts.iter().map(direction).collect::<Vec<_>>(),
+        "outages": outages.collect::<Vec<_>>(),
+        "tap": tap,
+        "seconds": summary.elapsed.as_secs_f64(),
+        "cpu_seconds": summary.cpu.as_secs_f64(),
+        "sandbox": sandbox.as_json(),
+        "error": (!errors.is_empty()).then(|| errors.join("; ")),
+        "law_holds": holds,
+    })
+}

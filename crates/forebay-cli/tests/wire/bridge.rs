@@ -1,0 +1,244 @@
+//! `forebay bridge` between two veth pairs: `a0 ═ a1 ─ bridge ─ b1 ═ b0`.
+
+use crate::{
+    heard,
+    lab::{carries, ip, lab},
+    support::*,
+};
+use forebay_net::{file::File, port::Port};
+use forebay_testing::sender::{Sender, frame, number};
+use serde_json::Value;
+use std::process::{Child, Output};
+
+/// Two veth pairs with this MTU, up.
+fn pairs(mtu: u32) {
+    ip("link del va");
+    for pair in ["a", "b"] {
+        ip(&format!("link add {pair}0 type veth peer name {pair}1"));
+    }
+    for link in ["a0", "a1", "b0", "b1"] {
+        ip(&format!("link set {link} mtu {mtu} up"));
+    }
+    ["a0", "a1", "b0", "b1"].into_iter().for_each(carries);
+}
+
+fn bridge(arguments: &str) -> Child {
+    let mut child = start!("bridge a1 b1 --json {arguments}");
+    heard(&mut child, "bridging a1 and b1");
+    child
+}
+
+/// A capture of what arrives at the far side of `interface`.
+fn capture(interface: &str, file: &str) -> Child {
+    let mut child = start!("capture -i {interface} -Q in -v --json -w {file}");
+    heard(&mut child, "polling\n");
+    child
+}
+
+/// The bytes of each frame in a file, as far as it is written.
+fn frames(file: &str) -> Vec<Vec<u8>> {
+    let mut frames = Vec::new();
+    let Ok(mut port) = File::open(file) else {
+        return frames;
+    };
+    while let Ok(mut burst) = port.receive(1000) {
+        let before = frames.len();
+        while let Some(frame) = burst.next_frame() {
+            frames.push(frame.data.to_vec());
+        }
+        if frames.len() == before {
+            break;
+        }
+    }
+    frames
+}
+
+/// The counts of both directions, in which nothing is missing.
+#[track_caller]
+fn directions(ran: &Output) -> [Value; 2] {
+    let json = ran.keeps_the_law();
+    let directions = json["directions"].as_array().unwrap().clone();
+    let directions: [Value; 2] = directions.try_into().unwrap();
+    for it in &directions {
+        let failed = it["failed"].as_object().unwrap().values().map(count);
+        let lost = failed.sum::<u64>() + count(&it["dropped"]["kernel"]) + count(&it["unread"]);
+        let [received, forwarded, filtered] = counts(it, ["received", "forwarded", "filtered"]);
+        assert_eq!(received, forwarded + filtered + lost, "{it}");
+    }
+    directions
+}
+
+#[test]
+fn frames_pass_both_ways_in_order_with_their_tags_and_up_to_the_mtu() {
+    lab(&[], || {
+        pairs(9000);
+        let folder = Folder::new();
+        let [at_a, at_b, tapped] = ["a.pcapng", "b.pcapng", "tap.pcapng"].map(|it| folder.path(it));
+        let child = bridge(&format!("--tap {tapped} --delay 5ms"));
+        let captures = [capture("a0", &at_a), capture("b0", &at_b)];
+        // Plain frames, of the smallest and the largest size, and frames with one tag and with two.
+        let tagged = |number: u64, tags: &[u8], len: usize| {
+            let plain = frame(number, len);
+            [&plain[..12], tags, &plain[12..]].concat()
+        };
+        let sent = |first: u64| -> Vec<Vec<u8>> {
+            (first..first + 3_000)
+                .map(|number| match number % 4 {
+                    0 => frame(number, 60),
+                    1 => frame(number, 9014),
+                    2 => tagged(number, &[0x81, 0, 0x20, 7], 9014),
+                    _ => tagged(number, &[0x88, 0xa8, 0, 1, 0x81, 0, 0, 2], 100),
+                })
+                .collect()
+        };
+        let (forth, back) = (sent(0), sent(100_000));
+        std::thread::scope(|scope| {
+            scope.spawn(|| Sender::pinned("a0").frames(&forth));
+            scope.spawn(|| Sender::pinned("b0").frames(&back));
+        });
+        // Everything that was sent has arrived at the bridge: it forwards that, and ends.
+        let ran = stopped(child);
+        captures.into_iter().for_each(|child| {
+            stopped(child).keeps_the_law();
+        });
+        for it in directions(&ran) {
+            let done = counts(&it, ["received", "forwarded"]);
+            assert_eq!(done, [3_000; 2], "{it}");
+        }
+        for (file, sent) in [(&at_b, &forth), (&at_a, &back)] {
+            assert!(
+                frames(file) == *sent,
+                "{file}: not what was sent, in that order"
+            );
+        }
+        assert_eq!(frames(&tapped).len(), 6_000);
+    });
+}
+
+#[test]
+fn only_matching_frames_pass_and_the_others_are_counted() {
+    lab(&[], || {
+        pairs(1500);
+        let child = bridge("greater 1000");
+        let sender = Sender::pinned("a0");
+        sender.numbers(0..100, 60).unwrap();
+        sender.numbers(100..150, 1200).unwrap();
+        // Its own frames and those of this machine do not come back.
+        Sender::pinned("b1").numbers(200..300, 1200).unwrap();
+        let ran = stopped(child);
+        let [forth, back] = directions(&ran);
+        let done = counts(&forth, ["received", "forwarded", "filtered"]);
+        assert_eq!(done, [150, 50, 100], "{forth}");
+        assert_eq!(counts(&back, ["received"]), [0], "{back}");
+        contains(
+            ran.log(),
+            "a1 to b1: 150 received = 50 forwarded + 100 filtered + 0 failed",
+        );
+    });
+}
+
+#[test]
+fn frames_that_are_too_long_for_the_other_side_have_failed() {
+    lab(&[], || {
+        pairs(1500);
+        ip("link set a0 mtu 9000");
+        ip("link set a1 mtu 9000");
+        let child = bridge("");
+        let sender = Sender::pinned("a0");
+        sender.numbers(0..10, 1514).unwrap();
+        sender.numbers(10..17, 3000).unwrap();
+        sender.numbers(17..20, 60).unwrap();
+        let ran = stopped(child);
+        let [forth, _] = directions(&ran);
+        assert_eq!(counts(&forth, ["received", "forwarded"]), [20, 13]);
+        assert_eq!(forth["failed"]["too_long"], 7, "{forth}");
+        contains(ran.log(), "7 failed {too long 7}");
+    });
+}
+
+#[test]
+fn an_interface_that_goes_down_and_up_again_is_survived() {
+    lab(&[], || {
+        pairs(1500);
+        let folder = Folder::new();
+        let at_b = folder.path("b.pcapng");
+        let mut child = bridge("");
+        ip("link set b1 down");
+        let mut log = heard(&mut child, "b1: the interface went down");
+        // More than the bridge keeps for an interface that is down; what it received is counted.
+        Sender::pinned("a0").numbers(0..2_000, 60).unwrap();
+        ip("link set b1 up");
+        log += &heard(&mut child, "b1: the interface is up again");
+        carries("b0");
+        let captured = capture("b0", &at_b);
+        let passes = || {
+            Sender::pinned("a0").numbers(5_000..5_010, 60).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            interrupt(&captured, "-USR2");
+            let frames = frames(&at_b);
+            let mut numbers = frames.iter().filter_map(|it| number(it));
+            numbers.any(|it| it >= 5_000)
+        };
+        wait_until(passes);
+        stopped(captured).keeps_the_law();
+        let ran = stopped(child);
+        log += ran.log();
+        let [forth, _] = directions(&ran);
+        assert!(count(&forth["forwarded"]) > 0, "{forth}: {log}");
+        let outages = ran.json()["outages"].clone();
+        assert_eq!(outages[1]["count"], 1, "{outages}");
+    });
+}
+
+#[test]
+fn a_deleted_interface_ends_the_bridge_with_exact_counts() {
+    lab(&[], || {
+        pairs(1500);
+        let child = bridge("");
+        Sender::pinned("a0").numbers(0..1_000, 60).unwrap();
+        ip("link del b0");
+        let ran = child.wait_with_output().unwrap();
+        ran.fails(1, "b1: ");
+        contains(ran.log(), "gone");
+        let json = ran.json();
+        assert_eq!(json["law_holds"], true, "{json}");
+    });
+}
+
+#[test]
+fn no_thread_keeps_a_right_that_forwarding_does_not_need() {
+    lab(&[], || {
+        pairs(1500);
+        let child = bridge("");
+        for task in std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap() {
+            let status = std::fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+            for (name, value) in [("NoNewPrivs:", "1"), ("Seccomp:", "2")] {
+                let line = status.lines().find_map(|line| line.strip_prefix(name));
+                assert_eq!(line.map(str::trim), Some(value), "{name} {status}");
+            }
+            let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+            let effective = u64::from_str_radix(effective.unwrap().trim(), 16).unwrap();
+            // Files of root: CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH.
+            assert_eq!(effective & !0b110, 0, "{status}");
+        }
+        // It forwards nevertheless.
+        Sender::pinned("a0").numbers(0..100, 60).unwrap();
+        let [forth, _] = directions(&stopped(child));
+        assert_eq!(counts(&forth, ["forwarded"]), [100]);
+    });
+}
+
+#[test]
+fn requests_that_make_no_sense_are_refused() {
+    for (line, code, words) in [
+        ("bridge sim lo", 1, "sending to the simulated card"),
+        ("bridge lo lo nonsense(", 2, "nonsense"),
+        ("bridge lo", 2, "required"),
+    ] {
+        run!("{line}").fails(code, words);
+    }
+    lab(&[], || {
+        run!("bridge va va").fails(1, "bridging an interface with itself");
+        run!("bridge va nope").fails(1, "no interface 'nope'");
+    });
+}

@@ -1,0 +1,225 @@
+//! One direction of a bridge: the port that receives, and the sender that it serves whenever the session looks at it.
+
+use crate::{
+    port::{Burst, Counts, Frame, Interface, Outages, Port, PortInfo, Wake},
+    transmit::{TxCounts, TxPort, TxWake},
+};
+use forebay::{Error, Result, packet::Packet, time::Clock};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+/// Frames that are handed to the kernel together.
+const BATCH: usize = 64;
+/// How soon a sender without room is tried again, at the latest.
+const RETRY: Duration = Duration::from_micros(100);
+
+/// Sends the frames of one direction, in batches.
+pub(super) struct Sender {
+    port: Box<dyn TxPort>,
+    /// Empty packets of the port.
+    empty: Vec<Packet>,
+    /// Filled packets that the port has not taken yet.
+    batch: Vec<Packet>,
+    truncated: u64,
+    /// Frames that fit into no packet of the port. The port never saw them.
+    too_long: u64,
+    /// The interface has accepted nothing for too long: until it does, frames do not wait.
+    is_stuck: bool,
+    /// The interface is gone: from then on frames fail.
+    is_gone: bool,
+    /// Why, until it is reported.
+    error: Option<Error>,
+    /// Frames that failed because it is gone, without the port having seen them.
+    refused: u64,
+}
+
+impl Sender {
+    pub fn new(port: Box<dyn TxPort>) -> Self {
+        Sender {
+            port,
+            empty: Vec::with_capacity(BATCH),
+            batch: Vec::with_capacity(BATCH),
+            truncated: 0,
+            too_long: 0,
+            is_stuck: false,
+            is_gone: false,
+            error: None,
+            refused: 0,
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        self.port.name()
+    }
+
+    pub fn max_frame_bytes(&self) -> u32 {
+        self.port.max_frame_bytes()
+    }
+
+    pub fn truncated(&self) -> u64 {
+        self.truncated
+    }
+
+    pub fn counts(&self) -> TxCounts {
+        let mut counts = self.port.counts();
+        counts.failed.too_long += self.too_long;
+        counts.failed.link_down += self.refused;
+        counts
+    }
+
+    /// Takes a copy of `frame` to be sent; `false`: there is no room now.
+    pub fn forward(&mut self, frame: &Frame<'_>) -> bool {
+        if (frame.data.len() as u64) < u64::from(frame.wire_len) {
+            self.truncated += 1;
+            return true;
+        }
+        if self.is_gone {
+            self.refused += 1;
+            return true;
+        }
+        if self.batch.len() >= BATCH {
+            self.hand_over();
+        }
+        if self.batch.len() >= BATCH {
+            return false;
+        }
+        if self.empty.is_empty() {
+            self.port.reserve(BATCH, &mut self.empty);
+        }
+        let Some(mut packet) = self.empty.pop() else {
+            return false;
+        };
+        match packet.put(frame.data.len() as u32) {
+            Ok(room) => {
+                room.copy_from_slice(frame.data);
+                self.batch.push(packet);
+            }
+            Err(_) => {
+                self.too_long += 1;
+                self.empty.push(packet);
+            }
+        }
+        true
+    }
+
+    /// Gives up what is left after a session that failed.
+    pub fn end(&mut self) {
+        self.hand_over();
+        self.refused += self.batch.drain(..).len() as u64;
+        self.port.abandon();
+    }
+
+    /// Hands the batch, and what is pending, to the kernel.
+    fn hand_over(&mut self) {
+        if self.is_gone {
+            return;
+        }
+        let accepted = self.port.counts().accepted;
+        let committed = match self.batch.is_empty() {
+            true => self.port.advance().map(drop),
+            false => self.port.commit(&mut self.batch).map(drop),
+        };
+        if let Err(error) = committed {
+            if matches!(error.raw_os_error(), Some(libc::ENXIO | libc::ENODEV)) {
+                self.is_gone = true;
+                self.refused += self.batch.drain(..).len() as u64;
+                self.error = Some(error);
+                return;
+            }
+            // It accepted nothing for too long, and what was pending has failed.
+            self.is_stuck = true;
+        }
+        self.is_stuck &= self.port.counts().accepted == accepted;
+        if self.is_stuck {
+            self.port.abandon();
+        }
+    }
+
+    /// Hands over what waits. Returns how long to wait before the next attempt; `None`: nothing is left.
+    ///
+    /// # Errors
+    /// The interface is gone, which is reported once; or it cannot be waited for.
+    pub fn serve(&mut self) -> Result<Option<Duration>> {
+        self.hand_over();
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        if self.batch.is_empty() && self.port.counts().pending() == 0 {
+            return Ok(None);
+        }
+        Ok(Some(match self.port.arm()? {
+            TxWake::After(time) => time.min(RETRY),
+            TxWake::Ready | TxWake::Writable(_) => RETRY,
+        }))
+    }
+}
+
+/// A port that serves a sender each time it is polled.
+pub(super) struct Leg {
+    port: Box<dyn Port>,
+    sender: Arc<Mutex<Sender>>,
+    clock: Clock,
+    /// The port has ended; only the sender may have frames left.
+    has_ended: bool,
+}
+
+impl Leg {
+    pub fn new(port: Box<dyn Port>, sender: Arc<Mutex<Sender>>, clock: Clock) -> Self {
+        Leg {
+            port,
+            sender,
+            clock,
+            has_ended: false,
+        }
+    }
+}
+
+impl Port for Leg {
+    fn interfaces(&self) -> &[Interface] {
+        self.port.interfaces()
+    }
+
+    fn receive(&mut self, budget: usize) -> Result<Burst<'_>> {
+        super::locked(&self.sender).serve()?;
+        self.port.receive(budget)
+    }
+
+    fn arm(&mut self) -> Result<Wake<'_>> {
+        if let Some(time) = super::locked(&self.sender).serve()? {
+            let time = self.clock.now() + time.as_nanos() as u64;
+            return Ok(Wake::At(time));
+        }
+        if self.has_ended {
+            return Ok(Wake::End);
+        }
+        let wake = self.port.arm()?;
+        self.has_ended = matches!(wake, Wake::End);
+        Ok(wake)
+    }
+
+    fn disarm(&mut self) {
+        self.port.disarm();
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        self.port.stop()
+    }
+
+    fn counts(&mut self) -> Counts {
+        self.port.counts()
+    }
+
+    fn ring_fill(&self) -> Option<f64> {
+        self.port.ring_fill()
+    }
+
+    fn outages(&self) -> Outages {
+        self.port.outages()
+    }
+
+    fn info(&self) -> PortInfo {
+        self.port.info()
+    }
+}

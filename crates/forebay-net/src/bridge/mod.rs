@@ -1,0 +1,287 @@
+//! Forwards frames between two interfaces, both ways, and accounts for every one.
+//!
+//! ```text
+//!          ┌─ leg A ─┐  frame   ┌─ each() ─┐  copy into a slot   ┌─ sender B ─┐
+//!  A ────▶ │ receive │ ───────▶ │  filter  │ ──────────────────▶ │ batch, tx  │ ────▶ B      and B ─▶ A alike
+//!          │  ring   │          └──────────┘                     └────────────┘
+//!          └─────────┘  no room: the frame stays in the ring
+//! ```
+//!
+//! A bridge is a [`Session`] whose closure sends each packet that passes the filter. So it has everything that a session has: a
+//! filter, a ledger, outages, and an output that holds what was forwarded. One thread does it all.
+//!
+//! - Frames that this machine sends are not received ([`Options::incoming_only`]). So a frame that the bridge itself sent is
+//!   never forwarded back.
+//! - Frames are sent with the VLAN tag that they had on the wire.
+//! - Frames keep their order in each direction.
+//! - If the other interface has no room, frames wait in the receive ring, and then the kernel drops and counts them. If it is down
+//!   for longer than [`TxConfig::patience`], frames for it fail and are counted until it is up again.
+//!
+//! In each direction, once the session has ended:
+//!
+//! ```text
+//! received = forwarded + filtered + failed{cause} + dropped + unread
+//! ```
+//!
+//! The kernel goes on handling the frames of both interfaces itself. So the interfaces should have no addresses, and the machine
+//! should not route or bridge between them, or frames arrive twice.
+//!
+//! ```
+//! use forebay::time::Clock;
+//! use forebay_net::{bridge::{Bridge, BridgeConfig}, session::{Control, Output, SessionConfig}};
+//!
+//! let names = ["eth7".parse()?, "eth8".parse()?];
+//! let bridge = match Bridge::open(names, &BridgeConfig::default(), Clock::real()) {
+//!     Ok(bridge) => bridge,
+//!     Err(reason) => return Ok(println!("skipped: {reason}")), // needs CAP_NET_RAW, eth7 and eth8
+//! };
+//! let (session, directions) = bridge.session(Output::Count, SessionConfig::default(), Control::new()?)?;
+//! let summary = session.run(&mut |_| {});
+//! for direction in directions.counts(&summary) {
+//!     assert_eq!(direction.check(), Ok(()));
+//!     println!("{} to {}: {} frames", direction.from, direction.to, direction.forwarded);
+//! }
+//! # Ok::<(), forebay::Error>(())
+//! ```
+
+mod leg;
+#[cfg(all(test, feature = "live"))]
+mod tests;
+
+use crate::{
+    ledger::Violation,
+    open::{self, Name, Options},
+    port::Port,
+    session::{Control, Output, Session, SessionConfig, Summary},
+    transmit::{TxConfig, TxFailed, TxPort},
+};
+use forebay::{Error, Result, time::Clock};
+use leg::{Leg, Sender};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+/// How both interfaces of a bridge are opened.
+#[derive(Clone, Debug)]
+pub struct BridgeConfig {
+    /// For receiving. `incoming_only` and `filter` are ignored: a bridge receives only incoming frames, and its session filters,
+    /// so that rejected frames are counted.
+    pub receive: Options,
+    /// For sending.
+    pub send: TxConfig,
+}
+
+impl Default for BridgeConfig {
+    /// Frames are held back for up to 1 ms; otherwise the defaults of both.
+    fn default() -> Self {
+        BridgeConfig {
+            receive: Options {
+                delay: Duration::from_millis(1),
+                ..Options::default()
+            },
+            send: TxConfig::default(),
+        }
+    }
+}
+
+/// Two interfaces that are open for receiving and sending.
+pub struct Bridge {
+    ports: Vec<Box<dyn Port>>,
+    senders: [Shared; 2],
+    clock: Clock,
+}
+
+type Shared = Arc<Mutex<Sender>>;
+
+impl Bridge {
+    /// Opens both interfaces. Afterwards no privilege is needed.
+    ///
+    /// # Errors
+    /// Both names are the same, one is not that of an interface, the link types differ, or the system refuses.
+    pub fn open(names: [Name; 2], config: &BridgeConfig, clock: Clock) -> Result<Self> {
+        let options = Options {
+            incoming_only: true,
+            filter: None,
+            ..config.receive.clone()
+        };
+        // For sending first: this rejects names that are not those of one interface.
+        let [a, b] = [0, 1].map(|at: usize| open::transmit(&names[at], &config.send));
+        let sending = [a?, b?];
+        let [a, b] = [0, 1].map(|at: usize| sending[at].interface());
+        if a.name == b.name {
+            let tried = "bridging an interface with itself";
+            return Err(Error::invalid(&a.name, tried).advise("Name two interfaces"));
+        }
+        if a.link != b.link {
+            let tried = format!("bridging {} with {} of {}", a.link, b.link, b.name);
+            return Err(Error::invalid(&a.name, tried).advise(
+                "Frames of one cannot be sent on the other: name two Ethernet interfaces",
+            ));
+        }
+        let receiving = open::ports(&names, &options, &clock)?;
+        Ok(Bridge::of(receiving, sending, clock))
+    }
+
+    /// A bridge of ports that are already open: what `receiving[0]` receives is sent by `sending[1]`, and the other way round.
+    fn of(receiving: Vec<Box<dyn Port>>, sending: [Box<dyn TxPort>; 2], clock: Clock) -> Self {
+        let senders = sending.map(|port| Arc::new(Mutex::new(Sender::new(port))));
+        let leg = |(at, port): (usize, Box<dyn Port>)| -> Box<dyn Port> {
+            Box::new(Leg::new(port, senders[1 - at].clone(), clock.clone()))
+        };
+        let ports = receiving.into_iter().enumerate().map(leg).collect();
+        Bridge {
+            ports,
+            senders,
+            clock,
+        }
+    }
+
+    /// The names of both interfaces.
+    pub fn names(&self) -> [String; 2] {
+        [0, 1].map(|at| locked(&self.senders[at]).name().to_owned())
+    }
+
+    /// The longest frame that each interface sends, in bytes without the frame check sequence. Longer frames of the other one fail.
+    pub fn max_frame_bytes(&self) -> [u32; 2] {
+        [0, 1].map(|at| locked(&self.senders[at]).max_frame_bytes())
+    }
+
+    /// A session that forwards while it runs. Its output gets the frames that were forwarded, its filter chooses them. Also returns
+    /// access to the counts of both directions.
+    ///
+    /// # Errors
+    /// As [`Session::open`].
+    pub fn session(
+        self,
+        output: Output,
+        config: SessionConfig,
+        control: Control,
+    ) -> Result<(Session, Directions)> {
+        let Bridge {
+            ports,
+            senders,
+            clock,
+        } = self;
+        let directions = Directions(senders.clone());
+        let first = ports.first().map_or("", |port| port.name()).to_owned();
+        // What is shown is cut to the snapshot length; what is sent must be whole.
+        let config = SessionConfig {
+            snaplen: 262_144,
+            ..config
+        };
+        let session = Session::open(ports, output, config, clock, control)?;
+        let session = session.each(move |frame, interface| {
+            let to = usize::from(interface.name == first);
+            locked(&senders[to]).forward(frame)
+        });
+        Ok((session, directions))
+    }
+}
+
+/// A panic while it was locked ended the session; the counts stay readable.
+fn locked(sender: &Mutex<Sender>) -> std::sync::MutexGuard<'_, Sender> {
+    sender.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The counts of both directions of a bridge.
+#[derive(Clone)]
+pub struct Directions([Shared; 2]);
+
+impl Directions {
+    /// The names of both interfaces.
+    pub fn names(&self) -> [String; 2] {
+        [0, 1].map(|at: usize| locked(&self.0[at]).name().to_owned())
+    }
+
+    /// Frames that failed so far, in both directions.
+    pub fn failed(&self) -> u64 {
+        let failed = |sender: &Shared| {
+            let sender = locked(sender);
+            sender.counts().failed.total() + sender.truncated()
+        };
+        self.0.iter().map(failed).sum()
+    }
+
+    /// Frames that were accepted for sending so far, from the first interface to the second, and back.
+    pub fn forwarded(&self) -> [u64; 2] {
+        [1, 0].map(|to: usize| locked(&self.0[to]).counts().accepted)
+    }
+
+    /// The counts of both directions: from the first interface to the second, and back. `summary` is that of the session.
+    pub fn counts(&self, summary: &Summary) -> [Direction; 2] {
+        [0, 1].map(|from: usize| {
+            let mut sender = locked(&self.0[1 - from]);
+            sender.end();
+            let (sent, source) = (sender.counts(), &summary.sources[from]);
+            Direction {
+                from: source.name.clone(),
+                to: sender.name().to_owned(),
+                received: source.counts.received,
+                forwarded: sent.accepted,
+                forwarded_bytes: sent.accepted_bytes,
+                filtered: source.filtered,
+                failed: sent.failed,
+                truncated: sender.truncated(),
+                dropped: source.counts.dropped,
+                unread: source.unread,
+                interface_dropped: source.counts.interface_dropped,
+                retried: sent.retried,
+            }
+        })
+    }
+}
+
+/// Where every frame of one direction went.
+///
+/// ```
+/// use forebay_net::bridge::Direction;
+/// let direction = Direction { received: 10, forwarded: 7, filtered: 2, dropped: Some(1), ..Direction::default() };
+/// assert_eq!(direction.check(), Ok(()));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Direction {
+    /// The interface that received them.
+    pub from: String,
+    /// The interface that sent them.
+    pub to: String,
+    /// Frames that arrived, including those that the kernel then dropped.
+    pub received: u64,
+    /// Frames that the other interface accepted for sending.
+    pub forwarded: u64,
+    /// Their bytes, without frame check sequences.
+    pub forwarded_bytes: u64,
+    /// Frames that the filter rejected.
+    pub filtered: u64,
+    /// Frames that the other interface did not accept, by cause.
+    pub failed: TxFailed,
+    /// Frames that were longer than a block of the receive ring, and so could not be forwarded whole.
+    pub truncated: u64,
+    /// Frames for which the receive ring had no room. `None`: unknown.
+    pub dropped: Option<u64>,
+    /// Frames that were left when the bridge was aborted.
+    pub unread: u64,
+    /// Frames that the receiving interface lost before the bridge saw them; not part of `received`. `None`: unknown.
+    pub interface_dropped: Option<u64>,
+    /// How often a frame had to be sent again because the other interface had no room.
+    pub retried: u64,
+}
+
+impl Direction {
+    /// Frames that arrived and were neither forwarded nor rejected by the filter.
+    pub fn lost(&self) -> u64 {
+        self.failed.total() + self.truncated + self.dropped.unwrap_or(0)
+    }
+
+    /// Checks that every frame is in exactly one column.
+    ///
+    /// # Errors
+    /// One is not, which is a bug.
+    pub fn check(&self) -> std::result::Result<(), Violation> {
+        let accounted = self.forwarded + self.filtered + self.unread + self.lost();
+        match self.received as i64 - accounted as i64 {
+            0 => Ok(()),
+            missing => Err(Violation { missing }),
+        }
+    }
+}

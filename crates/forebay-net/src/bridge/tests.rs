@@ -1,0 +1,257 @@
+//! Bridges of simulated cards that send into queues of the test: without room, with failures, and stopped.
+
+use super::*;
+use crate::{
+    port::Interface,
+    sim::Sim,
+    transmit::{TxCounts, TxInfo, TxWake},
+};
+use forebay::packet::{Packet, Pool, PoolConfig};
+
+/// What the far side of a bridge does.
+#[derive(Clone, Copy, PartialEq)]
+enum Manner {
+    Takes,
+    /// Has room only at every third attempt, and then for 5 frames.
+    Hesitates,
+    /// Answers as an interface that is down.
+    IsDown,
+    IsGone,
+}
+
+struct Far {
+    interface: Interface,
+    pool: Pool,
+    pending: Vec<Packet>,
+    counts: TxCounts,
+    manner: Manner,
+    attempts: u64,
+    seen: Seen,
+}
+
+/// The frames that arrived.
+type Seen = Arc<Mutex<Vec<Vec<u8>>>>;
+
+const QUEUE: usize = 100;
+
+impl Far {
+    fn opened(name: &str, manner: Manner, slot_bytes: u32) -> (Box<dyn TxPort>, Seen) {
+        let seen = Arc::default();
+        let far = Far {
+            interface: Interface {
+                name: name.into(),
+                ..Interface::default()
+            },
+            pool: Pool::new(&PoolConfig {
+                slots: 2 * QUEUE as u32,
+                slot_bytes,
+                headroom: 0,
+                ..PoolConfig::default()
+            })
+            .unwrap(),
+            pending: Vec::new(),
+            counts: TxCounts::default(),
+            manner,
+            attempts: 0,
+            seen: Arc::clone(&seen),
+        };
+        (Box::new(far), seen)
+    }
+}
+
+impl TxPort for Far {
+    fn interface(&self) -> &Interface {
+        &self.interface
+    }
+
+    fn max_frame_bytes(&self) -> u32 {
+        1514
+    }
+
+    fn reserve(&mut self, n: usize, packets: &mut Vec<Packet>) -> usize {
+        self.pool
+            .take_burst(n.min(QUEUE - self.pending.len()), packets)
+    }
+
+    fn commit(&mut self, packets: &mut Vec<Packet>) -> Result<usize> {
+        let taken = packets.len().min(QUEUE - self.pending.len());
+        self.counts.sent += taken as u64;
+        self.pending.extend(packets.drain(..taken));
+        self.advance()?;
+        Ok(taken)
+    }
+
+    fn advance(&mut self) -> Result<usize> {
+        self.attempts += 1;
+        let room = match self.manner {
+            Manner::Takes => usize::MAX,
+            Manner::Hesitates if self.attempts.is_multiple_of(3) => 5,
+            Manner::Hesitates => 0,
+            Manner::IsDown => {
+                let failed = self.pending.drain(..).count() as u64;
+                self.counts.failed.link_down += failed;
+                return match failed {
+                    0 => Ok(0),
+                    _ => Err(Error::new("far", "the interface is down")),
+                };
+            }
+            Manner::IsGone => {
+                self.counts.failed.link_down += self.pending.drain(..).count() as u64;
+                let gone = std::io::Error::from_raw_os_error(libc::ENXIO);
+                return Err(Error::new("far", "sending: the interface is gone").because(gone));
+            }
+        };
+        for packet in self.pending.drain(..room.min(self.pending.len())) {
+            self.counts.accepted += 1;
+            self.seen.lock().unwrap().push(packet.to_vec());
+        }
+        Ok(self.pending.len())
+    }
+
+    fn arm(&mut self) -> Result<TxWake<'_>> {
+        Ok(TxWake::After(Duration::from_micros(10)))
+    }
+
+    fn abandon(&mut self) {
+        self.counts.failed.abandoned += self.pending.drain(..).count() as u64;
+    }
+
+    fn counts(&self) -> TxCounts {
+        self.counts
+    }
+
+    fn info(&self) -> TxInfo {
+        TxInfo::default()
+    }
+}
+
+struct Ran {
+    summary: Summary,
+    directions: [Direction; 2],
+    /// What arrived at the second interface.
+    seen: Vec<Vec<u8>>,
+}
+
+/// Bridges two simulated cards that send `frames` each, to a far side with this manner, with this filter.
+fn run(frames: u64, manner: Manner, slot_bytes: u32, filter: Option<&str>) -> Ran {
+    let clock = Clock::virtual_time();
+    let spec = format!("rate=1G,size=128,count={frames},clock=virtual,ring=100000");
+    let port = || -> Box<dyn Port> { Box::new(Sim::new(spec.parse().unwrap(), clock.clone())) };
+    let (back, _) = Far::opened("a", Manner::Takes, 2048);
+    let (forth, seen) = Far::opened("b", manner, slot_bytes);
+    let receiving = vec![named("a", port()), named("b", port())];
+    let bridge = Bridge::of(receiving, [back, forth], clock);
+    let config = SessionConfig {
+        filter: filter.map(|text| text.parse().unwrap()),
+        ..SessionConfig::default()
+    };
+    let (session, directions) = bridge
+        .session(Output::Count, config, Control::new().unwrap())
+        .unwrap();
+    let summary = session.run(&mut |_| {});
+    let directions = directions.counts(&summary);
+    let seen = std::mem::take(&mut *seen.lock().unwrap());
+    for direction in &directions {
+        assert_eq!(direction.check(), Ok(()), "{direction:?}");
+        let ends_early = manner == Manner::IsGone;
+        assert_eq!(direction.received == frames, !ends_early, "{direction:?}");
+    }
+    assert_eq!(summary.ledger.check(), Ok(()));
+    Ran {
+        summary,
+        directions,
+        seen,
+    }
+}
+
+/// A port under another name.
+struct Named(Box<dyn Port>, [Interface; 1]);
+
+fn named(name: &str, port: Box<dyn Port>) -> Box<dyn Port> {
+    let interface = Interface {
+        name: name.into(),
+        ..port.interfaces()[0].clone()
+    };
+    Box::new(Named(port, [interface]))
+}
+
+impl Port for Named {
+    fn interfaces(&self) -> &[Interface] {
+        &self.1
+    }
+    fn receive(&mut self, budget: usize) -> Result<crate::port::Burst<'_>> {
+        self.0.receive(budget)
+    }
+    fn arm(&mut self) -> Result<crate::port::Wake<'_>> {
+        self.0.arm()
+    }
+    fn disarm(&mut self) {
+        self.0.disarm();
+    }
+    fn stop(&mut self) -> Result<()> {
+        self.0.stop()
+    }
+    fn counts(&mut self) -> crate::port::Counts {
+        self.0.counts()
+    }
+    fn info(&self) -> crate::port::PortInfo {
+        self.0.info()
+    }
+}
+
+fn numbers(frames: &[Vec<u8>]) -> Vec<u64> {
+    let number = |frame: &Vec<u8>| u64::from_be_bytes(frame[42..50].try_into().unwrap());
+    frames.iter().map(number).collect()
+}
+
+#[test]
+fn every_frame_is_forwarded_both_ways_in_order() {
+    for manner in [Manner::Takes, Manner::Hesitates] {
+        let ran = run(2_000, manner, 2048, None);
+        assert!(ran.summary.is_fine());
+        let [forth, back] = &ran.directions;
+        assert_eq!((forth.forwarded, back.forwarded), (2_000, 2_000));
+        assert_eq!(
+            [&forth.from, &forth.to, &back.from, &back.to],
+            ["a", "b", "b", "a"]
+        );
+        assert!(numbers(&ran.seen).into_iter().eq(0..2_000));
+    }
+}
+
+#[test]
+fn frames_that_the_filter_rejects_are_counted_and_not_sent() {
+    let ran = run(1_000, Manner::Takes, 2048, Some("tcp"));
+    for direction in &ran.directions {
+        assert_eq!((direction.filtered, direction.forwarded), (1_000, 0));
+    }
+    assert!(ran.seen.is_empty());
+}
+
+#[test]
+fn frames_that_fit_into_no_packet_have_failed() {
+    let ran = run(100, Manner::Takes, 64, None);
+    assert_eq!(ran.directions[0].failed.too_long, 100);
+    assert_eq!(
+        ran.directions[1].forwarded, 100,
+        "the other direction goes on"
+    );
+}
+
+#[test]
+fn an_interface_that_is_down_costs_only_the_frames_for_it() {
+    let ran = run(1_000, Manner::IsDown, 2048, None);
+    assert!(ran.summary.is_fine());
+    let [forth, back] = &ran.directions;
+    let failed = forth.failed.link_down + forth.failed.abandoned;
+    assert_eq!((failed, forth.forwarded), (1_000, 0), "{forth:?}");
+    assert_eq!(back.forwarded, 1_000);
+}
+
+#[test]
+fn an_interface_that_is_gone_ends_the_bridge_with_exact_counts() {
+    let ran = run(1_000_000, Manner::IsGone, 2048, None);
+    let error = ran.summary.port_error.unwrap().to_string();
+    assert!(error.contains("the interface is gone"), "{error}");
+    assert_eq!(ran.directions[0].forwarded, 0);
+}
