@@ -1,7 +1,7 @@
 //! The conservation law: every packet that a source received is accounted for, exactly once.
 //!
 //! ```text
-//!  received = written + counted + filtered + unread + dropped { kernel overrun ring pool writer disk }
+//!  received = written + counted + filtered + unread + dropped { kernel rx_ring fill_ring peer overrun ring pool writer disk }
 //! ```
 //! The two sides have different origins. `received`, `kernel` and `overrun` are the source's counters, `written` is the store's, and
 //! `writer`, `disk` and `unread` come from the store and from walking what was left in the source. None is computed from
@@ -19,8 +19,14 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
-    /// Lost in the source's ring: the kernel's, or the simulated card's. `None`: the source cannot report it.
+    /// Lost in the source's ring: the kernel's, or the simulated card's; with AF_XDP, lost for another reason than those below. `None`: the source cannot report it.
     pub kernel: Option<u64>,
+    /// Lost because the receive ring of an AF_XDP socket was full.
+    pub rx_ring: u64,
+    /// Lost because the fill ring of an AF_XDP socket had no memory for a packet.
+    pub fill_ring: u64,
+    /// Lost on the way into a veth interface that is read with AF_XDP: counted by its peer. `None`: the peer cannot be asked.
+    pub peer: Option<u64>,
     /// Overwritten in the memory of a [share](crate::share) before this reader had read them.
     pub overrun: u64,
     /// Lost in a ring between two of our threads; a capture to a file has none.
@@ -39,15 +45,23 @@ impl Dropped {
         self.by_cause().iter().map(|(_, n)| n.unwrap_or(0)).sum()
     }
 
-    /// Packets that the sources lost, in the kernel's ring or in the memory of a share. `None`: a source cannot report it.
+    /// Packets that the sources lost, in rings of the kernel or in the memory of a share. `None`: a source cannot report it.
     pub fn in_sources(&self) -> Option<u64> {
-        add_known(self.kernel, Some(self.overrun))
+        add_known(self.by_kernel(), add_known(self.peer, Some(self.overrun)))
+    }
+
+    /// Packets that the kernel lost between an interface and this program. `None`: a source cannot report it.
+    pub fn by_kernel(&self) -> Option<u64> {
+        add_known(self.kernel, Some(self.rx_ring + self.fill_ring))
     }
 
     /// Each cause with its count.
-    pub fn by_cause(&self) -> [(&'static str, Option<u64>); 6] {
+    pub fn by_cause(&self) -> [(&'static str, Option<u64>); 9] {
         [
             ("kernel", self.kernel),
+            ("rx_ring", Some(self.rx_ring)),
+            ("fill_ring", Some(self.fill_ring)),
+            ("peer", self.peer),
             ("overrun", Some(self.overrun)),
             ("ring", Some(self.ring)),
             ("pool", Some(self.pool)),

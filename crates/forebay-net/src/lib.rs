@@ -12,6 +12,7 @@
 
 #[cfg(feature = "live")]
 pub mod af_packet;
+pub mod af_xdp;
 pub mod bridge;
 pub mod file;
 pub mod filter;

@@ -1,8 +1,12 @@
-//! Turns the names that people type into ports: `sim`, `sim:rate=10G`, `eth0`, `packet:eth0`, `tap:lan`.
+//! Turns the names that people type into ports: `sim`, `sim:rate=10G`, `eth0`, `packet:eth0`, `xdp:eth0`, `tap:lan`.
 
 #[cfg(feature = "live")]
-use crate::af_packet::{self, AfPacket};
 use crate::{
+    af_packet::{self, AfPacket},
+    af_xdp::{AfXdp, AfXdpConfig},
+};
+use crate::{
+    af_xdp,
     file::{File, parallel},
     filter::{Filter, View},
     port::{LinkType, Owner, Port},
@@ -42,6 +46,8 @@ pub struct Options {
     pub incoming_only: bool,
     /// An interface that goes down ends its port, instead of being waited for.
     pub stop_on_down: bool,
+    /// Open an interface with AF_XDP also if this machine uses it, and take its traffic away.
+    pub take_traffic: bool,
 }
 
 impl Default for Options {
@@ -56,6 +62,7 @@ impl Default for Options {
             one_link_type: false,
             incoming_only: false,
             stop_on_down: false,
+            take_traffic: false,
         }
     }
 }
@@ -66,6 +73,7 @@ impl Default for Options {
 /// use forebay_net::open::Name;
 /// assert!(matches!("sim:rate=10G".parse(), Ok(Name::Sim(_))));
 /// assert!(matches!("packet:sim".parse(), Ok(Name::Interface(name)) if name == "sim"));
+/// assert!(matches!("xdp:eth0".parse(), Ok(Name::Xdp(spec)) if spec.interface == "eth0"));
 /// assert!(matches!("tap:lan".parse(), Ok(Name::Tap(name)) if name.to_string() == "lan"));
 /// assert!("sim:rate=fast".parse::<Name>().is_err());
 /// ```
@@ -75,6 +83,8 @@ pub enum Name {
     Sim(Spec),
     /// `eth0`, `packet:eth0`: an interface of this machine; `any`: all of them. Uses AF_PACKET.
     Interface(String),
+    /// `xdp:eth0` or `xdp:eth0,KEY=VALUE,…`: an interface of this machine. Uses AF_XDP, which takes its frames.
+    Xdp(af_xdp::Spec),
     /// `tap:NAME`: the packets that another capture shares under this name.
     Tap(ShareName),
     /// A capture file, or standard input if it is `-`. Never parsed from text: the command has a separate option for files.
@@ -89,6 +99,7 @@ impl FromStr for Name {
             None if text == "sim" => Name::Sim(Spec::default()),
             Some(("sim", spec)) => Name::Sim(spec.parse()?),
             Some(("tap", name)) => Name::Tap(name.parse()?),
+            Some(("xdp", spec)) => Name::Xdp(spec.parse()?),
             Some(("packet", interface)) => Name::Interface(interface.into()),
             _ => Name::Interface(text.into()),
         })
@@ -205,6 +216,7 @@ pub fn link_of(name: &Name) -> Result<(LinkType, View)> {
     match name {
         Name::Sim(_) => Ok((LinkType::ETHERNET, View::Packet)),
         Name::Interface(name) => Ok((link_of_interface(name)?, View::Socket)),
+        Name::Xdp(_) => Ok((LinkType::ETHERNET, View::Packet)),
         Name::File(_) | Name::Tap(_) => {
             let port = begin_one(name, &Options::default(), &Clock::real())?;
             let port = Opening(port).finish()?;
@@ -232,6 +244,10 @@ pub fn transmit(name: &Name, config: &TxConfig) -> Result<Box<dyn TxPort>> {
     match name {
         Name::Interface(name) if name == "any" => cannot(name, "all interfaces at once"),
         Name::Interface(name) => open_transmit(name, config),
+        Name::Xdp(spec) => cannot(
+            &spec.interface,
+            "an interface with AF_XDP, which only receives",
+        ),
         Name::Sim(_) => cannot("sim", "the simulated card, which only receives"),
         Name::Tap(_) => cannot("tap", "shared packets, which are only read"),
         Name::File(path) => cannot(&path.to_string_lossy(), "a file"),
@@ -259,6 +275,7 @@ fn begin_one(name: &Name, options: &Options, clock: &Clock) -> Result<Begun> {
         }
         Name::File(path) => Begun::File(path.clone(), options.filter.clone()),
         Name::Interface(name) => Begun::Port(open_interface(name, options)?),
+        Name::Xdp(spec) => Begun::Port(open_xdp(spec, options)?),
         Name::Tap(name) => {
             let config = TapConfig {
                 poll_every: (options.delay / 10).max(Duration::from_millis(1)),
@@ -293,6 +310,21 @@ fn open_interface(name: &str, options: &Options) -> Result<Box<dyn Port>> {
     Ok(Box::new(AfPacket::open(name, &config)?))
 }
 
+#[cfg(feature = "live")]
+fn open_xdp(spec: &af_xdp::Spec, options: &Options) -> Result<Box<dyn Port>> {
+    let mut config = AfXdpConfig {
+        snaplen: options.snaplen,
+        promiscuous: options.promiscuous,
+        take_traffic: options.take_traffic,
+        stop_on_down: options.stop_on_down,
+        ..AfXdpConfig::default()
+    };
+    if let Some(bytes) = options.ring_bytes {
+        config.ring_bytes = bytes;
+    }
+    Ok(Box::new(AfXdp::open(spec, &config)?))
+}
+
 #[cfg(not(feature = "live"))]
 fn link_of_interface(name: &str) -> Result<LinkType> {
     Err(cannot_capture(name))
@@ -301,6 +333,11 @@ fn link_of_interface(name: &str) -> Result<LinkType> {
 #[cfg(not(feature = "live"))]
 fn open_interface(name: &str, _options: &Options) -> Result<Box<dyn Port>> {
     Err(cannot_capture(name))
+}
+
+#[cfg(not(feature = "live"))]
+fn open_xdp(spec: &af_xdp::Spec, _options: &Options) -> Result<Box<dyn Port>> {
+    Err(cannot_capture(&spec.interface))
 }
 
 #[cfg(not(feature = "live"))]

@@ -60,6 +60,16 @@ unsafe impl Plain for libc::tpacket_stats_v3 {}
 
 // SAFETY: three integers.
 unsafe impl Plain for libc::ucred {}
+// SAFETY: six unsigned integers.
+unsafe impl Plain for libc::xdp_statistics {}
+// SAFETY: sixteen unsigned integers.
+unsafe impl Plain for libc::xdp_mmap_offsets {}
+// SAFETY: one unsigned integer.
+unsafe impl Plain for libc::xdp_options {}
+// SAFETY: three unsigned integers.
+unsafe impl Plain for libc::xdp_desc {}
+// SAFETY: an integer.
+unsafe impl Plain for u64 {}
 
 /// The process at the other end of a connected Unix socket; for the side that connected, the process that listens.
 pub(crate) fn peer(socket: BorrowedFd<'_>) -> io::Result<libc::ucred> {
@@ -120,6 +130,21 @@ pub(crate) fn bind_link(fd: BorrowedFd<'_>, protocol: u16, index: u32) -> io::Re
         sll_addr: [0; 8],
     };
     let len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    // SAFETY: the kernel reads `len` bytes at `address`, which lives until the call returns.
+    check(unsafe { libc::bind(fd.as_raw_fd(), ptr::from_ref(&address).cast(), len) })?;
+    Ok(())
+}
+
+/// Binds an AF_XDP socket to one receive queue of an interface.
+pub(crate) fn bind_xdp(fd: BorrowedFd<'_>, index: u32, queue: u32, flags: u16) -> io::Result<()> {
+    let address = libc::sockaddr_xdp {
+        sxdp_family: libc::AF_XDP as u16,
+        sxdp_flags: flags,
+        sxdp_ifindex: index,
+        sxdp_queue_id: queue,
+        sxdp_shared_umem_fd: 0,
+    };
+    let len = size_of::<libc::sockaddr_xdp>() as libc::socklen_t;
     // SAFETY: the kernel reads `len` bytes at `address`, which lives until the call returns.
     check(unsafe { libc::bind(fd.as_raw_fd(), ptr::from_ref(&address).cast(), len) })?;
     Ok(())
@@ -358,19 +383,26 @@ unsafe impl Send for Mapping {}
 impl Mapping {
     /// Maps `len` bytes of a descriptor: the rings of a packet socket, whose pages the kernel maps at once (packet_mmap).
     pub(crate) fn of(fd: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
-        Self::map(fd.as_raw_fd(), libc::MAP_SHARED, len)
+        Self::map(fd.as_raw_fd(), libc::MAP_SHARED, len, 0)
+    }
+
+    /// Maps `len` bytes of a descriptor from this offset, and faults them in: a ring of an AF_XDP socket.
+    pub(crate) fn at(fd: BorrowedFd<'_>, len: usize, offset: u64) -> io::Result<Self> {
+        let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
+        Self::map(fd.as_raw_fd(), flags, len, offset)
     }
 
     /// Zeroed memory with the shape of a ring, for tests without a socket.
     #[cfg(test)]
     pub(crate) fn anonymous(len: usize) -> io::Result<Self> {
-        Self::map(-1, libc::MAP_SHARED | libc::MAP_ANONYMOUS, len)
+        Self::map(-1, libc::MAP_SHARED | libc::MAP_ANONYMOUS, len, 0)
     }
 
-    fn map(fd: libc::c_int, flags: libc::c_int, len: usize) -> io::Result<Self> {
+    fn map(fd: libc::c_int, flags: libc::c_int, len: usize, offset: u64) -> io::Result<Self> {
         let access = libc::PROT_READ | libc::PROT_WRITE;
+        let offset = libc::off64_t::try_from(offset).map_err(io::Error::other)?;
         // SAFETY: without a requested address the kernel chooses a free range, so no existing mapping is replaced.
-        let base = unsafe { libc::mmap(ptr::null_mut(), len, access, flags, fd, 0) };
+        let base = unsafe { libc::mmap64(ptr::null_mut(), len, access, flags, fd, offset) };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }

@@ -21,6 +21,8 @@ pub struct Found {
     pub packets: Vec<Packet>,
     /// Each statistics block: accepted by the filter, dropped by the system, delivered.
     pub statistics: Vec<[u64; 3]>,
+    /// Each statistics block: dropped by the interface.
+    pub interface_drops: Vec<u64>,
     pub interfaces: usize,
 }
 
@@ -83,6 +85,7 @@ pub fn read(source: impl Read) -> Found {
                 found
                     .statistics
                     .push([6, 7, 8].map(|code| option(&counts.options, code)));
+                found.interface_drops.push(option(&counts.options, 5));
             }
             PcapBlockOwned::NG(Block::InterfaceDescription(_)) => found.interfaces += 1,
             _ => {}

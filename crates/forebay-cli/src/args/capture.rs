@@ -30,6 +30,13 @@ The simulated card: sim:KEY=VALUE,…
   clock=real|virtual virtual: counts repeat exactly
   cost=TIME          to take a frame (virtual clock)
 
+AF_XDP: xdp:INTERFACE,KEY=VALUE,…
+  queue=N            only this receive queue [default: all]
+  mode=native|generic
+                     in the driver, or with any driver [default: native if possible]
+  copy=yes           do not ask the driver for zero-copy
+  busy-poll=TIME     poll the hardware instead of waiting for interrupts
+
 Signals: the first INT or TERM finishes cleanly. The second skips syncing, and stops writing after at most \
 one more second. The third stops at once. HUP starts the next file of a series (-b, -C, -G); without a series it is like TERM. USR1 prints \
 the counts, or triggers --recorder; USR2 writes what waits in buffers.
@@ -75,7 +82,7 @@ Examples:
 #[derive(ClapArgs)]
 pub struct Capture {
     /// Interface to capture from: eth0, any, a simulated card: sim, sim:rate=10G, or what another capture shares: tap:NAME; may
-    /// be repeated
+    /// be repeated. xdp:eth0 uses AF_XDP, which takes packets away from this machine's network stack
     #[arg(short = 'i', long = "interface", value_name = "INTERFACE")]
     pub interfaces: Vec<Name>,
 
@@ -193,6 +200,10 @@ pub struct Capture {
     /// End the capture with exit code 1 when an interface goes down, instead of waiting until it is up again
     #[arg(long)]
     pub stop_on_down: bool,
+
+    /// Open xdp:INTERFACE also if this machine uses the interface: its connections over it stop working
+    #[arg(long)]
+    pub take_traffic: bool,
 
     /// Become USER after opening the interfaces, before the first file is made (only root can)
     #[arg(short = 'Z', long = "relinquish-privileges", value_name = "USER")]

@@ -28,7 +28,7 @@ Examples:
 #[derive(ClapArgs)]
 pub struct Top {
     /// Interface to watch: eth0, any, a simulated card: sim, sim:rate=10G, or what another capture shares: tap:NAME; may be
-    /// repeated
+    /// repeated. xdp:eth0 uses AF_XDP, which takes packets away from this machine's network stack
     #[arg(short = 'i', value_name = "INTERFACE")]
     pub interfaces: Vec<Name>,
 
@@ -56,6 +56,10 @@ pub struct Top {
     /// Do not put interfaces into promiscuous mode
     #[arg(short = 'p')]
     pub not_promiscuous: bool,
+
+    /// Open xdp:INTERFACE also if this machine uses the interface: its connections over it stop working
+    #[arg(long)]
+    pub take_traffic: bool,
 
     /// Which packets to count, in the language of pcap-filter(7): tcp port 80 and host 10.0.0.1
     #[arg(value_name = "EXPRESSION")]

@@ -132,6 +132,7 @@ impl<'a> Request<'a> {
                 }),
                 one_link_type: is_classic(flags),
                 stop_on_down: flags.stop_on_down,
+                take_traffic: flags.take_traffic,
             },
             user: flags.user.as_deref().map(Identity::named).transpose()?,
             store,
@@ -368,6 +369,7 @@ impl<'a> Request<'a> {
             }
             let shown = match name {
                 Name::Interface(name) => name.clone(),
+                Name::Xdp(spec) => spec.interface.clone(),
                 Name::File(path) => path.display().to_string(),
                 Name::Sim(_) => "sim".into(),
                 Name::Tap(name) => format!("tap:{name}"),
@@ -627,6 +629,9 @@ fn parse_filter(flags: &Flags, names: &[Name]) -> Result<Option<Filter>> {
         "out" => "outbound",
         _ => return Ok(filter),
     };
+    if names.iter().any(|name| matches!(name, Name::Xdp(_))) {
+        return refuse("-Q is not possible with xdp:, which sees only packets that come in".into());
+    }
     if !names.iter().all(|name| matches!(name, Name::Interface(_))) {
         return refuse(
             "-Q needs interfaces: files do not say which packets came in. Filter by address instead: src host, dst host, ether src"

@@ -187,6 +187,9 @@ fn status(object: &Value) -> Status {
     ledger.filtered = count("filtered").unwrap_or(0);
     ledger.interface_dropped = count("interface_dropped");
     ledger.dropped.kernel = dropped("kernel");
+    ledger.dropped.rx_ring = dropped("rx_ring").unwrap_or(0);
+    ledger.dropped.fill_ring = dropped("fill_ring").unwrap_or(0);
+    ledger.dropped.peer = dropped("peer");
     ledger.dropped.overrun = dropped("overrun").unwrap_or(0);
     let accounted = ledger.written.saturating_add(ledger.counted);
     progress.taken = count("taken").unwrap_or(accounted);

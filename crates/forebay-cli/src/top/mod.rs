@@ -135,6 +135,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         filter: filter.clone(),
         promiscuous: !flags.not_promiscuous,
         snaplen: SNAPLEN,
+        take_traffic: flags.take_traffic,
         ..Options::default()
     };
     let begun = open::begin(&names, &options, &clock)?;

@@ -92,7 +92,8 @@ pub fn json(state: &mut State) -> String {
     put(
         "lost",
         json!({
-            "kernel": ledger.dropped.kernel,
+            "kernel": ledger.dropped.by_kernel(),
+            "peer": ledger.dropped.peer,
             "overrun": ledger.dropped.overrun,
             "interface": ledger.interface_dropped,
         }),

@@ -1,7 +1,8 @@
 //! `forebay capture` on live interfaces: veth pairs in namespaces that the tests make.
 //!
 //! `arrivals` is about what a sender sent, `filters` about what the kernel lets pass, `interfaces` about their coming and
-//! going, `rights` about the rights that capturing needs, and `privileges` about what a capture gives up, `doctor` about `forebay doctor`, `ports` about `forebay ports`, and `bridge` about `forebay bridge`. Here is what they share.
+//! going, `rights` about the rights that capturing needs, and `privileges` about what a capture gives up, `doctor` about `forebay doctor`,
+//! `ports` about `forebay ports`, `bridge` about `forebay bridge`, and `xdp` about capturing with AF_XDP. Here is what they share.
 
 #![allow(unsafe_code)] // entering a namespace
 
@@ -16,6 +17,7 @@ mod interfaces;
 mod ports;
 mod privileges;
 mod rights;
+mod xdp;
 
 use forebay_testing::lab::{self, tool};
 use serde_json::Value;

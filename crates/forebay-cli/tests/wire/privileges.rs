@@ -53,6 +53,12 @@ fn is_everywhere(child: &Child, label: &str, word: &str) {
     }
 }
 
+/// Requires that no thread has a right but root's to files, or can gain one.
+pub fn has_only_rights_to_files(child: &Child) {
+    has_at_most(child, &HELD, OF_FILES);
+    is_everywhere(child, "NoNewPrivs:", "1");
+}
+
 /// Whether this root is one over all users; says so where it is not.
 fn is_root_over_all() -> bool {
     let all = fs::read_to_string("/proc/self/uid_map").unwrap();
@@ -69,8 +75,7 @@ fn root_keeps_no_right_but_those_to_files() {
         let load = Load::new(1000);
         let file = load.path("out.pcapng");
         let child = listening(format!("-w {file}"));
-        has_at_most(&child, &HELD, OF_FILES);
-        is_everywhere(&child, "NoNewPrivs:", "1");
+        has_only_rights_to_files(&child);
         let json = load.through(child).succeeds().json();
         assert_eq!(count(&json["written"]), 1000);
     });

@@ -65,8 +65,10 @@ mod socket;
 mod tx_ring;
 
 pub use config::AfPacketConfig;
+pub(crate) use names::find as find_link;
 pub use sending::AfPacketTx;
 pub use socket::probe;
+pub(crate) use socket::promiscuous as hold_promiscuous;
 
 use crate::link::{Link, Netlink};
 use crate::port::{

@@ -5,7 +5,7 @@ use crate::link::Link;
 use forebay::{Error, Result};
 
 /// Returns the interface `name`.
-pub(super) fn find<'a>(links: &'a [Link], name: &str) -> Result<&'a Link> {
+pub(crate) fn find<'a>(links: &'a [Link], name: &str) -> Result<&'a Link> {
     if let Some(link) = links.iter().find(|link| link.name == name) {
         return Ok(link);
     }

@@ -63,6 +63,13 @@ pub fn probe() -> Result<()> {
     socket.set(libc::PACKET_VERSION, &version, "asking for TPACKET_V3")
 }
 
+/// Puts an interface into promiscuous mode for as long as the descriptor is open. It is a socket that receives nothing.
+pub(crate) fn promiscuous(link: &Link) -> Result<OwnedFd> {
+    let socket = Socket::open(link)?;
+    socket.promiscuous()?;
+    Ok(socket.fd)
+}
+
 impl Socket {
     /// Creates a socket for this interface that receives nothing yet.
     pub(super) fn open(link: &Link) -> Result<Self> {

@@ -12,6 +12,7 @@
 //! # Ok::<(), forebay::Error>(())
 //! ```
 
+mod addresses;
 mod device;
 mod netdev;
 mod netlink;
@@ -45,6 +46,15 @@ pub struct Link {
     pub xdp_program: Option<u32>,
     /// Frames lost before any socket saw them: `rx_missed_errors` + `rx_fifo_errors` since the interface was created.
     pub dropped: u64,
+    /// Frames that the interface did not send (`tx_dropped`). On a veth interface these are the frames for which the receive ring of
+    /// its peer had no room.
+    pub unsent: u64,
+    /// The index of the bridge, bond or other interface that it is a part of; 0 if there is none.
+    pub master: u32,
+    /// The index of the interface that it is linked to: of a veth interface, its peer; 0 if there is none.
+    pub linked: u32,
+    /// The number of the network namespace of `linked`, if that is another one.
+    pub linked_namespace: Option<i32>,
 }
 
 impl Link {

@@ -10,7 +10,13 @@
 use super::Link;
 use crate::sys;
 use forebay::{Error, Result};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+impl AsFd for Netlink {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
 
 /// A netlink socket. It always answers for the namespace in which it was opened.
 #[derive(Debug)]
@@ -36,7 +42,8 @@ impl Netlink {
         Ok(netlink)
     }
 
-    /// Returns the interfaces that were created or changed since the last call. The socket must come from `listen`. Never waits.
+    /// Returns the interfaces that were created, changed or deleted since the last call. The socket must come from `listen`. Never
+    /// waits.
     ///
     /// # Errors
     /// The kernel's queue overflowed, and some changes are lost.
@@ -58,7 +65,7 @@ impl Netlink {
     pub(crate) fn links(&self) -> Result<Vec<Link>> {
         // A dump during which interfaces changed may be incomplete (NLM_F_DUMP_INTR): ask again.
         for _ in 0..5 {
-            let (links, whole) = self.ask(0)?;
+            let (links, whole) = self.ask(0, None)?;
             if whole {
                 return Ok(links);
             }
@@ -68,7 +75,15 @@ impl Netlink {
 
     /// Returns one interface, or `None` if the index does not exist (any more).
     pub(crate) fn link(&self, index: u32) -> Result<Option<Link>> {
-        match self.ask(index) {
+        self.link_in(index, None)
+    }
+
+    /// Returns one interface of the network namespace with this number; with `None`, of this one.
+    ///
+    /// # Errors
+    /// Netlink does not answer; for another namespace also if CAP_NET_ADMIN is missing there.
+    pub(crate) fn link_in(&self, index: u32, namespace: Option<i32>) -> Result<Option<Link>> {
+        match self.ask(index, namespace) {
             Ok((links, _)) => Ok(links.into_iter().find(|link| link.index == index)),
             Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(None),
             Err(error) => Err(error),
@@ -82,20 +97,32 @@ impl Netlink {
     }
 
     /// Requests one interface, or all with index 0. The flag reports whether the answer is consistent.
-    fn ask(&self, index: u32) -> Result<(Vec<Link>, bool)> {
-        let wrap = |cause| failed().because(cause);
-        sys::send(self.0.as_fd(), &request(index)).map_err(wrap)?;
+    fn ask(&self, index: u32, namespace: Option<i32>) -> Result<(Vec<Link>, bool)> {
         let (mut links, mut whole) = (Vec::new(), true);
+        self.exchange(&request(index, namespace), |answer| {
+            let more = parse(answer, &mut links, &mut whole)?;
+            // The answer for a single interface is a single message without an end marker.
+            Ok(more == Answer::More && index == 0)
+        })?;
+        Ok((links, whole))
+    }
+
+    /// Sends a request, and passes each datagram of the answer to `take`, until that returns `false`.
+    pub(super) fn exchange(
+        &self,
+        request: &[u8],
+        mut take: impl FnMut(&[u8]) -> std::io::Result<bool>,
+    ) -> Result<()> {
+        let wrap = |cause| failed().because(cause);
+        sys::send(self.0.as_fd(), request).map_err(wrap)?;
         let mut buffer = vec![0; BUFFER_BYTES];
         loop {
             let len = sys::receive(self.0.as_fd(), &mut buffer).map_err(wrap)?;
             let Some(answer) = buffer.get(..len) else {
                 return Err(failed().advise("The kernel's answer is longer than 64 KiB"));
             };
-            match parse(answer, &mut links, &mut whole).map_err(wrap)? {
-                // The answer for a single interface is a single message without an end marker.
-                Answer::More if index == 0 => {}
-                _ => return Ok((links, whole)),
+            if !take(answer).map_err(wrap)? {
+                return Ok(());
             }
         }
     }
@@ -105,25 +132,51 @@ fn failed() -> Error {
     Error::new("", "listing the network interfaces")
 }
 
-fn request(index: u32) -> [u8; HEADER + INFO] {
-    let dump = if index == 0 { libc::NLM_F_DUMP } else { 0 };
-    let mut message = [0; HEADER + INFO];
+fn request(index: u32, namespace: Option<i32>) -> Vec<u8> {
+    let mut message = header(libc::RTM_GETLINK, index == 0);
+    message[HEADER + 4..HEADER + 8].copy_from_slice(&index.to_ne_bytes());
+    if let Some(namespace) = namespace {
+        message.extend(8_u16.to_ne_bytes());
+        message.extend(libc::IFLA_TARGET_NETNSID.to_ne_bytes());
+        message.extend(namespace.to_ne_bytes());
+    }
+    let len = message.len() as u32;
+    message[0..4].copy_from_slice(&len.to_ne_bytes());
+    message
+}
+
+/// A request without attributes, for all objects of a kind or for one.
+pub(super) fn header(kind: u16, all: bool) -> Vec<u8> {
+    let dump = if all { libc::NLM_F_DUMP } else { 0 };
+    let mut message = vec![0; HEADER + INFO];
     message[0..4].copy_from_slice(&((HEADER + INFO) as u32).to_ne_bytes());
-    message[4..6].copy_from_slice(&libc::RTM_GETLINK.to_ne_bytes());
+    message[4..6].copy_from_slice(&kind.to_ne_bytes());
     message[6..8].copy_from_slice(&((libc::NLM_F_REQUEST | dump) as u16).to_ne_bytes());
     message[HEADER] = libc::AF_UNSPEC as u8;
-    message[HEADER + 4..HEADER + 8].copy_from_slice(&index.to_ne_bytes());
     message
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Answer {
+pub(super) enum Answer {
     More,
     Done,
 }
 
-/// Parses one datagram of an answer. Messages and attributes whose lengths do not fit are skipped.
-fn parse(mut bytes: &[u8], links: &mut Vec<Link>, whole: &mut bool) -> std::io::Result<Answer> {
+/// Parses one datagram of an answer about interfaces.
+fn parse(bytes: &[u8], links: &mut Vec<Link>, whole: &mut bool) -> std::io::Result<Answer> {
+    messages(bytes, whole, |kind, message| {
+        if matches!(kind, libc::RTM_NEWLINK | libc::RTM_DELLINK) {
+            links.extend(link(message));
+        }
+    })
+}
+
+/// Passes the kind and contents of each message of a datagram to `each`. Messages whose lengths do not fit are skipped.
+pub(super) fn messages(
+    mut bytes: &[u8],
+    whole: &mut bool,
+    mut each: impl FnMut(u16, &[u8]),
+) -> std::io::Result<Answer> {
     while let (Some(len), Some(kind), Some(flags)) =
         (u32_at(bytes, 0), u16_at(bytes, 4), u16_at(bytes, 6))
     {
@@ -142,15 +195,14 @@ fn parse(mut bytes: &[u8], links: &mut Vec<Link>, whole: &mut bool) -> std::io::
                     Err(std::io::Error::from_raw_os_error(errno))
                 };
             }
-            _ if kind == libc::RTM_NEWLINK => links.extend(link(message)),
-            _ => {}
+            _ => each(kind, message),
         }
         bytes = bytes.get(padded(len as usize)..).unwrap_or_default();
     }
     Ok(Answer::More)
 }
 
-/// Parses one `RTM_NEWLINK` message, given without its header.
+/// Parses one `RTM_NEWLINK` or `RTM_DELLINK` message, given without its header.
 fn link(message: &[u8]) -> Option<Link> {
     let mut link = Link {
         hardware: u16_at(message, 2)?,
@@ -163,7 +215,10 @@ fn link(message: &[u8]) -> Option<Link> {
             libc::IFLA_IFNAME => link.name = text(value),
             libc::IFLA_MTU => link.mtu = u32_at(value, 0)?,
             libc::IFLA_OPERSTATE => link.operational = *value.first()?,
-            libc::IFLA_STATS64 => link.dropped = stats_dropped(value)?,
+            libc::IFLA_STATS64 => (link.dropped, link.unsent) = dropped(value)?,
+            libc::IFLA_MASTER => link.master = u32_at(value, 0)?,
+            libc::IFLA_LINK => link.linked = u32_at(value, 0)?,
+            libc::IFLA_LINK_NETNSID => link.linked_namespace = Some(u32_at(value, 0)? as i32),
             libc::IFLA_NUM_RX_QUEUES => link.queues.0 = u32_at(value, 0)?,
             libc::IFLA_NUM_TX_QUEUES => link.queues.1 = u32_at(value, 0)?,
             libc::IFLA_LINKINFO => {
@@ -199,8 +254,10 @@ pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..end.unwrap_or(bytes.len())]).into_owned()
 }
 
-/// `struct rtnl_link_stats64` (linux/if_link.h) is an array of 64-bit counters; these two count losses before any socket.
-fn stats_dropped(stats: &[u8]) -> Option<u64> {
+/// `struct rtnl_link_stats64` (linux/if_link.h) is an array of 64-bit counters: two that count losses before any socket, and one of
+/// frames that were not sent.
+fn dropped(stats: &[u8]) -> Option<(u64, u64)> {
+    const TX_DROPPED: usize = 7;
     const RX_FIFO_ERRORS: usize = 14;
     const RX_MISSED_ERRORS: usize = 15;
     let counter = |at: usize| {
@@ -210,7 +267,8 @@ fn stats_dropped(stats: &[u8]) -> Option<u64> {
             .ok()
             .map(u64::from_ne_bytes)
     };
-    Some(counter(RX_FIFO_ERRORS)?.saturating_add(counter(RX_MISSED_ERRORS)?))
+    let received = counter(RX_FIFO_ERRORS)?.saturating_add(counter(RX_MISSED_ERRORS)?);
+    Some((received, counter(TX_DROPPED)?))
 }
 
 pub(super) fn padded(len: usize) -> usize {
@@ -250,6 +308,7 @@ mod tests {
         let mut stats = vec![0; 25 * 8];
         stats[14 * 8] = 3;
         stats[15 * 8] = 4;
+        stats[7 * 8] = 9;
         let mut body = vec![0, 0, 1, 0, 7, 0, 0, 0, 0x41, 0, 0, 0, 0, 0, 0, 0];
         body.extend(attribute(libc::IFLA_IFNAME, b"eth0\0"));
         body.extend(attribute(libc::IFLA_MTU, &1500u32.to_ne_bytes()));
@@ -264,6 +323,9 @@ mod tests {
             &program,
         ));
         body.extend(attribute(libc::IFLA_STATS64, &stats));
+        body.extend(attribute(libc::IFLA_LINK, &8u32.to_ne_bytes()));
+        body.extend(attribute(libc::IFLA_LINK_NETNSID, &3i32.to_ne_bytes()));
+        body.extend(attribute(libc::IFLA_MASTER, &2u32.to_ne_bytes()));
         message(libc::RTM_NEWLINK, &body)
     }
 
@@ -284,6 +346,10 @@ mod tests {
             queues: (4, 8),
             xdp_program: Some(9),
             dropped: 7,
+            unsent: 9,
+            master: 2,
+            linked: 8,
+            linked_namespace: Some(3),
         };
         assert_eq!(links, [eth0]);
         assert!(whole && links[0].is_up() && links[0].is_running() && !links[0].is_loopback());

@@ -287,6 +287,29 @@ pub struct Counts {
     pub filtered: Option<u64>,
 }
 
+/// Frames that the sockets of an AF_XDP port lost, by cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketLosses {
+    /// A socket's receive ring was full. Part of [`Counts::dropped`].
+    pub rx_ring: u64,
+    /// A socket's fill ring had no memory for a frame. Part of [`Counts::dropped`].
+    pub fill_ring: u64,
+    /// The peer of a veth interface found the interface's ring full. Not part of [`Counts`], because they reached no socket. `None`:
+    /// unknown. 0 for other interfaces.
+    pub peer: Option<u64>,
+}
+
+impl Default for SocketLosses {
+    /// No losses: for ports without AF_XDP.
+    fn default() -> Self {
+        SocketLosses {
+            rx_ring: 0,
+            fill_ring: 0,
+            peer: Some(0),
+        }
+    }
+}
+
 /// The number and duration of times during which a source's interface was down. No packets of these times were captured.
 ///
 /// An outage that falls between two checks of the source counts with the next one.
@@ -402,6 +425,11 @@ pub trait Port: Send {
 
     /// The counters so far; final once [`arm`](Port::arm) has returned [`Wake::End`].
     fn counts(&mut self) -> Counts;
+
+    /// The losses of an AF_XDP port by cause, at the last call of [`counts`](Port::counts). Other sources have none.
+    fn socket_losses(&self) -> SocketLosses {
+        SocketLosses::default()
+    }
 
     /// The share of the source's ring that is filled now, 0 to 1, if the source has a ring and this is known. Frames that the
     /// kernel still collects in its current block are not included.

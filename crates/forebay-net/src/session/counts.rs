@@ -97,6 +97,7 @@ impl Intake {
             unread: self.feeds.iter().map(|feed| feed.unread).sum(),
             dropped: Dropped {
                 kernel: Some(0),
+                peer: Some(0),
                 ..Dropped::default()
             },
             interface_dropped: Some(0),
@@ -107,10 +108,16 @@ impl Intake {
             let counts = feed.port.counts();
             ledger.filtered += counts.filtered.unwrap_or(0);
             is_uncounted |= counts.filtered.is_none();
-            ledger.received += counts.received;
+            let losses = feed.port.socket_losses();
+            ledger.received += counts.received + losses.peer.unwrap_or(0);
+            let dropped = &mut ledger.dropped;
+            dropped.rx_ring += losses.rx_ring;
+            dropped.fill_ring += losses.fill_ring;
+            dropped.peer = add_known(dropped.peer, losses.peer);
+            let others = |dropped: u64| dropped - losses.rx_ring - losses.fill_ring;
             match feed.port.info().overruns {
-                true => ledger.dropped.overrun += counts.dropped.unwrap_or(0),
-                false => ledger.dropped.kernel = add_known(ledger.dropped.kernel, counts.dropped),
+                true => dropped.overrun += counts.dropped.unwrap_or(0),
+                false => dropped.kernel = add_known(dropped.kernel, counts.dropped.map(others)),
             }
             ledger.interface_dropped =
                 add_known(ledger.interface_dropped, counts.interface_dropped);

@@ -4,7 +4,8 @@ use super::output::Writing;
 use crate::{
     filter::{self, Filter, Programs, bpf::Program},
     format::Described,
-    port::{Frame, InFile, Interface, Odd, Port, Statistics, Wake},
+    ledger::add_known,
+    port::{Counts, Frame, InFile, Interface, Odd, Port, Statistics, Wake},
     share::Publisher,
 };
 use forebay::Result;
@@ -180,13 +181,23 @@ impl Feed {
         }
     }
 
+    /// The port's counts for a file, where the peer of a veth interface is a part of the interface.
+    fn counts(&mut self) -> Counts {
+        let counts = self.port.counts();
+        let peer = self.port.socket_losses().peer;
+        Counts {
+            interface_dropped: add_known(counts.interface_dropped, peer),
+            ..counts
+        }
+    }
+
     /// The statistics of each interface for a file from `begin` to `end` that another file follows: its packets and, for the
     /// first interface, the losses they report. Statistics of a file that is read are written to the last file.
     pub fn share(&mut self, begin: u64, end: u64) -> Vec<(Described, Statistics)> {
         if self.in_turn {
             return Vec::new();
         }
-        let counts = self.port.counts();
+        let counts = self.counts();
         let so_far = Share {
             delivered: self.taken,
             dropped: self.lanes.iter().map(|lane| lane.marked).sum(),
@@ -224,7 +235,7 @@ impl Feed {
     /// The statistics of each interface at the end of a capture, less those of earlier files. The last file, or the only one,
     /// covers `begin` to `end`.
     pub fn statistics(&mut self, begin: u64, end: u64) -> Vec<(Described, Statistics)> {
-        let counts = self.port.counts();
+        let counts = self.counts();
         // The session's filter has not seen unread frames.
         let unseen = if self.filters() { self.unread } else { 0 };
         let told = self.told;

@@ -1,9 +1,10 @@
 //! Frames of other tools arrive as they were sent, with and without tags.
 
-use crate::support::{Ended, classic, ip, lab, pump, tool};
+use crate::support::{Ended, ip, lab, pump, tool};
 use crate::{LONG, ends_after, four_kinds, open, tagged};
 use forebay_net::af_packet::AfPacketConfig;
 use forebay_testing::folder::Folder;
+use forebay_testing::lab::classic;
 use std::process::Stdio;
 
 #[test]

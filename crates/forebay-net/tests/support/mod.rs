@@ -3,11 +3,10 @@
 #![allow(unused_imports)] // each test program uses some
 
 pub use forebay_testing::{
-    lab::{carries, classic, ip, lab, skip, tool},
+    lab::{carries, ip, lab, skip, tool},
     sender,
 };
 
-use forebay_net::af_packet::AfPacket;
 use forebay_net::port::{Frame, Port, Wake};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::BorrowedFd;
@@ -33,7 +32,7 @@ pub enum Ended {
 
 /// Reads as a session does: in bursts while there are frames, and sleeping while there are none.
 pub fn pump(
-    port: &mut AfPacket,
+    port: &mut impl Port,
     silence: Duration,
     mut each: impl FnMut(&Frame<'_>) -> bool,
 ) -> forebay::Result<Ended> {

@@ -64,7 +64,7 @@ pub fn closing_lines(summary: &Summary, quiet: bool, verbose: bool) -> Vec<Strin
             ),
         ];
         if summary.sources.iter().any(|source| !source.got.overruns) {
-            lines.push(match ledger.dropped.kernel {
+            lines.push(match ledger.dropped.by_kernel() {
                 Some(dropped) => format!("{} dropped by kernel", packets(dropped)),
                 None => "packets dropped by kernel: unknown for this source".into(),
             });
@@ -73,8 +73,14 @@ pub fn closing_lines(summary: &Summary, quiet: bool, verbose: bool) -> Vec<Strin
             lines.push(overrun_line(ledger));
         }
     }
-    if let Some(dropped @ 1..) = ledger.dropped.kernel.filter(|_| quiet) {
+    if let Some(dropped @ 1..) = ledger.dropped.by_kernel().filter(|_| quiet) {
         lines.push(format!("{} dropped by kernel", packets(dropped)));
+    }
+    match ledger.dropped.peer {
+        Some(0) => {}
+        Some(lost) => lines.push(format!("{} dropped by the veth peer", packets(lost))),
+        None if quiet => {}
+        None => lines.push("packets dropped by the veth peer: unknown".into()),
     }
     if quiet && ledger.dropped.overrun > 0 {
         lines.push(overrun_line(ledger));
@@ -260,6 +266,8 @@ fn loss(ledger: &Ledger, summary: &Summary, lost: u64) -> String {
         text += &format!(". Of these, {packets} not read by the reader");
     } else if ledger.dropped.writer > 0 {
         text += ". The output stopped taking them";
+    } else if ledger.dropped.peer == Some(lost) {
+        text += ". The ring of the veth interface was full. A queue on its peer makes senders wait: tc qdisc add dev PEER root pfifo";
     } else if ledger.dropped.overrun == lost {
         text += ". Try a larger --share-size where they are shared, a larger --store-limit here, or a faster output";
     } else {

@@ -1,0 +1,159 @@
+//! Settings of an AF_XDP port, and the sizes derived from them.
+
+use super::queue::Shape;
+use crate::link::Link;
+use forebay::{Error, Result};
+
+/// Settings for opening an interface with AF_XDP, beside those of its [`Spec`](super::Spec).
+///
+/// ```
+/// let config = forebay_net::af_xdp::AfXdpConfig { take_traffic: true, ..Default::default() };
+/// assert_eq!(config.ring_bytes, 64 << 20);
+/// ```
+#[derive(Clone, Debug)]
+pub struct AfXdpConfig {
+    /// Memory for frames, of all queues together. It is locked in memory. Default 64 MiB. About half of it is in use: a receive ring
+    /// has a power of two of slots, and more chunks than slots.
+    pub ring_bytes: u64,
+    /// The maximum number of bytes kept of a frame, at least 1. Default 262144.
+    pub snaplen: u32,
+    /// Also capture frames that are not addressed to this machine (promiscuous mode). Default true.
+    pub promiscuous: bool,
+    /// Open the interface also if this machine uses it. Default false. Every frame that the port receives is taken away from the
+    /// kernel's network stack: connections over the interface stop working.
+    pub take_traffic: bool,
+    /// Treat the interface going down as an error that ends the port. Default false: the port waits until the interface is up again,
+    /// and counts the outage in [`Port::outages`](crate::port::Port::outages). Deleting the interface always ends the port.
+    pub stop_on_down: bool,
+}
+
+impl Default for AfXdpConfig {
+    fn default() -> Self {
+        AfXdpConfig {
+            ring_bytes: 64 << 20,
+            snaplen: 262_144,
+            promiscuous: true,
+            take_traffic: false,
+            stop_on_down: false,
+        }
+    }
+}
+
+/// What the kernel keeps free before a frame in its chunk (`XDP_PACKET_HEADROOM`).
+const HEADROOM: u32 = 256;
+/// Ethernet header and two VLAN tags in addition to the payload.
+const HEADERS: u32 = 22;
+/// A chunk may be as large as a page.
+const CHUNKS: [u32; 2] = [2048, 4096];
+const MIN_SLOTS: u32 = 64;
+/// If the driver does not report the size of its receive ring: veth's.
+const HARDWARE_RING: u32 = 256;
+
+impl AfXdpConfig {
+    /// The sizes of each of `queues` queues of an interface whose own receive ring holds this number of frames.
+    ///
+    /// # Errors
+    /// A value is out of range, or frames of this MTU do not fit into a chunk.
+    pub(super) fn shape(
+        &self,
+        link: &Link,
+        queues: u32,
+        hardware_ring: Option<u32>,
+    ) -> Result<Shape> {
+        if self.snaplen == 0 {
+            return Err(
+                Error::invalid("", "a snapshot length of 0 captures nothing")
+                    .advise("Choose 1 or more, or 262144 for all"),
+            );
+        }
+        let room = |chunk_bytes: u32| chunk_bytes - HEADROOM - HEADERS;
+        let fits = |&chunk_bytes: &u32| link.mtu <= room(chunk_bytes);
+        let Some(chunk_bytes) = CHUNKS.into_iter().find(fits) else {
+            return Err(Error::new(
+                &link.name,
+                format!(
+                    "frames of its MTU of {} bytes are too long for AF_XDP",
+                    link.mtu
+                ),
+            )
+            .advise(format!(
+                "Use -i packet:{0}, or: ip link set {0} mtu {1}",
+                link.name,
+                room(CHUNKS[1])
+            )));
+        };
+        // The hardware may hold as many chunks as its ring has slots.
+        let spare = hardware_ring.unwrap_or(HARDWARE_RING).max(MIN_SLOTS);
+        let chunks = self.ring_bytes / u64::from(chunk_bytes) / u64::from(queues.max(1));
+        let chunks = u32::try_from(chunks).unwrap_or(u32::MAX).min(1 << 30);
+        let slots = match chunks.checked_sub(spare) {
+            Some(slots @ MIN_SLOTS..) => 1 << slots.ilog2(),
+            _ => {
+                let least = u64::from(spare + MIN_SLOTS) * u64::from(chunk_bytes);
+                return Err(Error::invalid(
+                    &link.name,
+                    format!(
+                        "{} KiB are too little memory for {queues} queues",
+                        self.ring_bytes >> 10
+                    ),
+                )
+                .advise(format!(
+                    "Give -B at least {}",
+                    (least * u64::from(queues)) >> 10
+                )));
+            }
+        };
+        Ok(Shape {
+            chunk_bytes,
+            chunks: slots + spare,
+            slots,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(ring_bytes: u64, mtu: u32, queues: u32, hardware: Option<u32>) -> Result<Shape> {
+        let config = AfXdpConfig {
+            ring_bytes,
+            ..AfXdpConfig::default()
+        };
+        let link = Link {
+            name: "eth0".into(),
+            mtu,
+            ..Link::default()
+        };
+        config.shape(&link, queues, hardware)
+    }
+
+    #[test]
+    fn the_fill_ring_has_chunks_for_the_hardware_and_for_our_own_ring() {
+        for (ring_bytes, mtu, queues, hardware, expected) in [
+            (64 << 20, 1500, 1, None, (2048, 16_384 + 256, 16_384)),
+            (64 << 20, 1500, 4, Some(4096), (2048, 4096 + 4096, 4096)),
+            (64 << 20, 3000, 1, None, (4096, 8192 + 256, 8192)),
+            (1 << 20, 1500, 1, None, (2048, 256 + 256, 256)),
+        ] {
+            let shape = shape(ring_bytes, mtu, queues, hardware).unwrap();
+            let found = (shape.chunk_bytes, shape.chunks, shape.slots);
+            assert_eq!(found, expected);
+            assert!(shape.bytes() as u64 * u64::from(queues) <= ring_bytes);
+        }
+    }
+
+    #[test]
+    fn too_little_memory_and_long_frames_are_errors_with_advice() {
+        let error = shape(512 << 10, 1500, 1, None).unwrap_err().to_string();
+        let expected = "eth0: 512 KiB are too little memory for 1 queues. Give -B at least 640";
+        assert_eq!(error, expected);
+        let error = shape(64 << 20, 9000, 1, None).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "eth0: frames of its MTU of 9000 bytes are too long for AF_XDP. \
+             Use -i packet:eth0, or: ip link set eth0 mtu 3818"
+        );
+        assert!(shape(64 << 20, 3818, 1, None).is_ok() && shape(64 << 20, 3819, 1, None).is_err());
+    }
+}

@@ -1,0 +1,258 @@
+//! The AF_XDP socket of one queue: memory, rings, binding, statistics.
+//!
+//! ```text
+//!  socket ▶ UMEM_REG ▶ FILL_RING, COMPLETION_RING ▶ RX_RING ▶ mmap ▶ chunks into the fill ring ▶ bind ▶ (the program's map)
+//! ```
+//!
+//! The kernel's side is Documentation/networking/af_xdp.rst and net/xdp/xsk.c.
+
+use super::{
+    queue::{Queue, Umem},
+    rings::Ring,
+};
+use crate::sys;
+use forebay::{Error, Result};
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// The kernel releases a queue some time after the socket that had it was closed.
+const PATIENCE: Duration = Duration::from_secs(1);
+const BETWEEN_TRIES: Duration = Duration::from_millis(10);
+
+/// The completion ring, which every socket must have. Nothing is sent, so it stays empty.
+const COMPLETIONS: u32 = 2;
+
+/// Tries again for a short time while the kernel answers that something is busy.
+pub(super) fn while_busy<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let begun = Instant::now();
+    loop {
+        match attempt() {
+            Err(cause)
+                if cause.raw_os_error() == Some(libc::EBUSY) && begun.elapsed() < PATIENCE =>
+            {
+                thread::sleep(BETWEEN_TRIES);
+            }
+            ended => return ended,
+        }
+    }
+}
+
+/// What a queue is bound to, and how.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Binding<'a> {
+    pub name: &'a str,
+    pub index: u32,
+    pub queue: u32,
+    /// Do not ask for zero-copy.
+    pub copies: bool,
+    pub busy_poll: Option<Duration>,
+}
+
+#[derive(Debug)]
+pub(super) struct Socket {
+    fd: OwnedFd,
+    name: String,
+}
+
+/// Frames that a socket lost, from `XDP_STATISTICS`: 64-bit counters since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Losses {
+    /// The receive ring had no vacant slot.
+    pub ring_full: u64,
+    /// The fill ring had no chunk.
+    pub no_chunk: u64,
+    /// Longer than a chunk, or for another reason.
+    pub other: u64,
+    /// Descriptors of ours that the kernel refused: a bug, and none is expected.
+    pub refused_descriptors: u64,
+}
+
+impl Losses {
+    pub(super) fn total(&self) -> u64 {
+        self.ring_full + self.no_chunk + self.other
+    }
+}
+
+impl Socket {
+    /// Opens a socket that is bound to nothing.
+    pub(super) fn open(name: &str) -> Result<Self> {
+        let fd = sys::socket(libc::AF_XDP, libc::SOCK_RAW, 0).map_err(|cause| {
+            let error = Error::new(name, "opening an AF_XDP socket");
+            let advice = match cause.raw_os_error() {
+                Some(libc::EPERM) => super::RIGHTS,
+                Some(libc::EAFNOSUPPORT) => {
+                    "This kernel has no AF_XDP (CONFIG_XDP_SOCKETS); -i packet:NAME captures without it"
+                }
+                _ => "",
+            };
+            error.because(cause).advise(advice)
+        })?;
+        Ok(Socket {
+            fd,
+            name: name.into(),
+        })
+    }
+
+    /// Registers the memory, makes and maps the rings, and binds the socket.
+    pub(super) fn bind(self, umem: Umem, to: Binding<'_>) -> Result<Queue> {
+        let shape = umem.shape();
+        let kib = shape.bytes() >> 10;
+        let registered = self.set(libc::XDP_UMEM_REG, &umem.registration());
+        registered.map_err(|cause| {
+            let error = Error::new(
+                &self.name,
+                format!("registering {kib} KiB of memory for queue {}", to.queue),
+            );
+            let advice = match cause.raw_os_error() {
+                Some(libc::ENOBUFS | libc::ENOMEM) => {
+                    "The memory must be locked: raise the limit (ulimit -l), add cap_ipc_lock, or choose a smaller one with -B"
+                }
+                _ => "",
+            };
+            error.because(cause).advise(advice)
+        })?;
+        let failed = |what: &'static str| {
+            move |cause| Error::new(to.name, format!("{what} of queue {}", to.queue)).because(cause)
+        };
+        let fill_slots = shape.chunks.next_power_of_two();
+        let rings = [
+            (libc::XDP_UMEM_FILL_RING, fill_slots),
+            (libc::XDP_UMEM_COMPLETION_RING, COMPLETIONS),
+            (libc::XDP_RX_RING, shape.slots),
+        ];
+        for (option, slots) in rings {
+            self.set(option, &slots).map_err(failed("making a ring"))?;
+        }
+        // The kernel's answer is complete: it has had this layout since Linux 5.4.
+        let offset = || libc::xdp_ring_offset {
+            producer: u64::MAX,
+            consumer: u64::MAX,
+            desc: u64::MAX,
+            flags: u64::MAX,
+        };
+        let unknown = libc::xdp_mmap_offsets {
+            rx: offset(),
+            tx: offset(),
+            fr: offset(),
+            cr: offset(),
+        };
+        let offsets = sys::get_option(self.as_fd(), libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, unknown)
+            .map_err(failed("asking for the layout of the rings"))?;
+        let map = failed("mapping a ring");
+        let fill = Ring::map(
+            self.as_fd(),
+            offsets.fr.into(),
+            fill_slots,
+            libc::XDP_UMEM_PGOFF_FILL_RING,
+        )
+        .map_err(map)?;
+        let received = Ring::map(
+            self.as_fd(),
+            offsets.rx.into(),
+            shape.slots,
+            libc::XDP_PGOFF_RX_RING as u64,
+        )
+        .map_err(failed("mapping a ring"))?;
+        if let Some(time) = to.busy_poll {
+            self.poll_busily(time)
+                .map_err(failed("setting busy polling"))?;
+        }
+        let queue = Queue::new(self, fill, received, umem);
+        queue.socket.attach(to)?;
+        Ok(queue)
+    }
+
+    fn attach(&self, to: Binding<'_>) -> Result<()> {
+        let copies = if to.copies { libc::XDP_COPY } else { 0 };
+        // Without a flag the kernel tries zero-copy, and falls back.
+        let flags = libc::XDP_USE_NEED_WAKEUP | copies;
+        let bound = while_busy(|| sys::bind_xdp(self.as_fd(), to.index, to.queue, flags));
+        bound.map_err(|cause| {
+            let error = Error::new(to.name, format!("binding to queue {}", to.queue));
+            let advice = match cause.raw_os_error() {
+                Some(libc::EBUSY) => "Another program has this queue",
+                Some(libc::EINVAL) => "There is no such queue: ethtool -l shows how many there are",
+                Some(libc::ENETDOWN) => "The interface is down",
+                Some(libc::ENODEV) => "The interface is gone",
+                Some(libc::EOPNOTSUPP) => {
+                    "Its driver does not support this; -i packet:NAME captures without AF_XDP"
+                }
+                _ => "",
+            };
+            error.because(cause).advise(advice)
+        })
+    }
+
+    /// Lets calls of ours poll the hardware, for up to this time each, instead of its interrupts.
+    fn poll_busily(&self, time: Duration) -> io::Result<()> {
+        // asm-generic/socket.h; not in the libc crate for every target.
+        const SO_BUSY_POLL: libc::c_int = 46;
+        const SO_PREFER_BUSY_POLL: libc::c_int = 69;
+        const SO_BUSY_POLL_BUDGET: libc::c_int = 70;
+        const BUDGET: libc::c_int = 64;
+        let micros = libc::c_int::try_from(time.as_micros()).unwrap_or(libc::c_int::MAX);
+        for (option, value) in [
+            (SO_PREFER_BUSY_POLL, 1),
+            (SO_BUSY_POLL, micros),
+            (SO_BUSY_POLL_BUDGET, BUDGET),
+        ] {
+            sys::set_option(self.as_fd(), libc::SOL_SOCKET, option, &value)?;
+        }
+        Ok(())
+    }
+
+    /// Calls the kernel, so that it fills chunks or polls the hardware. Never waits.
+    pub(super) fn kick(&self) {
+        // It answers EAGAIN if there is no frame, and ENETDOWN if the interface is down, which netlink reports.
+        let _ = sys::receive_now(self.as_fd(), &mut []);
+    }
+
+    /// Whether frames arrive in our memory without a copy.
+    pub(super) fn is_zero_copy(&self) -> bool {
+        let none = libc::xdp_options { flags: 0 };
+        let read = sys::get_option(self.as_fd(), libc::SOL_XDP, libc::XDP_OPTIONS, none);
+        read.is_ok_and(|options| options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0)
+    }
+
+    /// What it has lost so far.
+    ///
+    /// # Errors
+    /// The kernel does not report it.
+    pub(super) fn losses(&self, is_zero_copy: bool) -> io::Result<Losses> {
+        let none = libc::xdp_statistics {
+            rx_dropped: 0,
+            rx_invalid_descs: 0,
+            tx_invalid_descs: 0,
+            rx_ring_full: 0,
+            rx_fill_ring_empty_descs: 0,
+            tx_ring_empty_descs: 0,
+        };
+        let read = sys::get_option(self.as_fd(), libc::SOL_XDP, libc::XDP_STATISTICS, none)?;
+        // A copy for which there is no chunk counts twice: there, and as dropped. A driver without copies that finds no chunk
+        // loses no frame by that: it tries again, and the hardware counts what it loses meanwhile.
+        let no_chunk = match is_zero_copy {
+            true => 0,
+            false => read.rx_fill_ring_empty_descs.min(read.rx_dropped),
+        };
+        Ok(Losses {
+            ring_full: read.rx_ring_full,
+            no_chunk,
+            other: read.rx_dropped - no_chunk,
+            refused_descriptors: read.rx_invalid_descs,
+        })
+    }
+
+    fn set<T: Copy>(&self, option: libc::c_int, value: &T) -> io::Result<()> {
+        sys::set_option(self.as_fd(), libc::SOL_XDP, option, value)
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
