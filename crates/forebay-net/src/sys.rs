@@ -200,6 +200,9 @@ pub(crate) fn ethtool_feature_names(fd: BorrowedFd<'_>, name: &str) -> io::Resul
     // SAFETY: one count was asked for, so the answer has 5 words.
     unsafe { ethtool_call(fd, name, &mut counts) }?;
     let count = counts[4] as usize;
+    if count == 0 || counts[2..4] == [0; 2] {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
     let mut answer = vec![0; 3 + count * FEATURE_NAME_BYTES / size_of::<u32>()];
     (answer[0], answer[1], answer[2]) = (GET_STRINGS, FEATURES, counts[4]);
     // SAFETY: the kernel writes 3 words and all names of features. Their number, which it just answered, is a constant of the
@@ -213,17 +216,31 @@ pub(crate) fn ethtool_feature_names(fd: BorrowedFd<'_>, name: &str) -> io::Resul
 /// `answer` must be at least as long as the structure of the question, its first word, with all that follows it.
 unsafe fn ethtool_call(fd: BorrowedFd<'_>, name: &str, answer: &mut [u32]) -> io::Result<()> {
     const SIOCETHTOOL: libc::Ioctl = 0x8946;
+    let mut request = interface_request(name);
+    request.ifr_ifru.ifru_data = answer.as_mut_ptr().cast();
+    // SAFETY: the kernel writes the structure of the question to `answer`, which is long enough, as the caller guarantees, and
+    // borrowed until the call returns.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), SIOCETHTOOL, &mut request) })?;
+    Ok(())
+}
+
+/// The flags of an interface, such as `IFF_RUNNING`.
+pub(crate) fn interface_flags(fd: BorrowedFd<'_>, name: &str) -> io::Result<libc::c_int> {
+    let mut request = interface_request(name);
+    // SAFETY: the kernel writes the flags into the request.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCGIFFLAGS, &mut request) })?;
+    // SAFETY: the call succeeded, so the flags are set. Any bits are valid.
+    Ok(unsafe { request.ifr_ifru.ifru_flags }.into())
+}
+
+fn interface_request(name: &str) -> libc::ifreq {
     // SAFETY: all fields are integers or a pointer, for which zero is a valid value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     let room = request.ifr_name.len() - 1;
     for (to, from) in request.ifr_name[..room].iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
-    request.ifr_ifru.ifru_data = answer.as_mut_ptr().cast();
-    // SAFETY: the kernel writes the structure of the question to `answer`, which is long enough, as the caller guarantees, and
-    // borrowed until the call returns.
-    check(unsafe { libc::ioctl(fd.as_raw_fd(), SIOCETHTOOL, &mut request) })?;
-    Ok(())
+    request
 }
 
 /// Sends one message.

@@ -22,13 +22,8 @@ pub fn print(listed: &[Listed], rights: &Rights) -> String {
             text += &format!("           {command}\n");
         }
     }
-    let advice = "sudo setcap cap_net_raw+ep $(command -v forebay)";
-    if rights
-        .packet
-        .as_ref()
-        .is_some_and(|it| it.contains("permitted"))
-    {
-        text += &format!("\nTo capture without being root: {advice}\n");
+    if let Some(advice) = rights.advice() {
+        text += &format!("\n{advice}\n");
     }
     text
 }

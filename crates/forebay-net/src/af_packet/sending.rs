@@ -7,6 +7,7 @@
 //! | taken | the packet is accepted, and its slot is free again |
 //! | `EAGAIN`, `ENOBUFS`, `ENOMEM` | no room: the packet stays, and is retried |
 //! | `ENETDOWN` | the interface is down: the packet stays, and is retried |
+//! | nothing was asked: no carrier | the kernel would accept the packet and drop it: it stays, and is retried |
 //! | `EMSGSIZE`, `EINVAL`, others | this packet has failed |
 //! | `ENXIO`, `ENODEV` | the interface is gone: all packets have failed, and the port |
 
@@ -36,9 +37,17 @@ const HEADROOM: u32 = 64;
 const MAX_QUEUE: u32 = 1 << 15;
 /// Frames handed to the kernel with one call.
 const BURST: usize = 64;
-/// How soon a full transmit queue is tried again. At 10 Gb/s, 20 µs are 17 frames of 1514 bytes.
+/// How soon a full transmit queue is tried again: at first, and after this has doubled six times. At 10 Gb/s, 20 µs are 17 frames
+/// of 1514 bytes.
 const FULL_RETRY: Duration = Duration::from_micros(20);
+const FULL_DOUBLINGS: u32 = 6;
 const DOWN_RETRY: Duration = Duration::from_millis(10);
+/// How often the interface's carrier is looked up.
+const CARRIER_CHECK: Duration = Duration::from_millis(1);
+/// Attempts that are further apart do not count as one wait.
+const ATTEMPTS_APART: Duration = Duration::from_millis(100);
+/// Packets in a row for which the kernel has had no room for the whole patience, until the port fails.
+const REFUSED_IN_A_ROW: u32 = 3;
 
 /// A packet socket that sends on one interface.
 ///
@@ -63,6 +72,10 @@ pub struct AfPacketTx {
     config: TxConfig,
     counts: TxCounts,
     delay: Option<Delay>,
+    /// Packets that have failed for lack of room since one was accepted.
+    refused_in_a_row: u32,
+    /// When the carrier is looked up next.
+    carrier_check: Instant,
 }
 
 #[derive(Debug)]
@@ -76,6 +89,8 @@ enum Backend {
 struct Delay {
     cause: Wait,
     since: Instant,
+    last: Instant,
+    attempts: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +101,8 @@ enum Wait {
     Queue,
     /// The interface is down.
     Link,
+    /// The interface has no carrier: the kernel would drop what it accepts.
+    Carrier,
 }
 
 /// What an error of the kernel means for the oldest pending packet.
@@ -154,7 +171,7 @@ impl AfPacketTx {
             max_frame_bytes,
             min_frame_bytes: header.max(1),
             pool: Pool::new(&PoolConfig {
-                // As many again can be filled while the queue is full.
+                // Twice the queue, so that callers can fill packets while it is full.
                 slots: queue * 2,
                 slot_bytes: (HEADROOM + room).next_multiple_of(64),
                 headroom: HEADROOM,
@@ -165,6 +182,8 @@ impl AfPacketTx {
             config: config.clone(),
             counts: TxCounts::default(),
             delay: None,
+            refused_in_a_row: 0,
+            carrier_check: Instant::now(),
         })
     }
 
@@ -174,6 +193,7 @@ impl AfPacketTx {
             self.counts.accepted += 1;
             self.counts.accepted_bytes += u64::from(packet.len());
             self.delay = None;
+            self.refused_in_a_row = 0;
             free(&mut self.pool, packet);
         }
     }
@@ -187,13 +207,31 @@ impl AfPacketTx {
             *count(&mut self.counts.failed) += 1;
             free(&mut self.pool, packet);
         }
+        self.delay = None;
     }
 
     fn fail_all(&mut self, count: fn(&mut TxFailed) -> &mut u64) {
         while !self.pending.is_empty() {
             self.fail(count);
         }
-        self.delay = None;
+        self.refused_in_a_row = 0;
+    }
+
+    /// Whether the interface is up without a carrier. Its queueing discipline then accepts frames and drops them. With
+    /// [`bypass_qdisc`](TxConfig::bypass_qdisc) the kernel refuses such frames itself.
+    fn has_no_carrier(&mut self) -> bool {
+        if self.config.bypass_qdisc {
+            return false;
+        }
+        let is_waiting = matches!(&self.delay, Some(delay) if delay.cause == Wait::Carrier);
+        let now = Instant::now();
+        if !is_waiting && now < self.carrier_check {
+            return false;
+        }
+        self.carrier_check = now + CARRIER_CHECK;
+        // An interface that is down is reported by the kernel. One that was renamed or deleted, too.
+        sys::interface_flags(self.socket.as_fd(), &self.interface.name)
+            .is_ok_and(|flags| flags & libc::IFF_UP != 0 && flags & libc::IFF_RUNNING == 0)
     }
 
     /// Hands packets to the kernel once. Returns the error that it answered, if any.
@@ -246,49 +284,71 @@ impl AfPacketTx {
     fn put_off(&mut self, cause: Wait) -> Result<()> {
         self.counts.retried += 1;
         let now = Instant::now();
-        let since = self.delay.map_or(now, |delay| delay.since);
-        self.delay = Some(Delay { cause, since });
+        let delay = self.delay.filter(|it| now - it.last < ATTEMPTS_APART);
+        let (since, attempts) = delay.map_or((now, 0), |it| (it.since, it.attempts + 1));
+        self.delay = Some(Delay {
+            cause,
+            since,
+            last: now,
+            attempts,
+        });
         if now - since < self.config.patience {
             return Ok(());
         }
         let time = format!("{:.1} s", (now - since).as_secs_f64());
-        if cause == Wait::Link {
-            self.fail_all(|failed| &mut failed.link_down);
-            return Err(self.socket.is_down());
+        match cause {
+            Wait::Link => {
+                self.fail_all(|failed| &mut failed.link_down);
+                Err(self.socket.is_down())
+            }
+            Wait::Carrier => {
+                self.fail_all(|failed| &mut failed.link_down);
+                let tried = format!("the interface has had no carrier for {time}");
+                let advice = "Connect it, or bring up its other end";
+                Err(Error::new(self.name(), tried).advise(advice))
+            }
+            Wait::Buffer | Wait::Queue => {
+                // A filter for outgoing frames answers like a full queue, but only for some packets.
+                self.refused_in_a_row += 1;
+                if self.refused_in_a_row < REFUSED_IN_A_ROW {
+                    self.fail(|failed| &mut failed.refused);
+                    return Ok(());
+                }
+                self.fail_all(|failed| &mut failed.abandoned);
+                let tried = format!("the interface has accepted no frame for {time}");
+                let advice = "Look for a filter or a limit for outgoing frames: tc qdisc show; nft list ruleset";
+                Err(Error::new(self.name(), tried).advise(advice))
+            }
         }
-        self.fail_all(|failed| &mut failed.abandoned);
-        let tried = format!("the interface has accepted no frame for {time}");
-        let advice = "Check that its other end is connected and up: ip link";
-        Err(Error::new(self.name(), tried).advise(advice))
     }
 
-    /// Whether no backend needs to see this packet, because it cannot be sent.
+    /// How to count this packet if it cannot be sent.
     fn misfit(&self, packet: &Packet) -> Option<fn(&mut TxFailed) -> &mut u64> {
         let len = packet.len();
         if len < self.min_frame_bytes {
             return Some(|failed| &mut failed.too_short);
         }
-        // A packet in several slots is longer than any frame of this interface, or it was copied (`in_one_slot`).
-        let is_long =
-            len > self.max_frame_bytes + VLAN_TAG || packet.as_slice().len() < len as usize;
-        is_long.then_some(|failed| &mut failed.too_long)
+        (len > self.max_frame_bytes + VLAN_TAG).then_some(|failed| &mut failed.too_long)
     }
 
-    /// A packet that lies in several slots is copied into one, if it fits.
-    fn in_one_slot(&mut self, packet: Packet) -> Packet {
-        if packet.as_slice().len() == packet.len() as usize {
-            return packet;
+    /// Copies packets that lie in several slots into one each. Returns how many packets, from the front, are in one slot now, or
+    /// cannot be sent anyway; there are fewer if no slot is free.
+    fn join_slots(&mut self, packets: &mut [Packet]) -> usize {
+        for (at, packet) in packets.iter_mut().enumerate() {
+            let len = packet.len();
+            if packet.as_slice().len() == len as usize || self.misfit(packet).is_some() {
+                continue;
+            }
+            let Some(mut whole) = self.pool.take() else {
+                return at;
+            };
+            // A slot has room for the longest frame.
+            if let Ok(room) = whole.put(len) {
+                room.copy_from_slice(&packet.to_vec());
+                *packet = whole;
+            }
         }
-        let bytes = packet.to_vec();
-        let mut whole = self.pool.take();
-        let room = whole
-            .as_mut()
-            .and_then(|whole| whole.put(packet.len()).ok());
-        match room {
-            Some(room) => room.copy_from_slice(&bytes),
-            None => return packet,
-        }
-        whole.unwrap_or(packet)
+        packets.len()
     }
 }
 
@@ -314,11 +374,15 @@ impl TxPort for AfPacketTx {
 
     fn commit(&mut self, packets: &mut Vec<Packet>) -> Result<usize> {
         let room = self.config.queue_frames as usize - self.pending.len();
-        let taken = room.min(packets.len());
+        let room = room.min(packets.len());
+        let mut taken = self.join_slots(&mut packets[..room]);
+        // Pending packets will free slots. If there are none, the caller has all slots, and the packet can never be sent.
+        let is_stuck = taken == 0 && room > 0 && self.pending.is_empty();
+        taken += usize::from(is_stuck);
         self.counts.sent += taken as u64;
         for packet in packets.drain(..taken) {
-            let packet = self.in_one_slot(packet);
-            match self.misfit(&packet) {
+            let stuck: fn(&mut TxFailed) -> &mut u64 = |failed| &mut failed.refused;
+            match self.misfit(&packet).or(is_stuck.then_some(stuck)) {
                 None => self.pending.push_back(packet),
                 Some(count) => {
                     *count(&mut self.counts.failed) += 1;
@@ -331,6 +395,10 @@ impl TxPort for AfPacketTx {
     }
 
     fn advance(&mut self) -> Result<usize> {
+        if !self.pending.is_empty() && self.has_no_carrier() {
+            self.put_off(Wait::Carrier)?;
+            return Ok(self.pending.len());
+        }
         while !self.pending.is_empty() {
             let Some(cause) = self.offer() else {
                 continue;
@@ -355,8 +423,10 @@ impl TxPort for AfPacketTx {
         Ok(match self.delay {
             Some(delay) if !self.pending.is_empty() => match delay.cause {
                 Wait::Buffer => TxWake::Writable(self.socket.as_fd()),
-                Wait::Queue => TxWake::After(FULL_RETRY),
-                Wait::Link => TxWake::After(DOWN_RETRY),
+                Wait::Queue => {
+                    TxWake::After(FULL_RETRY * (1 << delay.attempts.min(FULL_DOUBLINGS)))
+                }
+                Wait::Link | Wait::Carrier => TxWake::After(DOWN_RETRY),
             },
             _ => TxWake::Ready,
         })

@@ -231,13 +231,13 @@ impl Socket {
     pub(super) fn map_tx_ring(&self, bytes: u32, count: u32, block_bytes: u32) -> Result<Mapping> {
         let version = libc::tpacket_versions::TPACKET_V2 as libc::c_int;
         self.set(libc::PACKET_VERSION, &version, "asking for TPACKET_V2")?;
+        let total = count as usize * bytes as usize;
         let request = libc::tpacket_req {
             tp_block_size: block_bytes,
-            tp_block_nr: count * bytes / block_bytes,
+            tp_block_nr: (total / block_bytes as usize) as u32, // at most `count`
             tp_frame_size: bytes,
             tp_frame_nr: count,
         };
-        let total = (count * bytes) as usize;
         let failed = |cause: io::Error| {
             let tried = format!("making a transmit ring of {} KiB", total >> 10);
             Error::new(&self.name, tried)

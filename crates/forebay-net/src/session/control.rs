@@ -187,23 +187,31 @@ impl Control {
         self.0.wake.as_fd()
     }
 
-    /// Sleeps until there is a request, `writable` becomes writable, or `limit` has passed. For programs that send.
+    /// Sleeps until there is a request, `writable` becomes writable, or `limit` has passed. For programs that send. Several threads
+    /// may sleep; a request other than a stop wakes one of them. After a stop was requested, requests no longer end a sleep.
     ///
     /// # Errors
     /// The system refuses to wait.
     pub fn sleep(&self, writable: Option<BorrowedFd<'_>>, limit: Duration) -> Result<()> {
         let limit = Timespec::try_from(limit).ok();
-        let mut fds = vec![PollFd::from_borrowed_fd(self.wake_fd(), PollFlags::IN)];
-        fds.extend(writable.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::OUT)));
+        let waker = (!self.is_stopping()).then(|| self.wake_fd());
+        let mut fds: Vec<_> = writable
+            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::OUT))
+            .into_iter()
+            .chain(waker.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)))
+            .collect();
         match poll(&mut fds, limit.as_ref()) {
-            Ok(_) if fds[0].revents().is_empty() => Ok(()),
+            Ok(_) if waker.is_none() || fds.last().is_none_or(|fd| fd.revents().is_empty()) => {}
             Ok(_) => {
                 self.clear();
-                Ok(())
+                if self.is_stopping() {
+                    self.0.wake.raise(); // for all others that sleep
+                }
             }
-            Err(Errno::INTR) => Ok(()),
-            Err(e) => Err(Error::new("session", "waiting").because(e)),
+            Err(Errno::INTR) => {}
+            Err(e) => return Err(Error::new("session", "waiting").because(e)),
         }
+        Ok(())
     }
 
     /// Marks the requests as processed.

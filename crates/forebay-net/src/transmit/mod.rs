@@ -12,7 +12,8 @@
 //! sent = accepted + failed{cause} + pending        at any time; pending is 0 after drain()
 //! ```
 //!
-//! *Accepted* means that the kernel took the frame for this interface. Drivers and the receiving side may still drop it.
+//! *Accepted* means that the kernel took the frame for this interface. The queueing discipline (`fq_codel` drops older frames when
+//! it is full), the driver and the receiving side may still drop it. For exact tests, use [`TxConfig::bypass_qdisc`].
 //!
 //! A packet may come from any pool. Whether its bytes are copied depends on the backend and is in [`TxInfo::copy`]. Packets from
 //! [`TxPort::reserve`] always take the cheapest way, so code that composes frames should do it in those.
@@ -70,8 +71,9 @@ pub struct TxConfig {
     /// Skip the queueing discipline of the interface (`tc qdisc`). This is faster and exact, but ignores traffic control: rules
     /// such as `netem` or `tbf` do not apply. Off by default.
     pub bypass_qdisc: bool,
-    /// The maximum time without progress, while the interface is down or has no room; 1 s by default. After that the port fails.
-    /// With [`Duration::MAX`] it waits forever.
+    /// The maximum time without progress, while the interface is down, has no carrier or no room; 1 s by default. After that the
+    /// port fails; if there is no room, only after three packets in a row have failed this way. With [`Duration::MAX`] it waits
+    /// forever.
     pub patience: Duration,
 }
 
@@ -134,7 +136,8 @@ pub struct TxFailed {
     pub too_short: u64,
     /// The interface was down or gone.
     pub link_down: u64,
-    /// Refused by the system for another reason.
+    /// Refused by the system for another reason, such as a filter for outgoing frames. Such a filter answers as if the queue were
+    /// full, so its frames count only after [`TxConfig::patience`].
     pub refused: u64,
     /// Still pending when the caller gave up ([`TxPort::abandon`]) or when the interface accepted nothing for too long.
     pub abandoned: u64,
@@ -161,9 +164,9 @@ pub enum TxWake<'a> {
 /// The actual properties of an open port for sending.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TxInfo {
-    /// The backend: `af_packet`, `af_xdp`.
+    /// The backend: `af_packet`.
     pub backend: &'static str,
-    /// How frames reach the kernel: `sendmmsg from slots`, `mapped ring`.
+    /// How frames reach the kernel: `sendmmsg from slots`, `copied into a mapped ring`.
     pub copy: &'static str,
     /// The largest number of pending packets.
     pub queue_frames: u32,

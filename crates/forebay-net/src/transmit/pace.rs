@@ -59,8 +59,11 @@ impl Rate {
 /// let mut pace = Pace::start(Clock::virtual_time());
 /// for number in 0..=1000 {
 ///     let due = rate.due_ns(number);
-///     let now = pace.wait(due, &control)?; // here a packet would be sent
-///     pace.sent(due, now);
+///     let now = pace.wait(due, &control)?;
+///     if control.is_stopping() {
+///         break;
+///     }
+///     pace.sent(due, now); // here a packet would be sent
 /// }
 /// let report = pace.report();
 /// assert_eq!((report.elapsed_ns, report.worst_lag_ns, report.gap_error_ns(0.99)), (1_000_000_000, 0, 0));
@@ -91,7 +94,7 @@ impl Pace {
     /// Spins for this long before a packet is due; 200 µs by default. With less, packets are later on average; with more, the
     /// processor is busier.
     pub fn spin(mut self, time: Duration) -> Pace {
-        self.spin_ns = time.as_nanos() as u64;
+        self.spin_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self
     }
 
@@ -102,7 +105,7 @@ impl Pace {
     }
 
     /// Waits until `due` and returns the time then. Returns at once if that time has passed. It returns earlier than `due` only if
-    /// a request to `control` ended the wait.
+    /// `control` requests a stop.
     ///
     /// # Errors
     /// The system refuses to wait.
@@ -117,17 +120,13 @@ impl Pace {
 
     fn wait_longer(&mut self, mut now: u64, due: u64, control: &Control) -> Result<u64> {
         if self.clock.is_virtual() {
-            self.clock.sleep_until(self.start + due);
+            self.clock.sleep_until(self.start.saturating_add(due));
             return Ok(self.now());
         }
-        let left = due - now;
-        if left > self.spin_ns {
-            control.sleep(None, Duration::from_nanos(left - self.spin_ns))?;
+        let spin_from = due.saturating_sub(self.spin_ns);
+        while now < spin_from && !control.is_stopping() {
+            control.sleep(None, Duration::from_nanos(spin_from - now))?;
             now = self.now();
-            // Woken by a request, or the sleep was too short: the caller decides.
-            if now + self.spin_ns < due {
-                return Ok(now);
-            }
         }
         while now < due {
             for _ in 0..SPINS {
@@ -293,6 +292,30 @@ mod tests {
         let mut pace = Pace::start(Clock::real());
         let hour = 3_600_000_000_000;
         assert!(pace.wait(hour, &control).unwrap() < hour);
+    }
+
+    #[test]
+    fn a_stop_wakes_all_that_sleep_and_another_request_ends_no_wait() {
+        let control = Control::new().unwrap();
+        let hour = 3_600_000_000_000;
+        let waiting = |control: Control| {
+            std::thread::spawn(move || Pace::start(Clock::real()).wait(hour, &control).unwrap())
+        };
+        let both = [waiting(control.clone()), waiting(control.clone())];
+        control.report();
+        control.stop();
+        for waiting in both {
+            assert!(waiting.join().unwrap() < hour);
+        }
+        let millisecond = 1_000_000;
+        let other = Control::new().unwrap();
+        other.report();
+        assert!(
+            Pace::start(Clock::real())
+                .wait(millisecond, &other)
+                .unwrap()
+                >= millisecond
+        );
     }
 
     #[test]

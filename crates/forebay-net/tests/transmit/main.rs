@@ -186,12 +186,74 @@ fn frames_wait_for_an_interface_that_is_down() {
             let counts = to.counts();
             assert_eq!((counts.accepted, counts.pending()), (10, 40));
             assert!(counts.retried > 0);
-            ip("link set va up");
-            ["va", "vb"].into_iter().for_each(carries);
             let mut from = receiver();
+            ip("link set va up"); // the carrier may come later
             transmit::drain(&mut to, &Control::new().unwrap()).unwrap();
             arrive(&mut from, &frames[10..]);
             assert_eq!(settled(&to).accepted, 50);
+        }
+    });
+}
+
+#[test]
+fn frames_wait_for_a_carrier_which_the_kernel_does_not() {
+    lab(&[], || {
+        for backend in BOTH {
+            let mut to = open(&TxConfig {
+                backend,
+                patience: Duration::MAX,
+                ..TxConfig::default()
+            });
+            ip("link set vb down");
+            while ip("link show va").contains("state UP") {}
+            let mut packets = Vec::new();
+            to.reserve(40, &mut packets);
+            let frames: Vec<_> = (0..40).map(|number| sender::frame(number, 200)).collect();
+            for (packet, frame) in packets.iter_mut().zip(&frames) {
+                packet.put(200).unwrap().copy_from_slice(frame);
+            }
+            std::thread::sleep(Duration::from_millis(2)); // the carrier is looked up again
+            assert_eq!(to.commit(&mut packets).unwrap(), 40);
+            assert_eq!((to.counts().accepted, to.counts().pending()), (0, 40));
+            ip("link set vb up");
+            let mut from = receiver();
+            transmit::drain(&mut to, &Control::new().unwrap()).unwrap();
+            arrive(&mut from, &frames);
+            assert_eq!(settled(&to).accepted, 40);
+        }
+    });
+}
+
+#[test]
+fn frames_that_a_filter_drops_fail_and_do_not_stop_the_others() {
+    lab(&["tc"], || {
+        // A class without a queue drops all its frames.
+        for command in [
+            "qdisc add dev va root handle 1: htb default 10",
+            "class add dev va parent 1: classid 1:10 htb rate 10gbit",
+            "class add dev va parent 1: classid 1:20 htb rate 10gbit",
+            "qdisc add dev va parent 1:20 pfifo limit 0",
+            "filter add dev va parent 1: protocol 0x88b6 u32 match u32 0 0 flowid 1:20",
+        ] {
+            let done = tool("tc").args(command.split(' ')).output().unwrap();
+            if !done.status.success() {
+                return skip("the queueing discipline `htb` with filters");
+            }
+        }
+        for backend in BOTH {
+            let mut from = receiver();
+            let mut to = open(&TxConfig {
+                backend,
+                patience: Duration::from_millis(20),
+                ..TxConfig::default()
+            });
+            let mut frames: Vec<_> = (0..5).map(|number| sender::frame(number, 200)).collect();
+            frames[2][12..14].copy_from_slice(&[0x88, 0xb6]);
+            send(&mut to, &frames);
+            frames.remove(2);
+            arrive(&mut from, &frames);
+            let counts = settled(&to);
+            assert_eq!((counts.accepted, counts.failed.refused), (4, 1));
         }
     });
 }
