@@ -33,7 +33,7 @@ pub(super) struct Writing {
     pub(super) oldest: u64,
     /// The first message of each group that is intact. The first group begins with the oldest message.
     groups: VecDeque<Start>,
-    /// The first message at this position or later, or with this sequence number, begins a group.
+    /// A message that would end after this position, or has this sequence number, begins a group.
     next_group: Start,
     /// Up to here, nothing needs to be given up: the first position and the first sequence number that are not free.
     limit: Start,
@@ -55,8 +55,8 @@ struct Start {
     sequence: u64,
 }
 
-/// More groups than can be intact. One begins after 1/64 of the words or of the messages; with fewer than 64, after one.
-const GROUPS: usize = 2 * (2 * 64 + 2);
+/// More groups than can be intact. Two in sequence have at least 1/64 of the words, or one has 1/64 of the messages.
+const GROUPS: usize = 4 * (64 + 2);
 
 fn release_unless(bug: &str) -> Ordering {
     if planted(bug) { Relaxed } else { Release }
@@ -142,7 +142,7 @@ impl Writing {
         if !self.is_free(end) {
             self.give_up(place, end);
         }
-        if place.position >= self.next_group.position || self.sequence >= self.next_group.sequence {
+        if end > self.next_group.position || self.sequence >= self.next_group.sequence {
             self.begin_group(place);
         }
     }
