@@ -33,6 +33,7 @@ pub mod session;
 pub mod share;
 pub mod sim;
 mod sys;
+pub mod threads;
 pub mod transmit;
 pub mod units;
 pub mod verify;

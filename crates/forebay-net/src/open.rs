@@ -9,7 +9,7 @@ use crate::{
     af_xdp,
     file::{File, parallel},
     filter::{Filter, View},
-    port::{LinkType, Owner, Port},
+    port::{Fanout, LinkType, Owner, Port},
     share::{self, Connection, ShareName, TapConfig},
     sim::{Host, Sim, Spec},
     transmit::{TxConfig, TxPort},
@@ -202,6 +202,56 @@ impl Opening {
     }
 }
 
+/// As [`begin`], opens `count` ports that share the frames of one interface or of one simulated card, for [`threads`](crate::threads). `mode`
+/// selects the port that gets a frame; a simulated card always lets its ports take turns.
+///
+/// ```
+/// use forebay_net::{open::{self, Options}, port::Fanout};
+/// let name = "sim:count=10".parse()?;
+/// let clock = open::clock(std::slice::from_ref(&name))?;
+/// let begun = open::begin_members(&name, &Options::default(), &clock, 2, Fanout::Hash)?;
+/// assert_eq!(begun.len(), 2);
+/// # Ok::<(), forebay::Error>(())
+/// ```
+///
+/// # Errors
+/// Neither an interface nor a simulated card has this name; the card has a virtual clock, which threads cannot share; or the system
+/// refuses.
+pub fn begin_members(
+    name: &Name,
+    options: &Options,
+    clock: &Clock,
+    count: usize,
+    mode: Fanout,
+) -> Result<Vec<Opening>> {
+    let ports: Vec<Box<dyn Port>> = match name {
+        Name::Sim(spec) if spec.virtual_clock => {
+            let error = Error::invalid("sim", "several threads cannot share a virtual clock");
+            return Err(error.advise("Leave clock=virtual out"));
+        }
+        Name::Sim(spec) => {
+            let spec = with_ring(*spec, options);
+            let cards = Sim::members(spec, clock, count as u64).into_iter();
+            cards.map(|it| Box::new(it) as Box<dyn Port>).collect()
+        }
+        Name::Interface(name) => open_members(name, options, count, mode)?,
+        Name::Tap(_) | Name::Xdp(_) | Name::File(_) => {
+            let error = Error::invalid("threads", "only an interface has several receive rings");
+            return Err(error.advise("Name one interface, or a simulated card"));
+        }
+    };
+    let begun = ports.into_iter().map(|port| Opening(Begun::Port(port)));
+    Ok(begun.collect())
+}
+
+/// The card with the ring that `options` ask for.
+fn with_ring(mut spec: Spec, options: &Options) -> Spec {
+    if let (Some(bytes), Host::OneSecond) = (options.ring_bytes, spec.host) {
+        spec.host = spec.host_of_bytes(bytes);
+    }
+    spec
+}
+
 /// The link type and view that a filter for the first interface of this port is compiled for. Does not capture.
 ///
 /// ```
@@ -267,10 +317,7 @@ fn open_transmit(name: &str, _config: &TxConfig) -> Result<Box<dyn TxPort>> {
 fn begin_one(name: &Name, options: &Options, clock: &Clock) -> Result<Begun> {
     Ok(match name {
         Name::Sim(spec) => {
-            let mut spec = *spec;
-            if let (Some(bytes), Host::OneSecond) = (options.ring_bytes, spec.host) {
-                spec.host = spec.host_of_bytes(bytes);
-            }
+            let spec = with_ring(*spec, options);
             Begun::Port(Box::new(Sim::new(spec, clock.clone())))
         }
         Name::File(path) => Begun::File(path.clone(), options.filter.clone()),
@@ -294,6 +341,22 @@ fn link_of_interface(name: &str) -> Result<LinkType> {
 
 #[cfg(feature = "live")]
 fn open_interface(name: &str, options: &Options) -> Result<Box<dyn Port>> {
+    Ok(Box::new(AfPacket::open(name, &live_config(options))?))
+}
+
+#[cfg(feature = "live")]
+fn open_members(
+    name: &str,
+    options: &Options,
+    count: usize,
+    mode: Fanout,
+) -> Result<Vec<Box<dyn Port>>> {
+    let ports = AfPacket::open_fanout(name, &live_config(options), count, mode)?.into_iter();
+    Ok(ports.map(|it| Box::new(it) as Box<dyn Port>).collect())
+}
+
+#[cfg(feature = "live")]
+fn live_config(options: &Options) -> af_packet::AfPacketConfig {
     let mut config = af_packet::AfPacketConfig {
         promiscuous: options.promiscuous,
         snaplen: options.snaplen,
@@ -307,7 +370,7 @@ fn open_interface(name: &str, options: &Options) -> Result<Box<dyn Port>> {
     if let Some(bytes) = options.ring_bytes {
         config.ring_bytes = bytes;
     }
-    Ok(Box::new(AfPacket::open(name, &config)?))
+    config
 }
 
 #[cfg(feature = "live")]
@@ -338,6 +401,16 @@ fn open_interface(name: &str, _options: &Options) -> Result<Box<dyn Port>> {
 #[cfg(not(feature = "live"))]
 fn open_xdp(spec: &af_xdp::Spec, _options: &Options) -> Result<Box<dyn Port>> {
     Err(cannot_capture(&spec.interface))
+}
+
+#[cfg(not(feature = "live"))]
+fn open_members(
+    name: &str,
+    _options: &Options,
+    _count: usize,
+    _mode: Fanout,
+) -> Result<Vec<Box<dyn Port>>> {
+    Err(cannot_capture(name))
 }
 
 #[cfg(not(feature = "live"))]

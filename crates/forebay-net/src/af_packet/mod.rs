@@ -28,7 +28,7 @@
 //!
 //! The module uses packet sockets, netlink and one timer. Opening a port needs CAP_NET_RAW; afterwards no privilege is needed.
 //! Its parts are `socket` (set-up and its order), `ring` (the mapped memory; all unsafe code is there and in the crate's `sys`),
-//! `gaps` (placement of drops), `interfaces` (one, or `any`) and `config`.
+//! `gaps` (placement of drops), `interfaces` (one, or `any`), `fanout` (several ports on one interface) and `config`.
 //!
 //! ```
 //! use forebay_net::af_packet::{AfPacket, AfPacketConfig};
@@ -56,6 +56,7 @@
 //! ```
 
 mod config;
+mod fanout;
 mod gaps;
 mod interfaces;
 mod names;
@@ -70,6 +71,7 @@ pub use sending::AfPacketTx;
 pub use socket::probe;
 pub(crate) use socket::promiscuous as hold_promiscuous;
 
+use crate::filter::bpf::Instruction;
 use crate::link::{Link, Netlink};
 use crate::port::{
     Burst, Counts, Frame, Frames, Interface, LinkType, Outages, Port, PortInfo, Wake,
@@ -146,6 +148,15 @@ impl AfPacket {
     /// - A value of `config` is invalid, or its filter is not valid for this link type.
     /// - There is not enough memory for the ring.
     pub fn open(name: &str, config: &AfPacketConfig) -> Result<Self> {
+        Self::attached(name, config, true).map(|(port, _)| port)
+    }
+
+    /// Opens a port, also returning its filter; `accepts`: the filter is in force. Otherwise the port accepts no frame.
+    fn attached(
+        name: &str,
+        config: &AfPacketConfig,
+        accepts: bool,
+    ) -> Result<(Self, Option<Vec<Instruction>>)> {
         config.validate()?;
         let netlink = Netlink::open()?;
         let links = netlink.links()?;
@@ -159,8 +170,11 @@ impl AfPacket {
         }
         let memory = socket.map_ring(blocks, config)?;
         let snaplen = config.snaplen.min(blocks.frame_bytes());
-        if let Some(program) = which.program(config, snaplen)? {
-            socket.filter(&program)?;
+        let program = which.program(config, snaplen)?;
+        match &program {
+            _ if !accepts => socket.keep_first(0)?,
+            Some(program) => socket.filter(program)?,
+            None => {}
         }
         if config.incoming_only || link.is_loopback() {
             socket.ignore_outgoing()?;
@@ -177,7 +191,7 @@ impl AfPacket {
         // Creating the ring takes a while: earlier drops do not count.
         interfaces.begin()?;
         socket.attach()?;
-        Ok(AfPacket {
+        let port = AfPacket {
             reader: Reader {
                 ring: Ring::new(memory, blocks, which.hardware(), snaplen),
                 gaps: Gaps::new(blocks.count),
@@ -196,7 +210,8 @@ impl AfPacket {
             state: State::Live,
             empty_looks: 0,
             outages: Outages::default(),
-        })
+        };
+        Ok((port, program))
     }
 
     /// Drops that no frame has reported in `dropped_before`: those after the last frame, and those whose next frame has not

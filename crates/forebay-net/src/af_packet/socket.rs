@@ -6,6 +6,8 @@
 //! ```text
 //!  socket(0) ▶ VERSION ▶ RESERVE ▶ RX_RING ▶ mmap ▶ filter ▶ bind(ETH_P_ALL) ▶ … ▶ bind(0xFFFF)
 //! ```
+//! Only an attached socket can join a fanout group, and until then it receives every frame. So the members of a group accept
+//! nothing at first, and get their filter when all have joined.
 //!
 //! The module uses only this descriptor. The kernel's side is Documentation/networking/packet_mmap.rst and
 //! net/packet/af_packet.c. The parent module decides when each step happens.
@@ -14,6 +16,7 @@ use super::config::AfPacketConfig;
 use super::ring::{Blocks, TAG_BYTES};
 use crate::filter::bpf::{Instruction, code};
 use crate::link::Link;
+use crate::port::Fanout;
 use crate::sys::{self, Mapping};
 use forebay::{Error, Result};
 use std::io;
@@ -170,6 +173,46 @@ impl Socket {
                 _ => error.because(cause),
             }
         })
+    }
+
+    /// Detaches the filter: every frame is accepted.
+    pub(super) fn no_filter(&self) -> Result<()> {
+        sys::set_option(self.as_fd(), libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0)
+            .map_err(|cause| Error::new(&self.name, "detaching a filter").because(cause))
+    }
+
+    /// Joins the fanout group with this number, which distributes its frames in this mode; `None`: makes a group. Returns its number.
+    /// The socket has to be attached, and cannot be bound again afterwards.
+    pub(super) fn join(&self, group: Option<u16>, mode: Fanout) -> Result<u16> {
+        let mode = match mode {
+            Fanout::Hash => libc::PACKET_FANOUT_HASH,
+            Fanout::LoadBalance => libc::PACKET_FANOUT_LB,
+            Fanout::Cpu => libc::PACKET_FANOUT_CPU,
+            Fanout::Queue => libc::PACKET_FANOUT_QM,
+            Fanout::Rollover => libc::PACKET_FANOUT_ROLLOVER,
+        };
+        let unique = match group {
+            Some(_) => 0,
+            // Linux 4.12: the kernel chooses a number that no group of this network namespace has.
+            None => libc::PACKET_FANOUT_FLAG_UNIQUEID,
+        };
+        let tried = "joining a fanout group";
+        let request = u32::from(group.unwrap_or(0)) | (mode | unique) << 16;
+        let option = libc::PACKET_FANOUT;
+        sys::set_option(self.as_fd(), libc::SOL_PACKET, option, &request).map_err(|cause| {
+            let error = Error::new(&self.name, tried);
+            match cause.raw_os_error() {
+                // It is then not attached.
+                Some(libc::EINVAL) if self.take_error().is_some() => self.is_down(),
+                Some(libc::EINVAL) => error
+                    .because(cause)
+                    .advise("The interface may have gone down, or the kernel is older than 4.12"),
+                _ => error.because(cause),
+            }
+        })?;
+        let got = sys::get_option(self.as_fd(), libc::SOL_PACKET, option, 0)
+            .map_err(|cause| Error::new(&self.name, tried).because(cause))?;
+        Ok((got & 0xFFFF) as u16)
     }
 
     /// Excludes frames that this machine sends.

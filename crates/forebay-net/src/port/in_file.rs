@@ -79,6 +79,8 @@ impl Marks {
     pub const LIMITED_TIME: Marks = Marks(4);
     /// An option does not fit in its block: it and the options after it are skipped.
     pub const BROKEN_OPTIONS: Marks = Marks(8);
+    /// Its time is before that of a packet that was handed out earlier, and the port promises the order of time.
+    pub const LATE: Marks = Marks(16);
 
     /// No irregularity.
     #[inline(always)]
@@ -107,6 +109,8 @@ pub struct Odd {
     pub limited_times: u64,
     /// Packets, interfaces and sections with [`Marks::BROKEN_OPTIONS`].
     pub broken_options: u64,
+    /// Packets with [`Marks::LATE`].
+    pub late: u64,
 }
 
 impl Odd {
@@ -115,6 +119,7 @@ impl Odd {
         self.raised_lengths += u64::from(marks.has(Marks::RAISED_LENGTH));
         self.limited_times += u64::from(marks.has(Marks::LIMITED_TIME));
         self.broken_options += u64::from(marks.has(Marks::BROKEN_OPTIONS));
+        self.late += u64::from(marks.has(Marks::LATE));
     }
 }
 
@@ -123,6 +128,7 @@ impl AddAssign for Odd {
         self.raised_lengths += other.raised_lengths;
         self.limited_times += other.limited_times;
         self.broken_options += other.broken_options;
+        self.late += other.late;
     }
 }
 

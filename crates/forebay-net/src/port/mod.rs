@@ -58,9 +58,11 @@
 
 mod in_file;
 mod link_type;
+mod threads;
 
 pub use in_file::{Block, BlockKind, InFile, InSection, Left, Marks, Odd};
 pub use link_type::LinkType;
+pub use threads::{Fanout, ThreadCounts};
 
 use forebay::{Result, store::Loan};
 use std::{os::fd::BorrowedFd, sync::Arc, time::Duration};
@@ -440,6 +442,11 @@ pub trait Port: Send {
     /// The outages so far, if the source waits for its interface to return.
     fn outages(&self) -> Outages {
         Outages::default()
+    }
+
+    /// The counts of each thread, if several threads read this source; otherwise empty.
+    fn threads(&self) -> Vec<ThreadCounts> {
+        Vec::new()
     }
 
     /// The statistics that a capture file contains for one of its interfaces, to be copied. Live sources return `None`.

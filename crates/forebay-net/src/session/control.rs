@@ -148,7 +148,7 @@ impl Control {
     }
 
     /// The number of stop requests.
-    pub(super) fn stops(&self) -> u32 {
+    pub(crate) fn stops(&self) -> u32 {
         self.0.stops.load(Relaxed)
     }
 
@@ -168,17 +168,17 @@ impl Control {
     }
 
     /// Whether a report was requested since the last call.
-    pub(super) fn take_report(&self) -> bool {
+    pub(crate) fn take_report(&self) -> bool {
         self.0.report.load(Relaxed) && self.0.report.swap(false, Relaxed)
     }
 
     /// Whether a flush was requested since the last call.
-    pub(super) fn take_flush(&self) -> bool {
+    pub(crate) fn take_flush(&self) -> bool {
         self.0.flush.load(Relaxed) && self.0.flush.swap(false, Relaxed)
     }
 
     /// Whether the next file was requested since the last call.
-    pub(super) fn take_rotate(&self) -> bool {
+    pub(crate) fn take_rotate(&self) -> bool {
         self.0.rotate.load(Relaxed) && self.0.rotate.swap(false, Relaxed)
     }
 

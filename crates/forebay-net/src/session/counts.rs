@@ -160,6 +160,7 @@ impl Intake {
                 taken: feed.taken,
                 filtered: feed.filtered,
                 unread: feed.unread,
+                threads: feed.port.threads(),
             })
             .collect()
     }

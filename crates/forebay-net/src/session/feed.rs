@@ -239,7 +239,8 @@ impl Feed {
         // The session's filter has not seen unread frames.
         let unseen = if self.filters() { self.unread } else { 0 };
         let told = self.told;
-        let received = counts.received - self.filtered - unseen;
+        let filtered = self.filtered + counts.filtered.unwrap_or(0);
+        let received = counts.received - filtered - unseen;
         let is_recorded = self.in_turn;
         let of_port = Statistics {
             time_ns: end,

@@ -51,7 +51,7 @@ pub(super) struct Intake {
     is_stopping: bool,
     /// What stopped the last poll.
     blocked: Option<Blocked>,
-    each: Option<Each>,
+    each: Option<Box<dyn Each>>,
     pub publisher: Option<Publisher>,
     snaplen: u32,
     pub wire_bytes: u64,
@@ -91,7 +91,7 @@ impl Intake {
     }
 
     /// Shows every packet to `each` before it counts as taken.
-    pub fn show_each(&mut self, each: Each) {
+    pub fn show_each(&mut self, each: Box<dyn Each>) {
         self.each = Some(each);
     }
 
@@ -385,6 +385,9 @@ impl poll::Source for Intake {
     fn look(&mut self, budget: usize) -> std::result::Result<usize, Broken> {
         let mut found = 0;
         self.blocked = None;
+        if let Some(each) = &mut self.each {
+            each.looking();
+        }
         if self.discarding.is_none() && !self.settle()? {
             self.blocked = Some(Blocked::Store);
             return Ok(0);
@@ -417,6 +420,13 @@ impl poll::Source for Intake {
                 feed.has_ended |= is_idle && feed.is_at_end().map_err(Broken::Port)?;
                 is_reading = !feed.has_ended;
             }
+        }
+        if found == 0
+            && self.blocked.is_none()
+            && let Some(each) = &mut self.each
+            && let [feed] = &mut self.feeds[..]
+        {
+            each.found_nothing(&mut *feed.port, feed.taken + feed.filtered);
         }
         Ok(found)
     }

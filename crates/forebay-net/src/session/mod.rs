@@ -35,6 +35,7 @@ pub use room::KeepFree;
 pub(crate) use rotation::numbered_names;
 pub use rotation::{Compressed, Files, Names, Recovered, Rotation};
 pub use summary::{Behind, Event, Progress, Source, Summary};
+pub(crate) use taking::Each;
 
 use crate::{
     filter::Filter,
@@ -251,11 +252,13 @@ impl Session {
     /// # Ok::<(), forebay::Error>(())
     /// ```
     #[must_use]
-    pub fn each(
-        mut self,
-        each: impl FnMut(&Frame<'_>, &Interface) -> bool + Send + 'static,
-    ) -> Self {
-        self.intake.show_each(Box::new(each));
+    pub fn each(self, each: impl FnMut(&Frame<'_>, &Interface) -> bool + Send + 'static) -> Self {
+        self.each_by(Box::new(each))
+    }
+
+    /// As [`each`](Session::each), also with calls around the polls of the only source.
+    pub(crate) fn each_by(mut self, each: Box<dyn Each>) -> Self {
+        self.intake.show_each(each);
         self
     }
 
@@ -284,6 +287,7 @@ impl Session {
         if let Err(broken) = self.capture(&mut poller, &mut watch, observe) {
             troubles.note(broken);
         }
+        let sources_ended = self.intake.is_ended();
         self.control.finish();
         for error in self.intake.stop_ports() {
             troubles.note(Broken::Port(error));
@@ -301,7 +305,9 @@ impl Session {
             }
         }
         let ended = self.clock.now();
-        self.account(troubles, poller, (began, ended), cpu_began, observe)
+        let mut summary = self.account(troubles, poller, (began, ended), cpu_began, observe);
+        summary.sources_ended = sources_ended;
+        summary
     }
 
     fn capture(
@@ -441,6 +447,7 @@ impl Session {
             _ => ledger.dropped.writer = refused,
         }
         Summary {
+            sources_ended: false,
             abandoned: abandoned && ledger.unread + refused > 0,
             sync_abandoned,
             is_out_of_room,

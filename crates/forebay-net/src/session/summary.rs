@@ -5,7 +5,7 @@
 use super::{Files, Recovered};
 use crate::{
     ledger::Ledger,
-    port::{Counts, Interface, Left, LinkType, Odd, Outages, PortInfo},
+    port::{Counts, Interface, Left, LinkType, Odd, Outages, PortInfo, ThreadCounts},
 };
 use forebay::{Error, poll::Modes, store};
 use std::{path::Path, time::Duration};
@@ -155,6 +155,8 @@ pub struct Source {
     pub filtered: u64,
     /// Its packets in [`Ledger::unread`].
     pub unread: u64,
+    /// The counts of each thread, if several threads read it; otherwise empty.
+    pub threads: Vec<ThreadCounts>,
 }
 
 impl Source {
@@ -219,6 +221,8 @@ pub struct Summary {
     pub shared: Option<u64>,
     /// The store, if there is an output.
     pub store: Option<store::StoreInfo>,
+    /// All sources have ended by themselves: files are read to their ends, for example.
+    pub sources_ended: bool,
     /// A second stop gave up packets.
     pub abandoned: bool,
     /// A second stop gave up the last sync: everything is written, but a power failure may lose it.

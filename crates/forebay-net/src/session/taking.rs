@@ -2,7 +2,7 @@
 
 use super::{feed::Lane, output::Writing};
 use crate::{
-    port::{Burst, Frame, Handover, Interface, Odd, Run},
+    port::{Burst, Frame, Handover, Interface, Odd, Port, Run},
     share::Publisher,
 };
 use forebay::{Error, Result};
@@ -38,12 +38,29 @@ pub(super) enum Stop {
     UnknownInterface,
 }
 
-/// A closure that sees every packet before it counts as taken.
-pub(super) type Each = Box<dyn FnMut(&Frame<'_>, &Interface) -> bool + Send>;
+/// Sees every packet before it counts as taken.
+pub(crate) trait Each: Send {
+    /// Returns whether it took the packet.
+    fn take(&mut self, frame: &Frame<'_>, interface: &Interface) -> bool;
+
+    /// Called before each poll of the sources.
+    fn looking(&mut self) {}
+
+    /// Called when a poll of the only source has found no packet, with the number of packets taken from it and rejected so far.
+    fn found_nothing(&mut self, port: &mut dyn Port, seen: u64) {
+        let _ = (port, seen);
+    }
+}
+
+impl<F: FnMut(&Frame<'_>, &Interface) -> bool + Send> Each for F {
+    fn take(&mut self, frame: &Frame<'_>, interface: &Interface) -> bool {
+        self(frame, interface)
+    }
+}
 
 /// The closure and the publisher that see every packet, and what they need to know about the packets of one burst.
 pub(super) struct Tap<'a> {
-    pub each: Option<&'a mut Each>,
+    pub each: Option<&'a mut Box<dyn Each>>,
     pub publisher: Option<&'a mut Publisher>,
     pub interfaces: &'a [Interface],
     pub snaplen: u32,
@@ -63,7 +80,7 @@ impl Tap<'_> {
                 ..*frame
             };
             let interface = self.interfaces.get(frame.interface as usize);
-            self.is_refused = !interface.is_none_or(|interface| each(&shown, interface));
+            self.is_refused = !interface.is_none_or(|interface| each.take(&shown, interface));
             if self.is_refused {
                 return false;
             }

@@ -66,6 +66,8 @@ pub struct Sim {
     burst: BurstState,
     /// The first poll, in the clock's time.
     start: Option<u64>,
+    /// The number of this card among several that share the frames, and their number.
+    member: (u64, u64),
 }
 
 /// The burst being handed out.
@@ -101,7 +103,32 @@ impl Sim {
             spec,
             clock,
             start: None,
+            member: (0, 1),
         }
+    }
+
+    /// `count` cards that together are the card of `spec`, at least one: each has a part of its rate and of its frames, and the frames
+    /// with every `count`th number. Their rings are as large as those of one card with the part's rate.
+    pub fn members(spec: Spec, clock: &Clock, count: u64) -> Vec<Sim> {
+        let count = count.max(1);
+        let member = |number| {
+            let rate = match spec.rate {
+                Rate::BitsPerSecond(rate) => Rate::BitsPerSecond((rate / count).max(1)),
+                Rate::Max => Rate::Max,
+            };
+            let frames = |all: u64| all / count + u64::from(number < all % count);
+            let part = Spec {
+                rate,
+                count: spec.count.map(frames),
+                ..spec
+            };
+            let mut card = Sim::new(part, clock.clone());
+            card.interfaces[0].description = spec.to_string();
+            card.interfaces[0].bits_per_second = spec.rate.bits_per_second();
+            card.member = (number, count);
+            card
+        };
+        (0..count).map(member).collect()
     }
 
     /// Nanoseconds since the first poll; everything is computed up to this time.
@@ -132,7 +159,8 @@ impl Frames for Sim {
             Some(stamps) => self.burst.epoch_ns + stamps.of(sequence),
             None => self.burst.time_ns,
         };
-        let data = self.generator.frame(sequence);
+        let (number, count) = self.member;
+        let data = self.generator.frame(sequence * count + number);
         Some(Frame {
             wire_len: data.len() as u32,
             data,

@@ -1,0 +1,91 @@
+//! The packets that a session takes, one by one or as a run.
+
+use super::order::Merging;
+use crate::port::{Frame, Frames, Handover, Marks, Run};
+use forebay::store::Loan;
+use std::cell::Cell;
+
+/// The comment on packets that arrived too late (`opt_comment`).
+pub(super) const LATE_TEXT: &[u8; 48] = b"forebay: arrived too late to be in order of time";
+
+/// The burst that is being handed out.
+#[derive(Default)]
+pub(super) struct Bursting {
+    pub merging: Merging,
+    pub next: usize,
+    /// The end of the budget.
+    pub end: usize,
+    /// The length of the run that was offered last.
+    offered: Cell<usize>,
+    /// The option of late packets.
+    comment: Vec<u8>,
+}
+
+impl Bursting {
+    /// Whether every packet of it is taken.
+    pub fn is_done(&self) -> bool {
+        self.next == self.merging.packets.len()
+    }
+}
+
+impl Frames for Bursting {
+    #[inline]
+    fn next_frame(&mut self) -> Option<Frame<'_>> {
+        let packet = self.merging.packets[..self.end].get(self.next)?;
+        self.next += 1;
+        let begin = packet.at as usize + 28; // after the block's header
+        let mut frame = Frame {
+            data: &self.merging.bytes[begin..begin + packet.caplen as usize],
+            wire_len: packet.wire_len,
+            time_ns: packet.time_ns,
+            interface: 0,
+            direction: packet.direction,
+            dropped_before: packet.dropped_before,
+            ..Frame::default()
+        };
+        if packet.is_late {
+            if self.comment.is_empty() {
+                self.comment.extend(1_u16.to_le_bytes()); // opt_comment
+                self.comment.extend((LATE_TEXT.len() as u16).to_le_bytes());
+                self.comment.extend(LATE_TEXT);
+            }
+            (frame.options, frame.marks) = (&self.comment, Marks::LATE);
+        }
+        Some(frame)
+    }
+
+    fn put_back(&mut self) {
+        self.next -= 1;
+        self.end = self.next;
+    }
+
+    fn next_run(&self, max_frames: usize, handover: Handover) -> Option<Run<'_>> {
+        let left = self.merging.packets.get(self.next..self.end)?;
+        let packets = &left[..left.len().min(max_frames)];
+        let (first, last) = (packets.first()?, packets.last()?);
+        if handover == Handover::Lend || !first.is_plain() {
+            return None;
+        }
+        self.offered.set(packets.len());
+        Some(Run {
+            bytes: &self.merging.bytes[first.at as usize..(last.at + last.len) as usize],
+            frames: packets.len(),
+            interface: 0,
+            time_ns: first.time_ns,
+            wire_bytes: packets.iter().map(|it| u64::from(it.wire_len)).sum(),
+            longest: packets.iter().map(|it| it.caplen).max().unwrap_or(0),
+        })
+    }
+
+    fn take_run(&mut self, handover: Handover) -> Option<Loan> {
+        if handover == Handover::Copy {
+            let left = self.end - self.next;
+            self.next += self.offered.take().min(left);
+        }
+        None
+    }
+
+    fn release(&mut self) {
+        self.end = self.next;
+    }
+}

@@ -1,0 +1,414 @@
+//! Several sessions at once, each on its own thread with its own output, that count as one capture.
+
+use super::{pin, spawn};
+use crate::{
+    ledger::{Dropped, Ledger, add_known},
+    port::ThreadCounts,
+    session::{Control, Event, Progress, Session, Summary},
+};
+use forebay::{Error, Result, poll::Modes, store::Totals};
+use std::{
+    panic::resume_unwind,
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{Sender, channel},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+/// A session that runs beside others.
+pub struct Beside {
+    /// The session, with its own output.
+    pub session: Session,
+    /// The handle with which it was opened; no other session has it.
+    pub control: Control,
+    /// The processor to which its thread is pinned.
+    pub cpu: Option<u32>,
+    /// The output's name, for [`ThreadCounts::file`].
+    pub file: Option<String>,
+}
+
+/// An event of a session, on its way to the observer.
+type Told = Box<dyn FnOnce(&mut dyn FnMut(Event<'_>)) + Send>;
+
+/// How long a request or an event may wait.
+const TURN: Duration = Duration::from_millis(50);
+
+/// Runs sessions at once, each on its own thread, until all have ended, and returns the sums of their counts. If one ends before its
+/// sources do, all end.
+///
+/// Requests through `control` reach every session. `observe` runs on the calling thread; its [`Event::Progress`] carries the sums
+/// of all sessions, too. The sessions read ports of one interface, such as those of
+/// [`AfPacket::open_fanout`](crate::af_packet::AfPacket::open_fanout): the summary has one source, with an entry in
+/// [`Source::threads`](crate::session::Source::threads) for each.
+///
+/// ```
+/// use forebay::time::Clock;
+/// use forebay_net::{port::Port, session::{SessionConfig, Control, Output, Session}, sim::{Sim, Spec}};
+/// use forebay_net::threads::{Beside, run_each};
+///
+/// let clock = Clock::real();
+/// let mut beside = Vec::new();
+/// for card in Sim::members(Spec { count: Some(5000), ..Spec::default() }, &clock, 2) {
+///     let (control, config) = (Control::new()?, SessionConfig::default());
+///     let ports: Vec<Box<dyn Port>> = vec![Box::new(card)];
+///     let session = Session::open(ports, Output::Count, config, clock.clone(), control.clone())?;
+///     beside.push(Beside { session, control, cpu: None, file: None });
+/// }
+/// let summary = run_each(beside, &Control::new()?, &mut |_| {})?;
+/// assert_eq!(summary.ledger.counted, 5000);
+/// assert!(summary.is_fine());
+/// # Ok::<(), forebay::Error>(())
+/// ```
+///
+/// # Errors
+/// There is no session, a thread cannot be started, or one cannot be moved to its processor. The others end.
+///
+/// # Panics
+/// If a session does.
+pub fn run_each(
+    sessions: Vec<Beside>,
+    control: &Control,
+    observe: &mut dyn FnMut(Event<'_>),
+) -> Result<Summary> {
+    let (sender, events) = channel();
+    let latest = Arc::new(Mutex::new(vec![Progress::default(); sessions.len()]));
+    let mut running = Vec::new();
+    let mut failed = None;
+    for (number, one) in sessions.into_iter().enumerate() {
+        let observer = Observer {
+            number,
+            latest: latest.clone(),
+            sender: sender.clone(),
+        };
+        let (session, cpu) = (one.session, one.cpu);
+        let started = spawn(number, move || {
+            pin(cpu)?;
+            Ok(session.run(&mut |event| observer.observe(event)))
+        });
+        match started {
+            Ok(thread) => running.push(Running {
+                thread: Some(thread),
+                control: one.control,
+                cpu,
+                file: one.file,
+                summary: None,
+            }),
+            Err(error) => {
+                failed = Some(error);
+                break;
+            }
+        }
+    }
+    drop(sender);
+    let mut requests = Requests::default();
+    loop {
+        requests.pass(control, &running);
+        for event in events.try_iter() {
+            event(observe);
+        }
+        for one in &mut running {
+            let error = one.join();
+            failed = failed.or(error);
+        }
+        let has_stopped = |it: &Summary| !it.sources_ended || it.port_error.is_some();
+        let has_ended_early = |one: &Running| one.summary.as_ref().is_some_and(has_stopped);
+        if failed.is_some() || running.iter().any(has_ended_early) {
+            running.iter().for_each(|one| one.control.finish());
+            control.finish();
+        }
+        if running.iter().all(|one| one.thread.is_none()) {
+            break;
+        }
+        if let Err(error) = control.sleep(None, TURN) {
+            failed = failed.or(Some(error));
+        }
+    }
+    for event in events.try_iter() {
+        event(observe);
+    }
+    match failed {
+        Some(error) => Err(error),
+        None => sum(running),
+    }
+}
+
+struct Running {
+    thread: Option<JoinHandle<Result<Summary>>>,
+    control: Control,
+    cpu: Option<u32>,
+    file: Option<String>,
+    summary: Option<Summary>,
+}
+
+impl Running {
+    /// Joins the thread if it has ended, and returns the error with which it could not run.
+    fn join(&mut self) -> Option<Error> {
+        let thread = self.thread.take_if(|thread| thread.is_finished())?;
+        match thread.join() {
+            Err(panic) => resume_unwind(panic),
+            Ok(Err(error)) => Some(error),
+            Ok(Ok(summary)) => {
+                self.summary = Some(summary);
+                None
+            }
+        }
+    }
+}
+
+/// Requests that the sessions have got so far.
+#[derive(Default)]
+struct Requests {
+    stops: u32,
+}
+
+impl Requests {
+    fn pass(&mut self, control: &Control, running: &[Running]) {
+        let stops = control.stops();
+        let (rotate, flush) = (control.take_rotate(), control.take_flush());
+        for one in running {
+            for _ in self.stops..stops {
+                one.control.stop();
+            }
+            if rotate {
+                one.control.rotate();
+            }
+            if flush {
+                one.control.flush();
+            }
+        }
+        self.stops = stops;
+        // One report carries the sums of all.
+        if control.take_report()
+            && let Some(first) = running.first()
+        {
+            first.control.report();
+        }
+    }
+}
+
+/// Passes the events of one session on.
+struct Observer {
+    number: usize,
+    latest: Arc<Mutex<Vec<Progress>>>,
+    sender: Sender<Told>,
+}
+
+impl Observer {
+    fn observe(&self, event: Event<'_>) {
+        let is_first = self.number == 0;
+        let told: Told = match event {
+            Event::Progress(progress) => {
+                let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+                latest[self.number] = progress.clone();
+                if !is_first {
+                    return;
+                }
+                let sum = sum_of_progress(&latest);
+                Box::new(move |observe| observe(Event::Progress(&sum)))
+            }
+            Event::Outage { source, outages } if is_first => {
+                let source = source.to_owned();
+                Box::new(move |observe| {
+                    observe(Event::Outage {
+                        source: &source,
+                        outages,
+                    });
+                })
+            }
+            Event::Behind(behind) => {
+                let behind = behind.clone();
+                Box::new(move |observe| observe(Event::Behind(&behind)))
+            }
+            Event::Finishing(totals) => {
+                let totals = *totals;
+                Box::new(move |observe| observe(Event::Finishing(&totals)))
+            }
+            Event::Compressing { files } => {
+                Box::new(move |observe| observe(Event::Compressing { files }))
+            }
+            Event::Recovering => Box::new(|observe| observe(Event::Recovering)),
+            Event::Recovered(recovered) => {
+                let recovered = recovered.clone();
+                Box::new(move |observe| observe(Event::Recovered(&recovered)))
+            }
+            Event::Finished { path } => {
+                let path = path.to_owned();
+                Box::new(move |observe| observe(Event::Finished { path: &path }))
+            }
+            // All ports have the same interface, and no recorder is beside others.
+            Event::Outage { .. } | Event::Triggered => return,
+        };
+        // The observer is gone only after a panic.
+        let _ = self.sender.send(told);
+    }
+}
+
+fn sum_of_ledgers(a: Ledger, b: &Ledger) -> Ledger {
+    let (x, y) = (a.dropped, b.dropped);
+    Ledger {
+        received: a.received + b.received,
+        written: a.written + b.written,
+        counted: a.counted + b.counted,
+        filtered: a.filtered + b.filtered,
+        unread: a.unread + b.unread,
+        dropped: Dropped {
+            kernel: add_known(x.kernel, y.kernel),
+            rx_ring: x.rx_ring + y.rx_ring,
+            fill_ring: x.fill_ring + y.fill_ring,
+            peer: add_known(x.peer, y.peer),
+            overrun: x.overrun + y.overrun,
+            ring: x.ring + y.ring,
+            pool: x.pool + y.pool,
+            writer: x.writer + y.writer,
+            disk: x.disk + y.disk,
+        },
+        // Each port reports the losses of the whole interface.
+        interface_dropped: match (a.interface_dropped, b.interface_dropped) {
+            (Some(a), Some(b)) => Some(a.max(b)),
+            _ => None,
+        },
+    }
+}
+
+fn sum_of_modes(a: Modes, b: &Modes) -> Modes {
+    Modes {
+        busy: a.busy + b.busy,
+        asleep: a.asleep + b.asleep,
+        looks: a.looks + b.looks,
+        sleeps: a.sleeps + b.sleeps,
+        rests: a.rests + b.rests,
+    }
+}
+
+fn sum_of_totals(a: Totals, b: &Totals) -> Totals {
+    Totals {
+        accepted: a.accepted + b.accepted,
+        written: a.written + b.written,
+        written_bytes: a.written_bytes + b.written_bytes,
+        pending_bytes: a.pending_bytes + b.pending_bytes,
+        high_water_bytes: a.high_water_bytes + b.high_water_bytes,
+        unsynced_bytes: a.unsynced_bytes + b.unsynced_bytes,
+        is_syncing: a.is_syncing || b.is_syncing,
+        durable: a.durable + b.durable,
+        durable_bytes: a.durable_bytes + b.durable_bytes,
+        dropped: a.dropped + b.dropped,
+        syncs: a.syncs + b.syncs,
+        failed_syncs: a.failed_syncs + b.failed_syncs,
+        slowest_sync: a.slowest_sync.max(b.slowest_sync),
+    }
+}
+
+fn sum_of_progress(all: &[Progress]) -> Progress {
+    let mut sum = all[0].clone();
+    for one in &all[1..] {
+        sum.elapsed = sum.elapsed.max(one.elapsed);
+        sum.taken += one.taken;
+        sum.ledger = sum_of_ledgers(sum.ledger, &one.ledger);
+        sum.filters_uncounted |= one.filters_uncounted;
+        sum.wire_bytes += one.wire_bytes;
+        sum.packets_per_second += one.packets_per_second;
+        sum.bits_per_second += one.bits_per_second;
+        sum.ring_fill = [sum.ring_fill, one.ring_fill]
+            .into_iter()
+            .flatten()
+            .reduce(f64::max);
+        sum.modes = sum_of_modes(sum.modes, &one.modes);
+        sum.written_bytes += one.written_bytes;
+        sum.durable += one.durable;
+        sum.durable_bytes += one.durable_bytes;
+        sum.pending_bytes += one.pending_bytes;
+        sum.high_water_bytes += one.high_water_bytes;
+        sum.accepted_bytes += one.accepted_bytes;
+        sum.file = sum.file.max(one.file);
+        sum.files_written += one.files_written;
+        sum.files_removed += one.files_removed;
+        sum.files_removed_for_space += one.files_removed_for_space;
+        sum.fill = sum.fill.max(one.fill);
+        sum.vacant_bytes += one.vacant_bytes;
+    }
+    sum
+}
+
+/// One summary of all, with a row for each.
+fn sum(running: Vec<Running>) -> Result<Summary> {
+    let mut rows = Vec::new();
+    let mut all: Option<Summary> = None;
+    for one in running {
+        let Some(summary) = one.summary else { continue };
+        let ledger = &summary.ledger;
+        let refused = ledger.dropped.writer + ledger.dropped.disk;
+        rows.push(ThreadCounts {
+            cpu: one.cpu,
+            received: ledger.received,
+            taken: ledger.written + ledger.counted + refused,
+            filtered: Some(ledger.filtered).filter(|_| !summary.filters_uncounted),
+            unread: ledger.unread,
+            dropped: ledger.dropped.in_sources(),
+            file: one.file,
+        });
+        all = Some(match all {
+            None => summary,
+            Some(sum) => sum_of_summaries(sum, summary),
+        });
+    }
+    let mut all = all.ok_or_else(|| Error::invalid("threads", "there is no session to run"))?;
+    all.sources.truncate(1);
+    for source in &mut all.sources {
+        source.threads = std::mem::take(&mut rows);
+    }
+    Ok(all)
+}
+
+fn sum_of_summaries(mut sum: Summary, one: Summary) -> Summary {
+    sum.ledger = sum_of_ledgers(sum.ledger, &one.ledger);
+    sum.filters_uncounted |= one.filters_uncounted;
+    sum.durable &= one.durable;
+    sum.bytes += one.bytes;
+    sum.wire_bytes += one.wire_bytes;
+    sum.totals = sum_of_totals(sum.totals, &one.totals);
+    sum.files.written += one.files.written;
+    sum.files.removed += one.files.removed;
+    sum.files.removed_for_space += one.files.removed_for_space;
+    sum.files.recovered += one.files.recovered;
+    sum.files.last.extend(one.files.last);
+    let (packed, more) = (&mut sum.files.compressed, one.files.compressed);
+    packed.files += more.files;
+    packed.bytes_before += more.bytes_before;
+    packed.bytes += more.bytes;
+    packed.left += more.left;
+    packed.failed += more.failed;
+    packed.error = packed.error.take().or(more.error);
+    sum.elapsed = sum.elapsed.max(one.elapsed);
+    // Of all threads of the process already.
+    sum.cpu = sum.cpu.max(one.cpu);
+    sum.modes = sum_of_modes(sum.modes, &one.modes);
+    sum.gaps += one.gaps;
+    sum.odd += one.odd;
+    sum.left += one.left;
+    sum.sources_ended &= one.sources_ended;
+    sum.abandoned |= one.abandoned;
+    sum.sync_abandoned |= one.sync_abandoned;
+    sum.is_out_of_room |= one.is_out_of_room;
+    sum.port_error = sum.port_error.or(one.port_error);
+    sum.store_error = sum.store_error.or(one.store_error);
+    if let (Some(all), Some(store)) = (&mut sum.store, one.store) {
+        all.bytes += store.bytes;
+        all.limit_bytes += store.limit_bytes;
+    }
+    for (source, other) in sum.sources.iter_mut().zip(one.sources) {
+        source.got.ring_bytes += other.got.ring_bytes;
+        source.got.ring_frames += other.got.ring_frames;
+        source.taken += other.taken;
+        source.filtered += other.filtered;
+        source.unread += other.unread;
+        let (counts, more) = (&mut source.counts, other.counts);
+        counts.received += more.received;
+        counts.dropped = add_known(counts.dropped, more.dropped);
+        counts.filtered = add_known(counts.filtered, more.filtered);
+        // Each port reports the losses of the whole interface.
+        counts.interface_dropped = counts.interface_dropped.max(more.interface_dropped);
+    }
+    sum
+}
