@@ -4,6 +4,7 @@ use super::{
     print::Print,
     recorder::Recording,
     share::Share,
+    threads::Threads,
     values::{self, Parsed},
 };
 use clap::Args as ClapArgs;
@@ -67,6 +68,8 @@ Examples:
   forebay capture -r old.pcap.gz -w dns.pcapng port domain
   # The 30 seconds before each signal USR1
   forebay capture -i eth0 --recorder 30s -w a.pcapng
+  # With two threads, each on its own processor
+  forebay capture -i eth0 -w a.pcapng --threads 2 --cpus 2,3
   # For other programs and users, and one that reads it
   forebay capture -i eth0 --share lan --share-group staff
   forebay capture -i tap:lan port domain
@@ -252,6 +255,9 @@ pub struct Capture {
 
     #[command(flatten)]
     pub recording: Recording,
+
+    #[command(flatten)]
+    pub threading: Threads,
 
     #[command(flatten)]
     pub printing: Print,

@@ -21,6 +21,7 @@ mod sandbox;
 mod share;
 #[cfg(test)]
 mod tables_tests;
+mod threads;
 mod top;
 mod values;
 mod verify;

@@ -53,6 +53,22 @@ pub fn source(source: &Source) -> Value {
     })
 }
 
+/// A row a thread; none with one thread.
+fn threads(source: &Source) -> impl Iterator<Item = Value> {
+    source.threads.iter().enumerate().map(|(number, thread)| {
+        json!({
+            "thread": number,
+            "cpu": thread.cpu,
+            "received": thread.received,
+            "taken": thread.taken,
+            "filtered": thread.filtered,
+            "unread": thread.unread,
+            "dropped": thread.dropped,
+            "file": thread.file,
+        })
+    })
+}
+
 pub fn outages(outages: &Outages) -> Value {
     json!({ "count": outages.count, "seconds": outages.total.as_secs_f64() })
 }
@@ -215,6 +231,7 @@ pub fn summary(
             "raised_lengths": summary.odd.raised_lengths,
             "limited_times": summary.odd.limited_times,
             "broken_options": summary.odd.broken_options,
+            "late": summary.odd.late,
         },
         "not_copied": {
             "comments": summary.left.comments,
@@ -256,6 +273,7 @@ pub fn summary(
             "looks": summary.modes.looks,
             "sleeps": summary.modes.sleeps,
         },
+        "threads": summary.sources.iter().flat_map(threads).collect::<Vec<_>>(),
         "got": { "sources": sources, "store": store },
         "sandbox": sandbox.as_json(),
         "reports_unprinted": unprinted,

@@ -11,6 +11,7 @@ mod request;
 mod rotation;
 mod sharing;
 mod text;
+mod threads;
 
 pub use json::{causes, filtered, source};
 pub use on_files::helper;
@@ -27,7 +28,7 @@ use anyhow::Result;
 use forebay::standard;
 use forebay_net::{
     recorder::{Recorded, Trigger},
-    session::{Control, Event, Progress, Session, Source, Summary},
+    session::{Control, Event, Progress, Source, Summary},
     verify::VerifyReport,
 };
 use lines::Lines;
@@ -63,11 +64,11 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     // Before the interfaces are opened: clearing gigabytes takes a while, and packets would wait in the kernel.
     let sharing = Sharing::bind(&request, request.publisher()?)?;
     let (ports, sandbox) = request.open_ports(helper.as_ref().map(Helper::group))?;
-    let (output, mut config) = (request.output()?, request.config());
+    let mut config = request.config();
     if let Some(every) = manager.progress_every() {
         config.progress_every = config.progress_every.min(every);
     }
-    let session = Session::open(ports, output, config, request.clock(), control.clone())?;
+    let (session, each) = request.sessions(ports, config, &control)?;
     // Until here signals end the process as usual: nothing is captured yet, and the open of a FIFO without a reader may block.
     let (heard, informed) = (control.clone(), manager.clone());
     let mut wanted = vec![Asked::Report, Asked::Flush];
@@ -171,12 +172,16 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let about = About::of(&request, &session);
     let mut operate = sockets.serve(&request, about, control.clone())?;
     manager.ready();
-    let summary = session.run(&mut |event| {
+    let mut observe = |event: Event<'_>| {
         if let Some(operate) = &mut operate {
             operate.publisher.event(&event);
         }
         show(event);
-    });
+    };
+    let summary = match each {
+        None => session.run(&mut observe),
+        Some(each) => each.run(session, &control, &mut observe)?,
+    };
     manager.ended();
     let printed = lines.map(Lines::finish);
     let recorded = recording.map(|it| it.finish(&control, flags.quiet));

@@ -1,6 +1,6 @@
 //! Turns flags into a request for a capture, and rejects flags that contradict each other.
 
-use super::{recording, rotation::Limits};
+use super::{recording, rotation::Limits, threads};
 use crate::{
     args::Capture as Flags,
     control::place,
@@ -81,6 +81,7 @@ impl<'a> Request<'a> {
         if flags.keep_free.is_some() && flags.write.as_deref().is_none_or(|it| it == "-") {
             return refuse("--keep-free is about the disk of a file: name one with -w".into());
         }
+        threads::refuse_odd(flags, &names)?;
         let limits = Limits::from_flags(flags)?;
         refuse_odd_printing(flags)?;
         let mut store = match &flags.store {
@@ -266,7 +267,14 @@ impl<'a> Request<'a> {
     /// Opens all ports. After opening the interfaces and connecting to shares, drops what only they need and enters the sandbox.
     /// Files are opened, and shares read, in it.
     pub fn open_ports(&self, helper: Option<Pid>) -> Result<(Vec<Box<dyn Port>>, Sandbox)> {
-        let begun = open::begin(&self.names, &self.options, &self.clock)?;
+        let threading = &self.flags.threading;
+        let begun = match (threading.threads, &self.names[..]) {
+            (Some(threads), [name]) => {
+                let mode = threading.fanout.unwrap_or_default();
+                open::begin_members(name, &self.options, &self.clock, threads, mode)?
+            }
+            _ => open::begin(&self.names, &self.options, &self.clock)?,
+        };
         privileges::shed(self.user.as_ref())?;
         shares::look_up_owners(&begun);
         self.create_output();
@@ -288,7 +296,9 @@ impl<'a> Request<'a> {
         if !self.names.iter().all(is_open) || self.flags.printing.linktype.is_some() {
             return;
         }
-        let makes_names = self.rotation.is_some() || self.flags.recording.recorder.is_some();
+        let makes_names = self.rotation.is_some()
+            || self.flags.recording.recorder.is_some()
+            || self.writes_each();
         if let Some(path) = &self.flags.write
             && !makes_names
             && !self.writes_stdout()
@@ -313,12 +323,13 @@ impl<'a> Request<'a> {
             readers: self.flags.sharing.share.is_some(),
             identity: self.user.is_some(),
             helper,
+            pins: self.flags.threading.cpus.is_some(),
             ..Needs::default()
         };
         let needs = needs.reading(self.names.iter().filter_map(file));
         let needs = match (&self.rotation, &self.flags.write) {
             (Some(rotation), _) => needs.writing_beside(&rotation.path),
-            (None, Some(path)) if self.flags.recording.recorder.is_some() => {
+            (None, Some(path)) if self.flags.recording.recorder.is_some() || self.writes_each() => {
                 needs.writing_beside(path)
             }
             (None, Some(path)) if !self.writes_stdout() => needs.writing(path),

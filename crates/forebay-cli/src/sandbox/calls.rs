@@ -84,6 +84,10 @@ fn calls(needs: &Needs) -> Option<Calls> {
     // A packet socket is detached at the end.
     let of_link = size_of::<libc::sockaddr_ll>() as c_int;
     limited(libc::SYS_bind, vec![is(2, of_link)])?;
+    if needs.pins {
+        // The calling thread, not another.
+        limited(libc::SYS_sched_setaffinity, vec![is(0, 0)])?;
+    }
     if needs.shares {
         // Few other sockets than those of shares have this type.
         let packets = is_masked(1, 0xf, libc::SOCK_SEQPACKET);

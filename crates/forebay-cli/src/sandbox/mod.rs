@@ -57,6 +57,8 @@ pub struct Needs {
     pub readers: bool,
     /// Becoming another user.
     pub identity: bool,
+    /// Moving the calling thread to a processor.
+    pub pins: bool,
     /// A process group that may be sent signals.
     pub helper: Option<Pid>,
 }

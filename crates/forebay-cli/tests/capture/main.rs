@@ -1,7 +1,7 @@
 //! `forebay capture` as its users run it: real processes, files, pipes and signals.
 //!
 //! `readers` is about what others find in its files, `losses` about packets that had no room, `signals` about being stopped,
-//! `outputs` about outputs that accept no more, `names` about names and owners of output files, and `requests` about flags. This file
+//! `outputs` about outputs that accept no more, `names` about names and owners of output files, `requests` about flags, and `threads` about several threads. This file
 //! holds what they share.
 
 #[path = "../support/mod.rs"]
@@ -15,6 +15,7 @@ mod recorder;
 mod requests;
 mod signals;
 mod terminals;
+mod threads;
 
 use serde_json::Value;
 use support::*;

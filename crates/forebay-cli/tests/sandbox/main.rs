@@ -80,6 +80,7 @@ fn with_each(flag: &str, mode: &str, test: impl Fn(&str, &Folder, &Child)) {
         capture -i sim:rate=1M -w {output}/a.pcapng             | 3
         capture -i sim:rate=1M -w {output}/b.pcapng -b duration:1 -b files:2 --compress zstd | 4
         capture -i sim:rate=1M --print                          | 3
+        capture -i sim:rate=1M --threads 2 --cpus 0,0 -w {output}/n.pcapng | 5
         capture -i sim:rate=1M -w {output}/c.pcapng -z true     | 4
         capture -i sim:rate=1M --share {share}-2 --serve tcp:0  | 4
         capture -i sim:rate=1M --control {operated}/socket --metrics 127.0.0.1:0 --metrics-file {operated}/m.prom | 3

@@ -1,8 +1,9 @@
 //! `forebay capture` on live interfaces: veth pairs in namespaces that the tests make.
 //!
 //! `arrivals` is about what a sender sent, `filters` about what the kernel lets pass, `interfaces` about their coming and
-//! going, `rights` about the rights that capturing needs, and `privileges` about what a capture gives up, `doctor` about `forebay doctor`,
-//! `ports` about `forebay ports`, `bridge` about `forebay bridge`, and `xdp` about capturing with AF_XDP. Here is what they share.
+//! going, `rights` about the rights that capturing needs, `privileges` about what a capture gives up, `doctor` about `forebay doctor`,
+//! `ports` about `forebay ports`, `bridge` about `forebay bridge`, `xdp` about capturing with AF_XDP, and `threads` about several threads.
+//! Here is what they share.
 
 #![allow(unsafe_code)] // entering a namespace
 
@@ -17,6 +18,7 @@ mod interfaces;
 mod ports;
 mod privileges;
 mod rights;
+mod threads;
 mod xdp;
 
 use forebay_testing::lab::{self, tool};

@@ -29,6 +29,13 @@ pub fn odd_lines(odd: &Odd) -> Vec<String> {
             _ => format!("forebay: {count} packets {what}"),
         })
         .collect();
+    match odd.late {
+        0 => {}
+        late => lines.push(format!(
+            "forebay: {} written out of the order of time, with a comment: the other threads were not waited for any longer",
+            counted(late, "packet is", "packets are")
+        )),
+    }
     match odd.broken_options {
         0 => {}
         1 => lines.push("forebay: 1 block with a broken option: that option and those after it are skipped".into()),
@@ -112,6 +119,9 @@ pub fn closing_lines(summary: &Summary, quiet: bool, verbose: bool) -> Vec<Strin
         lines.push(law(summary));
     }
     if !quiet {
+        lines.extend(summary.sources.iter().flat_map(thread_lines));
+    }
+    if !quiet {
         lines.push(format!("forebay: {}", run_line(summary)));
         lines.extend(verbose.then(|| effort_line(summary)).flatten());
     }
@@ -158,6 +168,33 @@ fn law(summary: &Summary) -> String {
         text += &format!(" {{{causes}}}");
     }
     text
+}
+
+/// `forebay: thread 1 on processor 3: 500 received = 480 taken + 20 dropped`.
+fn thread_lines(source: &Source) -> impl Iterator<Item = String> {
+    source.threads.iter().enumerate().map(|(number, thread)| {
+        let cpu = thread.cpu.map(|cpu| format!(" on processor {cpu}"));
+        let file = thread.file.as_ref().map(|file| format!(", {file}"));
+        let parts = [
+            (thread.filtered.unwrap_or(0), "filtered"),
+            (thread.unread, "unread"),
+        ];
+        let parts = parts.iter().filter(|(count, _)| *count > 0);
+        let parts: String = parts
+            .map(|(count, what)| format!(" + {count} {what}"))
+            .collect();
+        let dropped = match thread.dropped {
+            Some(dropped) => format!("{dropped} dropped"),
+            None => "unknown dropped".into(),
+        };
+        format!(
+            "forebay: thread {number}{}: {} received = {} taken{parts} + {dropped}{}",
+            cpu.unwrap_or_default(),
+            thread.received,
+            thread.taken,
+            file.unwrap_or_default(),
+        )
+    })
 }
 
 fn causes(dropped: &Dropped) -> String {

@@ -21,9 +21,14 @@ pub fn listening(source: &Source, snaplen: u32, verbose: bool) -> String {
         }
         _ => String::new(),
     };
+    let threads = match source.threads.len() {
+        0 => String::new(),
+        1 => " with 1 thread".into(),
+        threads => format!(" with {threads} threads"),
+    };
     if !verbose {
         return format!(
-            "forebay: listening on {}{description}, {links}, snapshot length {snaplen} bytes",
+            "forebay: listening on {}{threads}{description}, {links}, snapshot length {snaplen} bytes",
             source.name
         );
     }
@@ -33,7 +38,7 @@ pub fn listening(source: &Source, snaplen: u32, verbose: bool) -> String {
         (bytes, _) => format!(", ring {}", units::binary(bytes)),
     };
     format!(
-        "forebay: listening on {}{description}, {links}, snapshot length {snaplen} bytes, {}{ring}, {}, time stamps: {}",
+        "forebay: listening on {}{threads}{description}, {links}, snapshot length {snaplen} bytes, {}{ring}, {}, time stamps: {}",
         source.name, got.backend, got.copy, got.timestamps,
     )
 }
