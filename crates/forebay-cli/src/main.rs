@@ -15,6 +15,7 @@ mod capture;
 mod control;
 mod doctor;
 mod flow;
+mod generate;
 mod get;
 mod habit;
 mod info;
@@ -78,6 +79,7 @@ fn run(command: args::Command) -> anyhow::Result<ExitCode> {
         args::Command::Doctor(flags) => doctor::run(&flags),
         args::Command::Ports(flags) => ports::run(&flags),
         args::Command::Top(flags) => top::run(&flags),
+        args::Command::Generate(flags) => generate::run(&flags),
         args::Command::Verify(flags) => verify::run(&flags),
         args::Command::Shares(flags) => shares::run(&flags),
         args::Command::Info(flags) => info::run(&flags),

@@ -20,7 +20,7 @@ use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
-use std::{ffi::CString, os::unix::process::CommandExt, process::Command};
+use std::{ffi::CString, os::unix::process::CommandExt, process::Command, slice};
 
 /// Lets root write where it expects to. Without it, root is subject to file permissions like any user.
 const FILES: CapabilitySet = CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::DAC_READ_SEARCH);
@@ -47,6 +47,7 @@ pub fn keep_for(command: &args::Command) -> Result<()> {
             }
         }
         Command::Top(flags) => for_opening(&flags.interfaces),
+        Command::Generate(flags) => for_opening(slice::from_ref(&flags.interface)),
         Command::Verify(flags) => for_opening(&flags.interfaces),
         Command::Bridge(_) => Set::NET_RAW,
         // To detect and exclude other programs that write a file.

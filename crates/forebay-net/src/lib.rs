@@ -17,6 +17,7 @@ pub mod bridge;
 pub mod file;
 pub mod filter;
 pub mod format;
+pub mod generate;
 pub mod info;
 pub mod label;
 pub mod ledger;

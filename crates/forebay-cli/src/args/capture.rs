@@ -19,7 +19,7 @@ use std::{
 
 pub const HELP: &str = "\
 The simulated card: sim:KEY=VALUE,…
-  rate=BITS|max      bits a second, such as 10G
+  rate=BITS|max      bits a second, such as 10G, or 500kpps
   size=64..9018|imix bytes of a frame
   count=FRAMES       end after this many frames
   flows=1|2|…|64     flows of the generated traffic

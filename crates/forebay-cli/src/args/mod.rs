@@ -5,6 +5,7 @@ mod capture;
 mod completions;
 mod control;
 mod doctor;
+mod generate;
 mod get;
 #[cfg(test)]
 mod help_tests;
@@ -31,6 +32,7 @@ pub use capture::{Capture, Criterion};
 pub use completions::Completions;
 pub use control::{Control, ControlCommand, Trigger};
 pub use doctor::Doctor;
+pub use generate::Generate;
 pub use get::Get;
 pub use info::Info;
 pub use man::Man;
@@ -75,6 +77,9 @@ pub enum Command {
     /// List the interfaces: driver, queues, offloads, time stamps, and what can be captured with
     #[command(after_long_help = ports::HELP)]
     Ports(Ports),
+    /// Send numbered frames on an interface, for verify at the other end of a path
+    #[command(after_long_help = generate::HELP)]
+    Generate(Box<Generate>),
     /// Count what was lost, repeated, reordered or corrupted of generated frames
     #[command(after_long_help = verify::HELP)]
     Verify(Verify),

@@ -27,6 +27,16 @@ pub fn sequence_of(frame: &[u8]) -> Option<u64> {
     (label.kind == Kind::Numbered).then_some(label.sequence)
 }
 
+/// Where frames go, if not to the usual addresses.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Target {
+    /// The address of the interface that sends; `None`: one for each flow.
+    pub from_mac: Option<[u8; 6]>,
+    pub to_mac: Option<[u8; 6]>,
+    pub from: Option<[u8; 4]>,
+    pub to: Option<[u8; 4]>,
+}
+
 /// Frames of one size: the headers of each flow, and the frame composed last.
 struct Class {
     headers: Vec<[u8; HEADERS]>,
@@ -43,7 +53,7 @@ pub(crate) struct Generator {
 
 impl Generator {
     /// `sender` is used if `spec` names none.
-    pub fn new(spec: &Spec, sender: u16) -> Self {
+    pub fn new(spec: &Spec, sender: u16, target: &Target) -> Self {
         let cycle = spec.sizes.cycle(spec.seed);
         let mut distinct = cycle.clone();
         distinct.sort_unstable();
@@ -53,7 +63,7 @@ impl Generator {
             cycle: cycle.iter().map(place).collect(),
             classes: distinct
                 .iter()
-                .map(|&size| Class::new(size as usize - FCS, spec))
+                .map(|&size| Class::new(size as usize - FCS, spec, target))
                 .collect(),
             log_flows: spec.flows.ilog2() as u8,
             sender: spec.sender.unwrap_or(sender),
@@ -77,6 +87,47 @@ impl Generator {
         }
     }
 
+    /// The length of the longest frame.
+    pub fn max_len(&self) -> usize {
+        self.classes
+            .iter()
+            .map(|it| it.frame.len())
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// The length of the frame with this number.
+    #[inline]
+    pub fn len_of(&self, sequence: u64) -> usize {
+        self.classes[self.class(sequence)].frame.len()
+    }
+
+    /// The length of a marker: that of the shortest frame.
+    pub fn marker_len(&self) -> usize {
+        self.classes
+            .iter()
+            .map(|it| it.frame.len())
+            .min()
+            .unwrap_or(0)
+    }
+
+    /// Writes the frame with this number, which has the length of `room`.
+    #[inline]
+    pub fn write(&self, sequence: u64, time: u32, room: &mut [u8]) {
+        let class = &self.classes[self.class(sequence)];
+        let flow = flow_of(sequence, self.log_flows);
+        let label = self.label(sequence, Kind::Numbered, Some(time));
+        class.write(flow, &label, room);
+    }
+
+    /// Writes a marker, which has the length of `room`: frames sent so far.
+    pub fn write_marker(&self, sent: u64, kind: Kind, time: u32, room: &mut [u8]) {
+        let class = self.classes.iter().find(|it| it.frame.len() == room.len());
+        if let Some(class) = class {
+            class.write(0, &self.label(sent, kind, Some(time)), room);
+        }
+    }
+
     /// The frame with this number, without a time.
     #[inline]
     pub fn frame(&mut self, sequence: u64) -> &[u8] {
@@ -92,7 +143,14 @@ impl Generator {
 }
 
 impl Class {
-    fn new(len: usize, spec: &Spec) -> Self {
+    #[inline]
+    fn write(&self, flow: usize, label: &Label, room: &mut [u8]) {
+        room.copy_from_slice(&self.frame);
+        room[..HEADERS].copy_from_slice(&self.headers[flow]);
+        room[LABEL].copy_from_slice(&label.bytes());
+    }
+
+    fn new(len: usize, spec: &Spec, target: &Target) -> Self {
         let mut frame = vec![0; len];
         for (at, byte) in frame[HEADERS..].iter_mut().enumerate() {
             *byte = at as u8;
@@ -102,25 +160,27 @@ impl Class {
         let flows = spec.flows as usize;
         Class {
             headers: (0..flows)
-                .map(|flow| headers(flow, spec.seed, &frame[HEADERS..]))
+                .map(|flow| headers(flow, spec.seed, target, &frame[HEADERS..]))
                 .collect(),
             frame,
         }
     }
 }
 
-fn headers(flow: usize, seed: u64, payload: &[u8]) -> [u8; HEADERS] {
+fn headers(flow: usize, seed: u64, target: &Target, payload: &[u8]) -> [u8; HEADERS] {
     let random = mix(seed.wrapping_mul(64).wrapping_add(flow as u64));
     let udp_len = 8 + payload.len() as u16;
     let ip_len = 20 + udp_len;
     let mut h = [0; HEADERS];
-    h[..6].copy_from_slice(&[2, 0, 0, 0, 0, 1]); // locally administered
-    h[6..12].copy_from_slice(&[2, 0, 0, 0, 1, flow as u8]);
+    // Locally administered.
+    h[..6].copy_from_slice(&target.to_mac.unwrap_or([2, 0, 0, 0, 0, 1]));
+    h[6..12].copy_from_slice(&target.from_mac.unwrap_or([2, 0, 0, 0, 1, flow as u8]));
     h[12..16].copy_from_slice(&[0x08, 0x00, 0x45, 0]);
     h[16..18].copy_from_slice(&ip_len.to_be_bytes());
     h[20..24].copy_from_slice(&[0x40, 0, 64, 17]); // don't fragment, time to live, UDP
-    h[26..30].copy_from_slice(&[198, 18, (random >> 8) as u8, flow as u8]);
-    h[30..34].copy_from_slice(&[198, 19, 0, 1]);
+    let from = [198, 18, (random >> 8) as u8, flow as u8];
+    h[26..30].copy_from_slice(&target.from.unwrap_or(from));
+    h[30..34].copy_from_slice(&target.to.unwrap_or([198, 19, 0, 1]));
     let ip_sum = checksum(&[&h[14..34]]);
     h[24..26].copy_from_slice(&ip_sum.to_be_bytes());
     // The dynamic range, where analysers expect nothing in particular.
@@ -161,7 +221,7 @@ mod tests {
                 flows,
                 ..Spec::default()
             };
-            let mut generator = Generator::new(&spec, 0);
+            let mut generator = Generator::new(&spec, 0, &Target::default());
             let cycle = sizes.cycle(seed);
             for sequence in (0..200).chain([u64::MAX - 1, 1 << 40]) {
                 let frame = generator.frame(sequence);
@@ -183,7 +243,7 @@ mod tests {
                 seed,
                 ..Spec::default()
             };
-            let mut generator = Generator::new(&spec, 0);
+            let mut generator = Generator::new(&spec, 0, &Target::default());
             (0..100)
                 .map(|k| generator.frame(k).to_vec())
                 .collect::<Vec<_>>()

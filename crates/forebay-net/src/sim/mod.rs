@@ -17,7 +17,9 @@ mod spec;
 mod tests;
 
 pub use frames::sequence_of;
+pub(crate) use frames::{Generator, Target};
 pub use pace::Sizes;
+pub(crate) use pace::Stamps;
 pub use spec::{Host, Rate, Spec, Stall};
 
 use crate::port::{
@@ -25,8 +27,6 @@ use crate::port::{
 };
 use card::Card;
 use forebay::{Result, time::Clock};
-use frames::Generator;
-use pace::Stamps;
 
 /// Interrupt moderation: the card waits this long after a frame for more, as real ones do.
 const MODERATION_NS: u64 = 250_000;
@@ -97,7 +97,7 @@ impl Sim {
                 resolution: Resolution::NANOSECONDS,
             }],
             card: Card::new(&spec),
-            generator: Generator::new(&spec, spec.seed as u16),
+            generator: Generator::new(&spec, spec.seed as u16, &Target::default()),
             stamps: Stamps::new(&spec),
             burst: BurstState::default(),
             spec,

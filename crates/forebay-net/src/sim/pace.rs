@@ -101,7 +101,7 @@ impl Pace {
 }
 
 /// Time stamps of frames that are taken mostly in order: an addition for the next one, a division after a gap.
-pub(super) struct Stamps {
+pub(crate) struct Stamps {
     pace: Pace,
     /// Whole nanoseconds and the remainder (of `rate`) that each frame of a cycle takes.
     steps: Vec<(u64, u64)>,
@@ -133,6 +133,11 @@ impl Stamps {
             ns: 0,
             rest: 0,
         })
+    }
+
+    /// How many frames have arrived by `ns`.
+    pub fn arrived_at(&self, ns: u64) -> u64 {
+        self.pace.arrived_at(ns)
     }
 
     /// When frame `k` arrived; equals [`Pace::arrival`].

@@ -96,7 +96,7 @@ impl Stall {
 
 /// Settings of a simulated card.
 ///
-/// As text: `rate=` bits a second (`1G`, `2.5G`, `max`), `size=` bytes with the check sequence (64
+/// As text: `rate=` bits a second (`1G`, `2.5G`, `max`) or frames a second (`500kpps`), `size=` bytes with the check sequence (64
 /// to 9018) or `imix`, `flows=` 1, 2, 4 … 64, `sender=` 0 to 65535, `seed=`, `ring=` frames, `host=` frames or `none`, `count=` frames in all,
 /// `stall=LENGTH@PERIOD`, `clock=real|virtual`, `cost=` nanoseconds a frame on the virtual clock.
 ///
@@ -159,6 +159,11 @@ impl Spec {
         Some(self.sizes.mean_wire_bytes() * 8e9 / rate as f64)
     }
 
+    /// Mean bits of a frame on the wire, with preamble, check sequence and gap.
+    pub fn mean_wire_bits(&self) -> f64 {
+        self.sizes.mean_wire_bytes() * 8.0
+    }
+
     /// The host ring that `bytes` hold; a frame takes as many bytes as it occupies on the wire.
     pub fn host_of_bytes(&self, bytes: u64) -> Host {
         Host::Frames(((bytes as f64 / self.sizes.mean_wire_bytes()) as u64).max(1))
@@ -175,6 +180,7 @@ impl FromStr for Spec {
 
     fn from_str(text: &str) -> Result<Self> {
         let mut spec = Spec::default();
+        let mut frames_per_second = None;
         for part in text.split(',').filter(|part| !part.is_empty()) {
             let refuse = |why: &str| {
                 Err(Error::new("sim", format!("cannot understand '{part}'")).advise(why))
@@ -183,7 +189,13 @@ impl FromStr for Spec {
                 return refuse("Write key=value, separated by commas: sim:rate=10G,size=imix");
             };
             let done = match key {
-                "rate" => parse_rate(value).map(|rate| spec.rate = rate),
+                "rate" => match value.strip_suffix("pps") {
+                    Some(frames) => parse_frame_rate(frames).map(|it| frames_per_second = Some(it)),
+                    None => parse_rate(value).map(|rate| {
+                        spec.rate = rate;
+                        frames_per_second = None;
+                    }),
+                },
                 "size" => parse_sizes(value).map(|sizes| spec.sizes = sizes),
                 "flows" => parse_flows(value).map(|flows| spec.flows = flows),
                 "sender" => value.parse().ok().map(|it| spec.sender = Some(it)),
@@ -206,6 +218,12 @@ impl FromStr for Spec {
                 return refuse(expected(key));
             }
         }
+        if let Some(frames) = frames_per_second {
+            let bits = spec.sizes.mean_wire_bytes() * 8.0 * frames as f64;
+            spec.rate = parse_rate(&format!("{bits:.0}")).ok_or_else(|| {
+                Error::new("sim", format!("rate={frames}pps is more than 10 Tb/s"))
+            })?;
+        }
         if spec.cost_ns > 0 && !spec.virtual_clock {
             return Err(Error::new("sim", "cost= needs clock=virtual")
                 .advise("On the real clock work takes the time that it takes"));
@@ -216,7 +234,9 @@ impl FromStr for Spec {
 
 fn expected(key: &str) -> &'static str {
     match key {
-        "rate" => "rate is bits a second such as 1G, 2.5G or 100M, or max",
+        "rate" => {
+            "rate is bits a second such as 1G, 2.5G or 100M, frames a second such as 500kpps, or max"
+        }
         "size" => "size is 64 to 9018 bytes with the check sequence, or imix",
         "flows" => "flows is 1, 2, 4, 8, 16, 32 or 64",
         "sender" => "sender is a number from 0 to 65535",
@@ -243,6 +263,10 @@ fn parse_rate(value: &str) -> Option<Rate> {
     // Above 10 Tb/s a frame would take less than a tenth of a nanosecond.
     let rate = units::count(value).filter(|rate| (1..=10_000_000_000_000).contains(rate))?;
     Some(Rate::BitsPerSecond(rate))
+}
+
+fn parse_frame_rate(value: &str) -> Option<u64> {
+    units::count(value).filter(|&it| it > 0)
 }
 
 fn parse_sizes(value: &str) -> Option<Sizes> {
