@@ -13,7 +13,7 @@ use std::{
         unix::net::{SocketAddr, UnixDatagram},
     },
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::{Duration, Instant},
@@ -33,6 +33,8 @@ pub struct Manager {
     /// `READY=1` was not accepted yet. Relaxed, as below: it publishes only itself.
     owes_ready: Arc<AtomicBool>,
     is_stopping: Arc<AtomicBool>,
+    /// Held while it is reported, so that the last attempt does not rely on one that fails.
+    sends_stopping: Arc<Mutex<()>>,
 }
 
 impl Manager {
@@ -61,6 +63,7 @@ impl Manager {
             socket,
             owes_ready: Arc::default(),
             is_stopping: Arc::default(),
+            sends_stopping: Arc::default(),
         })
     }
 
@@ -90,8 +93,9 @@ impl Manager {
     /// the heartbeat goes on.
     fn stop(&self, patience: Duration) {
         let text = "STOPPING=1\nWATCHDOG_USEC=0";
-        if !self.is_stopping.swap(true, Relaxed) && !self.send(text, patience) {
-            self.is_stopping.store(false, Relaxed);
+        let _sends = self.sends_stopping.lock();
+        if !self.is_stopping.load(Relaxed) && self.send(text, patience) {
+            self.is_stopping.store(true, Relaxed);
         }
     }
 

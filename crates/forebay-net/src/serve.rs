@@ -270,18 +270,25 @@ impl Door {
             let at = self.clients.iter().position(|it| it.number == number);
             let Some(at) = at else { continue };
             let client = self.clients.swap_remove(at);
-            let Ok(summary) = client.thread.join() else {
-                continue;
-            };
-            let error = summary.store_error.or(summary.port_error);
             let has_left = |error: &Error| {
                 matches!(error.raw_os_error(), Some(libc::EPIPE | libc::ECONNRESET))
             };
+            let (ledger, error) = match client.thread.join() {
+                Ok(summary) => {
+                    let error = summary.store_error.or(summary.port_error);
+                    let error = error.filter(|it| !has_left(it));
+                    (summary.ledger, error.map(|it| it.to_string()))
+                }
+                Err(_) => (
+                    Ledger::default(),
+                    Some("its session panicked, and its packets are not counted".into()),
+                ),
+            };
             let client = Client {
                 address: client.address,
-                ledger: summary.ledger,
+                ledger,
                 elapsed: client.began.elapsed(),
-                error: error.filter(|it| !has_left(it)).map(|it| it.to_string()),
+                error,
             };
             self.served.clients += 1;
             self.served.sent += client.ledger.written;

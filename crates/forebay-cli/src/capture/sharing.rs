@@ -183,7 +183,7 @@ impl Ended {
 fn unsent(packets: u64) -> String {
     match packets {
         0 => String::new(),
-        some => format!(", {some} not sent when it left"),
+        some => format!(", {some} still buffered when a client left"),
     }
 }
 

@@ -124,9 +124,7 @@ fn mode(link: &Link, device: &Device) -> Result<Xdp, String> {
         ));
     }
     if let Some(number) = link.xdp_program {
-        return Err(format!(
-            "XDP program {number} of another program is attached"
-        ));
+        return Err(format!("another program has attached XDP program {number}"));
     }
     Ok(match device.xdp {
         Some(it) if it.redirects && it.zero_copy => Xdp::ZeroCopy,
@@ -201,7 +199,7 @@ mod tests {
         };
         let (packet, xdp) = modes(&taken, &nothing, &ALL);
         assert_eq!(packet, "yes");
-        assert_eq!(xdp, "XDP program 7 of another program is attached");
+        assert_eq!(xdp, "another program has attached XDP program 7");
         let none = Rights {
             packet: Some("no".into()),
             xdp: Some("never".into()),

@@ -172,7 +172,7 @@ impl Publisher {
     pub fn set_lost(&mut self, in_sources: u64) {
         let new = in_sources.saturating_sub(self.lost_in_sources);
         self.lost_in_sources += new;
-        // Readers refuse larger counts. A hostile share, shared on, must not end them.
+        // Readers refuse larger counts. A hostile share that is shared again must not end them.
         self.lost = self.lost.saturating_add(new).min(MAX_LOST);
         self.source.0.lost.store(self.lost, Relaxed);
     }

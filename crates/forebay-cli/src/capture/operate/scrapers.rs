@@ -11,7 +11,7 @@ use std::{
 
 /// The time between two scrapes if there was only one: that of most configurations.
 const USUAL_INTERVAL: Duration = Duration::from_secs(15);
-/// What a scrape may be late.
+/// How late a scrape may be.
 const MARGIN: Duration = Duration::from_secs(1);
 /// Scrapes of a client that are remembered. The longest time between two of them is its interval.
 const REMEMBERED: usize = 5;

@@ -174,10 +174,10 @@ impl Server {
             let mut newest = Connection::new(socket, protocol, address, now);
             let is_same = |client: &Connection| client.protocol == protocol;
             if clients.iter().filter(|client| is_same(client)).count() >= MAX_CLIENTS {
-                // The one that has done nothing for the longest time goes.
+                // The one that has done nothing for the longest time goes, if possible none that is being answered.
                 let idle = clients.iter().enumerate();
                 let idle = idle.filter(|(_, client)| is_same(client) && !client.waits);
-                match idle.min_by_key(|(_, client)| client.deadline) {
+                match idle.min_by_key(|(_, client)| (client.is_sending(), client.deadline)) {
                     Some((at, _)) => clients.remove(at).give_back(&self.desk),
                     None => {
                         newest.give_back(&self.desk);
