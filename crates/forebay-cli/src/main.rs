@@ -5,7 +5,8 @@
 //! and system calls that are not needed any more, `output` prints everything, `print` turns packets into text, `usage` rejects
 //! requests, and `habit` recognises command lines of tcpdump.
 //!
-//! Exit codes: 0 success, 1 failure at run time, 2 bad request, 3 packets were lost, with `--fail-on-drop` or in `verify`, 4 the capture ended because of
+//! Exit codes: 0 success, 1 failure at run time, 2 bad request, 3 packets were lost, with `--fail-on-drop` or in `verify`, or `replay`
+//! could not send some, 4 the capture ended because of
 //! `--keep-free`.
 #![forbid(unsafe_code)]
 
@@ -29,6 +30,7 @@ mod privileges;
 mod queue;
 mod records;
 mod repair;
+mod replay;
 mod sandbox;
 mod shares;
 mod signals;
@@ -87,6 +89,7 @@ fn run(command: args::Command) -> anyhow::Result<ExitCode> {
         args::Command::Queue(flags) => queue::run(&flags),
         args::Command::Records(flags) => records::run(&flags),
         args::Command::Repair(flags) => repair::run(&flags),
+        args::Command::Replay(flags) => replay::run(&flags),
         args::Command::Pipe(flags) => pipe::run(&flags),
         args::Command::Man(flags) => manual::man(&flags),
         args::Command::Completions(flags) => manual::completions(&flags),

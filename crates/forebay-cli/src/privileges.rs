@@ -50,6 +50,7 @@ pub fn keep_for(command: &args::Command) -> Result<()> {
         Command::Generate(flags) => for_opening(slice::from_ref(&flags.interface)),
         Command::Verify(flags) => for_opening(&flags.interfaces),
         Command::Bridge(_) => Set::NET_RAW,
+        Command::Replay(flags) => for_opening(slice::from_ref(&flags.interface)),
         // To detect and exclude other programs that write a file.
         Command::Repair(_) => Set::LEASE,
         // More memory in pipes than a user may have, and ports below 1024.

@@ -29,6 +29,7 @@ pub mod port;
 pub mod receive;
 pub mod recorder;
 pub mod repair;
+pub mod replay;
 pub mod serve;
 pub mod session;
 pub mod share;

@@ -18,6 +18,7 @@ mod queue;
 mod recorder;
 mod records;
 mod repair;
+mod replay;
 mod sandbox;
 mod share;
 #[cfg(test)]
@@ -41,6 +42,7 @@ pub use ports::Ports;
 pub use queue::{Queue, QueueCommand, Recv, Send, Stat};
 pub use records::{Check, Dump, Records, RecordsCommand};
 pub use repair::Repair;
+pub use replay::Replay;
 pub use sandbox::Sandbox;
 pub use share::Shares;
 pub use top::Top;
@@ -98,6 +100,9 @@ pub enum Command {
     /// Cut torn capture files to what is whole in them
     #[command(after_long_help = repair::HELP)]
     Repair(Repair),
+    /// Send the packets of capture files on an interface, with their gaps or at a rate
+    #[command(after_long_help = replay::HELP)]
+    Replay(Box<Replay>),
     /// Check rights, kernel, interfaces and disk for what would lose packets, and print what to change
     #[command(after_long_help = doctor::HELP)]
     Doctor(Doctor),

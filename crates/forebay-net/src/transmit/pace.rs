@@ -37,6 +37,11 @@ impl Rate {
         (amount > 0.0 && amount.is_finite()).then_some(Rate(amount))
     }
 
+    /// The amount per second.
+    pub fn amount_per_second(self) -> f64 {
+        self.0
+    }
+
     /// The time from the start, in nanoseconds, at which this amount has been sent. Exact to a nanosecond for 100 days.
     #[inline]
     pub fn due_ns(self, amount: u64) -> u64 {
@@ -154,6 +159,22 @@ impl Pace {
             let (intended, actual) = (due.saturating_sub(last_due), at.saturating_sub(last_at));
             report.errors.add(intended.abs_diff(actual));
         }
+    }
+
+    /// Moves everything that is not sent yet to a later time, after an interruption. Times since the start do not contain it.
+    ///
+    /// ```
+    /// use forebay::time::Clock;
+    /// use forebay_net::transmit::Pace;
+    /// let clock = Clock::virtual_time();
+    /// let mut pace = Pace::start(clock.clone());
+    /// clock.sleep(std::time::Duration::from_nanos(700));
+    /// pace.postpone(500);
+    /// assert_eq!(pace.now(), 200);
+    /// ```
+    pub fn postpone(&mut self, ns: u64) {
+        self.start = self.start.saturating_add(ns).min(self.clock.now());
+        self.last = None; // the gap that was interrupted is not measured
     }
 
     /// The measurements so far.

@@ -1,0 +1,164 @@
+//! The flags of `replay`, with tcpreplay's letters where it has them.
+
+use super::values::{self, Parsed};
+use clap::Args as ClapArgs;
+use forebay_net::{
+    open::Name,
+    replay::{CutFrames, Rewrite},
+    transmit::Rate,
+    units,
+};
+use std::{path::PathBuf, time::Duration};
+
+pub const HELP: &str = "\
+Changes that --rewrite makes, several separated by commas:
+  mac-src=MAC        or mac-dst=MAC
+  mac=OLD=NEW        on both sides; also mac-src, mac-dst
+  ip=OLD=NEW         addresses or prefixes of one length, also in
+                     ARP; ip-src, ip-dst: only on one side
+  port=OLD=NEW       of TCP and UDP; also port-src, port-dst
+  vlan=ID            sets the outer tag, or adds one
+  vlan=OLD=NEW       changes the number of the outer tag
+  vlan=none          removes all tags
+  checksums          computes all checksums anew
+Checksums of changed packets are updated by the difference: a right one stays right, and a wrong one wrong.
+
+Signals: the first INT or TERM stops. The second abandons packets that the interface has not taken yet. HUP is like TERM, USR1 prints \
+the counts.
+
+Exit codes: 0 every packet was accepted by the interface, 1 failure, 2 bad request, 3 packets failed.
+
+Examples:
+  # With the gaps of the file (needs CAP_NET_RAW)
+  forebay replay web.pcapng -i eth0
+  # Twice as fast, without end
+  forebay replay web.pcapng -i eth0 -x 2 -l 0
+  # 100,000 packets a second, from memory
+  forebay replay web.pcapng -i eth0 -p 100k -K
+  # Only DNS, to another network
+  forebay replay a.pcap b.pcap -i eth0 -f 'udp port 53' \\
+    --rewrite ip=10.0.0.0/8=11.0.0.0/8 \\
+    --rewrite mac-dst=02:00:00:00:00:01";
+
+#[derive(ClapArgs)]
+pub struct Replay {
+    /// pcap or pcapng files, plain, gzip or zstd, sent one after another; - is standard input
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+
+    /// Interface to send on: eth0
+    #[arg(
+        short = 'i',
+        long = "interface",
+        visible_alias = "intf1",
+        value_name = "INTERFACE"
+    )]
+    pub interface: Name,
+
+    /// Send FACTOR times as fast as the file was captured: 2, 0.5 [default: 1]
+    #[arg(short = 'x', long, value_name = "FACTOR", value_parser = above_zero, group = "speed")]
+    pub multiplier: Option<f64>,
+
+    /// Send PPS packets a second: 1000, 0.5, 100k
+    #[arg(short = 'p', long, value_name = "PPS", value_parser = |text: &str| rate(text, 1.0), group = "speed")]
+    pub pps: Option<Rate>,
+
+    /// Send MBPS million bits a second: 100, 2.5. The bytes of a frame count from its Ethernet header, without checksum, preamble
+    /// and gap
+    #[arg(short = 'M', long, value_name = "MBPS", value_parser = |text: &str| rate(text, 1e6), group = "speed")]
+    pub mbps: Option<Rate>,
+
+    /// Send as fast as possible
+    #[arg(short = 't', long, group = "speed")]
+    pub topspeed: bool,
+
+    /// Send all files LOOPS times; 0: until a signal
+    #[arg(short = 'l', long = "loop", value_name = "LOOPS", default_value = "1", value_parser = loops)]
+    pub loops: u64,
+
+    /// Stop after COUNT packets (5M is five million)
+    #[arg(short = 'L', long, value_name = "COUNT", value_parser = values::count)]
+    pub limit: Option<u64>,
+
+    /// Read all files into memory before the first packet is sent
+    #[arg(short = 'K', long = "preload", visible_alias = "preload-pcap")]
+    pub preload: bool,
+
+    /// Which packets to send, in the language of pcap-filter(7): 'tcp port 80'
+    #[arg(short = 'f', long, value_name = "EXPRESSION")]
+    pub filter: Option<String>,
+
+    /// Change addresses, ports or VLAN tags, and update checksums; may be repeated; the list is below
+    #[arg(long, value_name = "CHANGES")]
+    pub rewrite: Vec<Rewrite>,
+
+    /// What to do with packets that the file holds only in part: send (the bytes that are there), pad (with zeros up to the
+    /// original length), skip
+    #[arg(long, value_name = "ACTION", default_value = "send", value_parser = cut_frames)]
+    pub cut: CutFrames,
+
+    /// Copy packets into a ring shared with the kernel (PACKET_TX_RING), instead of sending them with sendmmsg
+    #[arg(long)]
+    pub tx_ring: bool,
+
+    /// Skip the interface's queueing discipline: faster, but ignores traffic control such as netem
+    #[arg(long)]
+    pub bypass_qdisc: bool,
+
+    /// How long to wait while the interface is down or takes no packet, before giving up: a time, or forever
+    #[arg(long, value_name = "TIME", default_value = "1", value_parser = patience)]
+    pub wait: Duration,
+
+    /// Print no summary, only errors and packets that failed
+    #[arg(short = 'q', long)]
+    pub quiet: bool,
+
+    /// Print the counts as one JSON object on standard output
+    #[arg(long)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub sandbox: super::Sandbox,
+}
+
+fn above_zero(text: &str) -> Parsed<f64> {
+    let number = text
+        .parse()
+        .ok()
+        .filter(|it: &f64| *it > 0.0 && it.is_finite());
+    number.ok_or_else(|| format!("'{text}' is not a number above 0. Use a value such as 2 or 0.5"))
+}
+
+/// A number, possibly with K, M or G, times `unit` a second.
+fn rate(text: &str, unit: f64) -> Parsed<Rate> {
+    let number = match units::count(text) {
+        Some(count) => Some(count as f64),
+        None => text.parse().ok(),
+    };
+    let rate = number.and_then(|number: f64| Rate::per_second(number * unit));
+    rate.ok_or_else(|| {
+        format!("'{text}' is not a rate above 0. Use a value such as 1000, 0.5 or 100k")
+    })
+}
+
+fn loops(text: &str) -> Parsed<u64> {
+    units::count(text)
+        .ok_or_else(|| format!("'{text}' is not a count. Use a value such as 10, or 0"))
+}
+
+fn cut_frames(text: &str) -> Parsed<CutFrames> {
+    match text {
+        "send" => Ok(CutFrames::Send),
+        "pad" => Ok(CutFrames::Pad),
+        "skip" => Ok(CutFrames::Skip),
+        _ => Err(format!("'{text}' is not an action. Use send, pad or skip")),
+    }
+}
+
+fn patience(text: &str) -> Parsed<Duration> {
+    let time = match text {
+        "forever" => Some(Duration::MAX),
+        _ => units::duration(text),
+    };
+    time.ok_or_else(|| format!("'{text}' is not a time. Use a value such as 10, 500ms or forever"))
+}

@@ -1,0 +1,249 @@
+//! The lines of a replay: start, progress, and the counts at the end.
+
+use crate::{
+    args::Replay as Flags,
+    output::{self, Line},
+};
+use forebay_net::{
+    replay::{CutFrames, ReplayCounts, ReplayProgress, ReplaySummary},
+    transmit::TxPort,
+    units,
+};
+use std::time::Duration;
+
+pub struct Screen<'a> {
+    flags: &'a Flags,
+    start: String,
+}
+
+impl<'a> Screen<'a> {
+    pub fn new(flags: &'a Flags, port: &dyn TxPort) -> Self {
+        let files = match flags.files.as_slice() {
+            [one] => one.display().to_string(),
+            many => format!("{} files", many.len()),
+        };
+        let speed = match (flags.multiplier, flags.pps, flags.mbps) {
+            (Some(factor), ..) => format!("{factor} times as fast as captured"),
+            (_, Some(rate), _) => format!("{}pps", units::scaled(rate.amount_per_second())),
+            (.., Some(rate)) => format!("{}b/s", units::scaled(rate.amount_per_second())),
+            _ if flags.topspeed => "as fast as possible".into(),
+            _ => "as fast as captured".into(),
+        };
+        let start = format!("sending {files} on {}, {speed}", port.name());
+        Screen { flags, start }
+    }
+
+    pub fn start(&self) {
+        if !self.flags.quiet {
+            say(&self.start);
+        }
+    }
+
+    pub fn counts(&self, progress: &ReplayProgress) {
+        say(&sent_line(&progress.counts));
+    }
+
+    pub fn progress(&self, progress: &ReplayProgress) {
+        if !self.flags.quiet {
+            output::show(|columns| progress_line(progress, columns));
+        }
+    }
+
+    pub fn end(&self, summary: &ReplaySummary, port: &dyn TxPort) {
+        output::hide();
+        let counts = &summary.counts;
+        if let Some(error) = &summary.error {
+            output::error(error);
+        }
+        let failed = counts.sent.failed.total();
+        if !self.flags.quiet || failed > 0 {
+            say(&sent_line(counts));
+        }
+        if failed > 0 {
+            say(&failed_line(counts));
+        }
+        if counts.sent.failed.too_long > 0 {
+            let max = port.max_frame_bytes();
+            let name = port.name();
+            say(&format!(
+                "{} longer than the {max} bytes that {name} sends. Raise its MTU: ip link set {name} mtu N. Or capture without offloads, which merge packets: ethtool -K {name} gro off gso off tso off",
+                those(counts.sent.failed.too_long)
+            ));
+        }
+        if !self.flags.quiet {
+            self.details(summary);
+        }
+        if let Err(why) = summary.law() {
+            output::error(format_args!("the counts do not add up: {why}"));
+        }
+    }
+
+    fn details(&self, summary: &ReplaySummary) {
+        let counts = &summary.counts;
+        let left_out = [
+            (counts.filtered, "filtered"),
+            (counts.skipped, "skipped because they were cut"),
+            (counts.unsent, "not sent because of the end"),
+        ];
+        if left_out.iter().any(|(count, _)| *count > 0) {
+            let parts = left_out.iter().filter(|(count, _)| *count > 0);
+            let parts: Vec<_> = parts
+                .map(|(count, what)| format!("{count} {what}"))
+                .collect();
+            say(&format!(
+                "{} read, of these {}",
+                packets(counts.read),
+                parts.join(", ")
+            ));
+        }
+        if counts.cut > counts.skipped {
+            let what = match self.flags.cut {
+                CutFrames::Pad => "zeros were added up to their original length",
+                _ => "only that was sent (--cut pad adds zeros, --cut skip leaves them out)",
+            };
+            say(&format!(
+                "of {} the files hold only the beginning: {what}",
+                packets(counts.cut - counts.skipped)
+            ));
+        }
+        if !self.flags.rewrite.is_empty() {
+            say(&format!("{} rewritten", packets(counts.rewritten)));
+        }
+        if counts.incomplete > 0 {
+            say(&format!(
+                "{} could not be rewritten completely, because headers or checksums are cut, in fragments, or damaged",
+                packets(counts.incomplete)
+            ));
+        }
+        if counts.sent.accepted > 1 {
+            say(&format!(
+                "{:.3} s, {:.1} packets/s, {}b/s",
+                summary.elapsed.as_secs_f64(),
+                summary.packets_per_second(),
+                units::scaled(summary.bits_per_second())
+            ));
+        }
+        let pace = &summary.pace;
+        if pace.packets > 1 {
+            let [half, most, nearly_all] =
+                [0.5, 0.99, 0.999].map(|share| time(pace.gap_error_ns(share)));
+            say(&format!(
+                "gap error at most {half} for 50 % of the gaps, {most} for 99 %, {nearly_all} for 99.9 %; worst lag {}",
+                time(pace.worst_lag_ns)
+            ));
+        }
+        if counts.sent.retried > 0 {
+            say(&format!(
+                "the interface had no room {}; packets were sent later",
+                times(counts.sent.retried)
+            ));
+        }
+        if !summary.stalled.is_zero() {
+            say(&format!(
+                "the interface took nothing for {:.1} s; later packets were postponed by that time",
+                summary.stalled.as_secs_f64()
+            ));
+        }
+    }
+}
+
+fn say(text: &str) {
+    output::wrapped(&format!("forebay: {text}"))
+        .iter()
+        .for_each(|line| output::say(line));
+}
+
+fn packets(count: u64) -> String {
+    match count {
+        1 => "1 packet".into(),
+        _ => format!("{count} packets"),
+    }
+}
+
+fn those(count: u64) -> String {
+    match count {
+        1 => "1 packet is".into(),
+        _ => format!("{count} packets are"),
+    }
+}
+
+fn times(count: u64) -> String {
+    match count {
+        1 => "once".into(),
+        _ => format!("{count} times"),
+    }
+}
+
+fn sent_line(counts: &ReplayCounts) -> String {
+    let sent = &counts.sent;
+    let pending = match sent.pending() {
+        0 => String::new(),
+        pending => format!(" + {pending} pending"),
+    };
+    format!(
+        "{} sent = {} accepted + {} failed{pending}",
+        packets(sent.sent),
+        sent.accepted,
+        sent.failed.total()
+    )
+}
+
+fn failed_line(counts: &ReplayCounts) -> String {
+    let failed = &counts.sent.failed;
+    let causes = [
+        (failed.too_long, "too long"),
+        (failed.too_short, "shorter than a header"),
+        (failed.link_down, "because the interface was down or gone"),
+        (failed.refused, "refused by the system"),
+        (failed.abandoned, "abandoned"),
+    ];
+    let parts = causes.iter().filter(|(count, _)| *count > 0);
+    let parts: Vec<_> = parts
+        .map(|(count, cause)| format!("{count} {cause}"))
+        .collect();
+    format!("failed: {}", parts.join(", "))
+}
+
+/// `850 ns`, `1.20 µs`, `3.400 ms`.
+fn time(ns: u64) -> String {
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{:.2} µs", ns as f64 / 1e3),
+        _ => format!("{:.2} ms", ns as f64 / 1e6),
+    }
+}
+
+fn progress_line(progress: &ReplayProgress, columns: usize) -> String {
+    let mut line = Line::default();
+    if progress.is_preloading {
+        line.put(0, "reading into memory".into());
+        return line.fit("  ", columns);
+    }
+    let sent = &progress.counts.sent;
+    let seconds = progress.elapsed.as_secs_f64().max(1e-9);
+    line.put(
+        3,
+        output::clock(Duration::from_secs(progress.elapsed.as_secs())),
+    );
+    line.put(0, format!("{}packets", units::scaled(sent.accepted as f64)));
+    line.put(
+        1,
+        format!(
+            "{}pps",
+            units::scaled((sent.accepted as f64 / seconds).round())
+        ),
+    );
+    let bits = 8.0 * sent.accepted_bytes as f64 / seconds;
+    line.put(4, format!("{}b/s", units::scaled(bits.round())));
+    line.put(2, format!("failed {}", sent.failed.total()));
+    if let Some(done) = progress.done {
+        line.put(5, format!("file {}", output::percent(done).trim_start()));
+    }
+    if progress.counts.rounds > 0 {
+        line.put(6, format!("round {}", progress.counts.rounds + 1));
+    }
+    if progress.is_stalled {
+        line.put(0, "waiting for the interface".into());
+    }
+    line.fit("  ", columns)
+}

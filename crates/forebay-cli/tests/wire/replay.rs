@@ -1,0 +1,333 @@
+//! `forebay replay`: what arrives is what the files hold, and every packet is counted once.
+
+use crate::{
+    Load, heard,
+    lab::{self, carries, classic, ip, lab},
+    listening, listening_on,
+    support::*,
+};
+use serde_json::Value;
+use std::{io::Write, process::Output};
+
+/// Requires that the counts of a replay add up, and returns the JSON object.
+#[track_caller]
+fn accounted(output: &Output) -> Value {
+    let json = output.json();
+    assert_eq!(json["law_holds"], true, "{json}");
+    let [read, filtered, skipped, sent, unsent, accepted] = counts(
+        &json,
+        ["read", "filtered", "skipped", "sent", "unsent", "accepted"],
+    );
+    let failed: u64 = json["failed"]
+        .as_object()
+        .unwrap()
+        .values()
+        .map(count)
+        .sum();
+    assert_eq!(read, filtered + skipped + sent + unsent, "{json}");
+    assert_eq!(sent, accepted + failed, "{json}");
+    json
+}
+
+/// Replays with these arguments on `va` to a capture on `vb`, which ends after `expected` packets. Returns the packets that
+/// arrived as text, and the JSON object.
+#[track_caller]
+fn arrived(load: &Load, arguments: &str, expected: u64) -> (String, Value) {
+    let path = load.path("got.pcapng");
+    let capture = listening(format!("-c {expected} -w {path}"));
+    let output = run!("replay -i va --json {arguments}");
+    let json = accounted(output.succeeds());
+    assert_eq!(count(&json["accepted"]), expected, "{json}");
+    capture.wait_with_output().unwrap().succeeds();
+    (printed(&path), json)
+}
+
+/// All bytes of all packets, without times.
+fn printed(path: &str) -> String {
+    let output = run!("capture -r {path} -t -xx");
+    output.succeeds().text().to_owned()
+}
+
+#[test]
+fn bytes_on_the_far_side_are_those_of_the_file() {
+    lab(&[], || {
+        let load = Load(Folder::new());
+        let a = recorded(&load.0, "a.pcap", "count=3000,size=imix,seed=1");
+        let b = recorded(&load.0, "b.pcapng", "count=2000,size=imix,seed=2");
+        let expected = printed(&a) + &printed(&b);
+        for arguments in [
+            "-t",
+            "-t --tx-ring",
+            "-t -K --bypass-qdisc",
+            "-p 20k",
+            "-M 200",
+            "-x 0.5",
+        ] {
+            let (got, json) = arrived(&load, &format!("{a} {b} {arguments}"), 5000);
+            assert!(got == expected, "{arguments}");
+            let is_paced = !arguments.starts_with("-t");
+            assert_eq!(json["worst_lag_ns"].is_u64(), is_paced, "{json}");
+        }
+    });
+}
+
+#[test]
+fn loops_limits_and_filters_select_what_is_sent() {
+    lab(&[], || {
+        let load = Load(Folder::new());
+        let a = recorded(&load.0, "a.pcap", "count=100");
+        let once = printed(&a);
+        for memory in ["", "-K"] {
+            let (got, json) = arrived(&load, &format!("{a} -t -l 3 {memory}"), 300);
+            assert_eq!(got, once.repeat(3));
+            assert_eq!(counts(&json, ["read", "rounds", "unsent"]), [300, 3, 0]);
+            let (got, json) = arrived(&load, &format!("{a} -t -l 0 -L 250 {memory}"), 250);
+            assert!(once.repeat(3).starts_with(&got));
+            assert_eq!(count(&json["rounds"]), 2);
+            // The filter accepts a quarter.
+            let filter = format!("{a} -t -l 2 -f 'ether[49] & 3 = 1' {memory}");
+            let (_, json) = arrived(&load, &filter, 50);
+            assert!(count(&json["filtered"]) >= 75, "{json}");
+        }
+        // From a pipe.
+        let capture = listening(format!("-c 100 -w {}", load.path("piped.pcapng")));
+        let piped = shell(format!("cat {a} | forebay replay - -i va -t --json"));
+        let output = { piped }.output().unwrap();
+        assert_eq!(count(&accounted(output.succeeds())["accepted"]), 100);
+        capture.wait_with_output().unwrap().succeeds();
+    });
+}
+
+#[test]
+fn a_replay_is_not_faster_than_asked_for() {
+    lab(&[], || {
+        let load = Load(Folder::new());
+        // 1000 packets a second.
+        let a = recorded(&load.0, "a.pcap", "count=201,rate=512k,size=64");
+        let recorded_seconds = {
+            let output = run!("info --json {a}");
+            let json: Value = serde_json::from_str(output.text()).unwrap();
+            json["duration_ns"].as_f64().map(|ns| ns / 1e9)
+        };
+        for (arguments, seconds) in [
+            ("-x 2", recorded_seconds.map(|it| it / 2.0)),
+            ("-p 1000", Some(0.2)),
+            ("-M 0.48", Some(0.2)), // frames of 60 bytes,
+        ] {
+            let output = run!("replay -i va --json {a} {arguments}");
+            let json = accounted(output.succeeds());
+            let took = json["seconds"].as_f64().unwrap();
+            if let Some(seconds) = seconds {
+                assert!(took >= seconds * 0.999, "{arguments}: {took}");
+            }
+        }
+    });
+}
+
+#[test]
+fn frames_that_are_too_long_fail_with_advice_and_the_others_arrive() {
+    lab(&[], || {
+        let load = Load(Folder::new());
+        let frame = |len: usize, number: u8| {
+            let mut frame = vec![number; len];
+            if let Some(kind) = frame.get_mut(12..14) {
+                kind.copy_from_slice(&[0x88, 0xb5]);
+            }
+            frame
+        };
+        // The last one does not even fit into a slot.
+        let frames = [
+            frame(1514, 1),
+            frame(1515, 2),
+            frame(60, 3),
+            frame(60_000, 4),
+            frame(10, 5),
+        ];
+        let a = load.0.file("a.pcap", classic(&frames));
+        for backend in ["", "--tx-ring"] {
+            let capture = listening(format!("-c 2 -w {}", load.path("two.pcapng")));
+            let output = run!("replay -i va --json -t {a} {backend}");
+            output.fails(3, "2 packets are longer than the 1514 bytes that va sends");
+            contains(output.log(), "ip link set va mtu");
+            let json = accounted(&output);
+            assert_eq!(counts(&json["failed"], ["too_long", "too_short"]), [2, 1]);
+            capture.wait_with_output().unwrap().succeeds();
+        }
+    });
+}
+
+#[test]
+fn packets_that_were_cut_are_sent_padded_or_skipped() {
+    lab(&[], || {
+        let load = Load(Folder::new());
+        let whole = recorded(&load.0, "whole.pcap", "count=10,size=204");
+        let cut = load.path("cut.pcap");
+        run!("capture -r {whole} -s 60 -w {cut}").succeeds();
+        for (action, len, sent) in [("send", 60, 10), ("pad", 200, 10), ("skip", 0, 0)] {
+            let output = run!("replay -i va --json -t {cut} --cut {action}");
+            let json = accounted(output.succeeds());
+            assert_eq!(
+                counts(&json, ["cut", "accepted", "accepted_bytes"]),
+                [10, sent, sent * len]
+            );
+        }
+        let output = run!("replay -i va -t {cut}");
+        contains(output.log(), "the files hold only the beginning");
+    });
+}
+
+#[test]
+fn rewritten_packets_arrive_with_right_checksums() {
+    lab(&["tcpdump"], || {
+        let load = Load(Folder::new());
+        let a = recorded(&load.0, "a.pcap", "count=500,size=imix");
+        let changes = "--rewrite ip=198.18.0.0/15=172.16.0.0/15,mac-dst=2:2:2:2:2:2 --rewrite vlan=9,checksums";
+        let (_, json) = arrived(&load, &format!("{a} -t {changes}"), 500);
+        assert_eq!(counts(&json, ["rewritten", "rewrite_incomplete"]), [500, 0]);
+        let mut tcpdump = lab::tool("tcpdump");
+        let path = load.path("got.pcapng");
+        let output = tcpdump
+            .args(["-n", "-e", "-vv", "-r", &path])
+            .output()
+            .unwrap();
+        let text = output.succeeds().text();
+        assert_eq!(text.matches("> 02:02:02:02:02:02").count(), 500);
+        assert_eq!(text.matches("vlan 9").count(), 500);
+        assert!(text.matches("172.1").count() >= 500, "{text}");
+        assert!(
+            !text.contains("bad") && !text.contains("incorrect"),
+            "{text}"
+        );
+    });
+}
+
+#[test]
+fn an_interrupt_ends_a_replay_with_exact_counts() {
+    lab(&[], || {
+        let load = Load(Folder::new());
+        let a = recorded(&load.0, "a.pcap", "count=100");
+        for speed in ["-p 2000", "-t", "-x 0.0001"] {
+            let mut child = start!("replay -i va --json {a} -l 0 {speed}");
+            heard(&mut child, "sending");
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            let output = stopped(child);
+            let json = accounted(output.succeeds());
+            assert_eq!(json["stopped"], true);
+            assert!(count(&json["accepted"]) > 0, "{json}");
+        }
+    });
+}
+
+#[test]
+fn an_interface_that_goes_down_and_up_is_survived_if_that_was_asked_for() {
+    lab(&[], || {
+        let load = Load(Folder::new());
+        let a = recorded(&load.0, "a.pcap", "count=1000");
+        let mut child = start!("replay -i va --json {a} -l 4 -p 4000 --wait forever");
+        heard(&mut child, "sending");
+        ip("link set va down");
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        ip("link set va up");
+        carries("va");
+        let output = child.wait_with_output().unwrap();
+        let json = accounted(output.succeeds());
+        assert_eq!(counts(&json, ["accepted", "unsent"]), [4000, 0]);
+        assert!(json["stalled_seconds"].as_f64().unwrap() > 0.1, "{json}");
+
+        ip("link set va down");
+        let output = run!("replay -i va --json {a} -t --wait 50ms");
+        output.fails(1, "the interface is down");
+        let json = accounted(&output);
+        assert!(count(&json["failed"]["link_down"]) > 0, "{json}");
+    });
+}
+
+#[test]
+fn bad_requests_are_refused_with_what_to_do() {
+    lab(&[], || {
+        let load = Load(Folder::new());
+        let a = recorded(&load.0, "a.pcap", "count=10");
+        let mut raw = std::fs::read(&a).unwrap();
+        raw[20] = 101; // the link type of the classic format
+        let raw = load.0.file("raw.pcap", raw);
+        run!("replay -i va {raw}").fails(1, "packets of the type RAW");
+        let missing = load.path("missing.pcap");
+        run!("replay -i va {missing}").fails(1, "missing.pcap");
+        let empty = load.0.file("empty.pcap", classic(&[]));
+        let json = accounted(run!("replay -i va --json -l 0 {empty}").succeeds());
+        assert_eq!(count(&json["read"]), 0);
+        for (arguments, text) in [
+            ("-i sim", "only on an interface of this machine"),
+            ("-i va -x 2 -t", "cannot be used with"),
+            ("-i va -x 0", "not a number above 0"),
+            ("-i va -p fast", "not a rate"),
+            ("-i va --rewrite ttl=1", "cannot be rewritten"),
+            ("-i va -f 'tcp port'", "tcp port"),
+        ] {
+            run!("replay {a} {arguments}").fails(2, text);
+        }
+        run!("replay - -l 2 -i va").fails(2, "can be read only once");
+        run!("replay {a} -i any").fails(1, "all interfaces at once");
+        run!("replay {a} -i vc").fails(1, "no interface 'vc'");
+        // A file that ends in the middle of a packet: what is before it is sent.
+        let mut torn = std::fs::read(&a).unwrap();
+        torn.truncate(torn.len() - 5);
+        let torn = load.0.file("torn.pcap", torn);
+        let output = run!("replay -i va --json -t {torn}");
+        output.fails(1, "torn.pcap");
+        assert_eq!(count(&accounted(&output)["accepted"]), 9);
+    });
+}
+
+#[test]
+fn a_slow_interface_puts_packets_off_and_loses_none() {
+    lab(&["tc"], || {
+        let load = Load(Folder::new());
+        let a = recorded(&load.0, "a.pcap", "count=300,size=600");
+        let mut tc = lab::tool("tc");
+        tc.args(words(
+            "qdisc add dev va root tbf rate 20mbit burst 4kb limit 8kb",
+        ));
+        if !tc.output().unwrap().status.success() {
+            return lab::skip("the queueing discipline `tbf`");
+        }
+        let expected = printed(&a);
+        let (got, json) = arrived(&load, &format!("{a} -t --wait 30"), 300);
+        assert_eq!(got, expected);
+        assert!(count(&json["retried"]) > 0, "{json}");
+    });
+}
+
+#[test]
+fn a_replay_gives_up_its_rights_before_it_reads() {
+    lab(&[], || {
+        let folder = Folder::new();
+        let fifo = folder.path("fifo");
+        mkfifo(&fifo);
+        let mut child = start!("replay -i va --json {fifo}");
+        heard(&mut child, "sending");
+        crate::privileges::has_only_rights_to_files(&child);
+        let a = recorded(&folder, "a.pcap", "count=10");
+        let mut writer = std::fs::File::options().write(true).open(&fifo).unwrap();
+        writer.write_all(&std::fs::read(a).unwrap()).unwrap();
+        drop(writer);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(count(&accounted(output.succeeds())["accepted"]), 10);
+    });
+}
+
+#[test]
+fn a_capture_on_another_interface_sees_nothing_of_a_replay() {
+    lab(&[], || {
+        ip("link add vc type veth peer name vd");
+        for link in ["vc", "vd"] {
+            ip(&format!("link set {link} up"));
+        }
+        let load = Load(Folder::new());
+        let a = recorded(&load.0, "a.pcap", "count=50");
+        let other = listening_on("vd", format!("-w {}", load.path("other.pcapng")));
+        accounted(run!("replay -i va --json -t {a}").succeeds());
+        let json = stopped(other).keeps_the_law();
+        assert_eq!(count(&json["received"]), 0, "{json}");
+    });
+}

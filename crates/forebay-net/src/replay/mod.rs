@@ -1,0 +1,509 @@
+//! Sends the packets of capture files on an interface, with their original gaps or at a rate.
+//!
+//! ```text
+//!  files ─▶ filter ─▶ slot of the port: cut? rewrite ─▶ │ ready: up to 64 │ ─▶ due? ─▶ TxPort ─▶ interface
+//!                                                         frames and due times   Pace
+//! ```
+//!
+//! One thread reads, composes and sends. It composes packets in advance while none is due. Reading from a slow disk delays packets,
+//! which [`PaceReport`] shows; [`ReplayConfig::preload`] avoids it.
+//!
+//! ```text
+//! read = filtered + skipped + sent + unsent        sent = accepted + failed{cause}
+//! ```
+//!
+//! The gap before the first packet of each file, and of each further round, is 0.
+//!
+//! ```no_run
+//! use forebay::time::Clock;
+//! use forebay_net::{open, replay::{Replay, ReplayConfig, Speed}, session::Control, transmit::{Rate, TxConfig}};
+//!
+//! let config = ReplayConfig {
+//!     files: vec!["web.pcapng".into()],
+//!     speed: Speed::Packets(Rate::per_second(10_000.0).unwrap()),
+//!     ..ReplayConfig::default()
+//! };
+//! let mut port = open::transmit(&"veth0".parse()?, &TxConfig::default())?;
+//! let replay = Replay::new(config, Clock::real(), Control::new()?);
+//! let summary = replay.run(port.as_mut(), &mut |_| {});
+//! assert_eq!(summary.law(), Ok(()));
+//! # Ok::<(), forebay::Error>(())
+//! ```
+
+mod compose;
+mod rewrite;
+mod source;
+
+pub use rewrite::{Outcome, Rewrite};
+
+use crate::{
+    filter::Filter,
+    session::Control,
+    transmit::{self, Pace, PaceReport, Rate, TxCounts, TxPort},
+};
+use compose::Composer;
+use forebay::{Error, Result, packet::Packet, time::Clock};
+use source::{Input, Source};
+use std::{collections::VecDeque, path::PathBuf, time::Duration};
+
+/// Packets composed in advance, and handed over together if they are due.
+const READY: usize = 64;
+/// Packets composed for each packet sent, until `READY` are there.
+const AHEAD: usize = 2;
+/// If the interface takes nothing for this long, the schedule is postponed by that time.
+const STALL_NS: u64 = 100_000_000;
+
+/// What to send, and how.
+#[derive(Clone, Debug)]
+pub struct ReplayConfig {
+    /// Capture files, sent one after another; `-` is standard input.
+    pub files: Vec<PathBuf>,
+    /// When packets are due.
+    pub speed: Speed,
+    /// How often to send all files; `None`: until a stop. 1 by default.
+    pub rounds: Option<u64>,
+    /// Stop after this many packets.
+    pub limit: Option<u64>,
+    /// Only packets that match.
+    pub filter: Option<Filter>,
+    /// Changes to headers.
+    pub rewrite: Rewrite,
+    /// What to do with packets that the file holds only in part.
+    pub cut_frames: CutFrames,
+    /// Read all files into memory before the first packet is sent.
+    pub preload: bool,
+    /// The time between two reports of progress, 250 ms by default.
+    pub progress_every: Duration,
+}
+
+impl Default for ReplayConfig {
+    fn default() -> Self {
+        ReplayConfig {
+            files: Vec::new(),
+            speed: Speed::Recorded(1.0),
+            rounds: Some(1),
+            limit: None,
+            filter: None,
+            rewrite: Rewrite::default(),
+            cut_frames: CutFrames::Send,
+            preload: false,
+            progress_every: Duration::from_millis(250),
+        }
+    }
+}
+
+/// When packets are due.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Speed {
+    /// With the gaps of the file, divided by this factor, which must be above 0. A packet with an earlier time than the one before
+    /// it is due at once.
+    Recorded(f64),
+    /// At a rate of packets.
+    Packets(Rate),
+    /// At a rate of bits, counting the bytes of each frame from the Ethernet header to the end of its data.
+    Bits(Rate),
+    /// As fast as possible.
+    Top,
+}
+
+/// What to do with packets that the file holds only in part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CutFrames {
+    /// Send the bytes that are there.
+    #[default]
+    Send,
+    /// Send them with zeros up to the original length.
+    Pad,
+    /// Leave them out.
+    Skip,
+}
+
+/// The counts of a replay.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReplayCounts {
+    /// Packets read from the files, in all rounds.
+    pub read: u64,
+    /// Of these, rejected by the filter.
+    pub filtered: u64,
+    /// Packets that the files hold only in part.
+    pub cut: u64,
+    /// Of these, left out because of [`CutFrames::Skip`].
+    pub skipped: u64,
+    /// Packets that were read but not sent, because of a stop or an error.
+    pub unsent: u64,
+    /// Packets that were changed by [`Rewrite`].
+    pub rewritten: u64,
+    /// Packets that may need a change in bytes that they do not contain ([`Outcome::incomplete`]).
+    pub incomplete: u64,
+    /// Complete rounds through all files.
+    pub rounds: u64,
+    /// What became of the packets that were sent.
+    pub sent: TxCounts,
+}
+
+/// A report while packets are sent.
+#[derive(Clone, Copy, Debug)]
+pub struct ReplayProgress {
+    /// Time since the first packet was due.
+    pub elapsed: Duration,
+    /// The counts so far.
+    pub counts: ReplayCounts,
+    /// The share of the present file that has been read, 0 to 1, if its size is known.
+    pub done: Option<f64>,
+    /// The interface accepts no packets now.
+    pub is_stalled: bool,
+    /// Files are being read into memory, and nothing is sent yet.
+    pub is_preloading: bool,
+}
+
+/// The result of a replay.
+#[derive(Debug)]
+pub struct ReplaySummary {
+    /// The final counts.
+    pub counts: ReplayCounts,
+    /// Lags and gap errors; empty for [`Speed::Top`].
+    pub pace: PaceReport,
+    /// Time from the first packet to the last, without `stalled`.
+    pub elapsed: Duration,
+    /// The time by which the schedule was postponed, because the interface accepted nothing for 100 ms or longer.
+    pub stalled: Duration,
+    /// A stop was requested.
+    pub stopped: bool,
+    /// Why the replay ended early.
+    pub error: Option<Error>,
+}
+
+impl ReplaySummary {
+    /// Checks that every packet is counted once.
+    ///
+    /// # Errors
+    /// The two sums that differ.
+    pub fn law(&self) -> std::result::Result<(), String> {
+        let ReplayCounts {
+            read,
+            filtered,
+            skipped,
+            unsent,
+            sent,
+            ..
+        } = self.counts;
+        let (accepted, failed) = (sent.accepted, sent.failed.total());
+        if read != filtered + skipped + sent.sent + unsent {
+            return Err(format!(
+                "{read} read, but {filtered} filtered + {skipped} skipped + {} sent + {unsent} unsent",
+                sent.sent
+            ));
+        }
+        if sent.sent != accepted + failed {
+            let sent = sent.sent;
+            return Err(format!(
+                "{sent} sent, but {accepted} accepted + {failed} failed"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Packets a second that the interface accepted, after the first one; 0 for fewer than two packets.
+    pub fn packets_per_second(&self) -> f64 {
+        let after_first = self.counts.sent.accepted.saturating_sub(1);
+        match self.elapsed.is_zero() {
+            true => 0.0,
+            false => after_first as f64 / self.elapsed.as_secs_f64(),
+        }
+    }
+
+    /// Bits a second that the interface accepted.
+    pub fn bits_per_second(&self) -> f64 {
+        let sent = &self.counts.sent;
+        let bits = 8.0 * sent.accepted_bytes as f64 / sent.accepted.max(1) as f64;
+        bits * self.packets_per_second()
+    }
+}
+
+/// A replay that can be run once.
+pub struct Replay {
+    config: ReplayConfig,
+    clock: Clock,
+    control: Control,
+}
+
+impl Replay {
+    /// A replay that `control` can stop.
+    pub fn new(config: ReplayConfig, clock: Clock, control: Control) -> Replay {
+        Replay {
+            config,
+            clock,
+            control,
+        }
+    }
+
+    /// Sends everything on `port`. Blocks until the end, a stop, or an error. `show` is called now and then, on this thread, between
+    /// two packets.
+    ///
+    /// After a stop, packets that the port has taken are still sent; a second stop abandons them.
+    pub fn run(
+        self,
+        port: &mut dyn TxPort,
+        show: &mut dyn FnMut(&ReplayProgress),
+    ) -> ReplaySummary {
+        let interface = port.interface();
+        let mut run = Run {
+            source: Source::new(&self.config, interface.link, &interface.name),
+            composer: Composer::new(&self.config),
+            ready: VecDeque::with_capacity(READY),
+            pace: Pace::start(self.clock.clone()),
+            schedule: Schedule::default(),
+            ended: None,
+            stalled_since: None,
+            stalled: 0,
+            unsent: 0,
+            finished_at: 0,
+            shown: 0,
+            replay: self,
+        };
+        let ended = run.send_all(port, show);
+        let stopped = run.replay.control.is_stopping();
+        run.unsent += run.ready.len() as u64;
+        let drained = transmit::drain(port, &run.replay.control);
+        if port.counts().accepted > 0 {
+            run.finished_at = run.finished_at.max(match run.replay.config.speed {
+                Speed::Top => run.pace.now(),
+                _ => run.pace.report().elapsed_ns,
+            });
+        }
+        ReplaySummary {
+            counts: run.counts(port),
+            pace: run.pace.report().clone(),
+            elapsed: Duration::from_nanos(run.finished_at),
+            stalled: Duration::from_nanos(run.stalled),
+            stopped,
+            error: ended.and(drained).err(),
+        }
+    }
+}
+
+struct Run {
+    replay: Replay,
+    source: Source,
+    composer: Composer,
+    /// Packets to send, and when they are due.
+    ready: VecDeque<(u64, Packet)>,
+    pace: Pace,
+    schedule: Schedule,
+    /// The source has no more frames, because of an error if there is one.
+    ended: Option<Result<()>>,
+    /// Since when packets are pending that the interface does not accept.
+    stalled_since: Option<u64>,
+    stalled: u64,
+    unsent: u64,
+    finished_at: u64,
+    /// The time of the last report.
+    shown: u64,
+}
+
+impl Run {
+    fn counts(&self, port: &dyn TxPort) -> ReplayCounts {
+        ReplayCounts {
+            read: self.source.read,
+            filtered: self.source.filtered,
+            cut: self.composer.cut,
+            skipped: self.composer.skipped,
+            unsent: self.unsent,
+            rewritten: self.composer.rewritten,
+            incomplete: self.composer.incomplete,
+            rounds: self.source.complete,
+            sent: port.counts(),
+        }
+    }
+
+    fn send_all(
+        &mut self,
+        port: &mut dyn TxPort,
+        show: &mut dyn FnMut(&ReplayProgress),
+    ) -> Result<()> {
+        if self.replay.config.preload {
+            let control = self.replay.control.clone();
+            self.show(port, show, true);
+            self.source.preload(|| !control.is_stopping());
+        }
+        let mut reserved = Vec::with_capacity(READY);
+        let mut batch = Vec::with_capacity(READY);
+        self.compose(port, &mut reserved, READY)?;
+        self.pace = Pace::start(self.replay.clock.clone());
+        let every = self.replay.config.progress_every.as_nanos() as u64;
+        let is_top = self.replay.config.speed == Speed::Top;
+        while !self.replay.control.is_stopping() {
+            if self.ready.is_empty() {
+                self.compose(port, &mut reserved, READY)?;
+            }
+            let Some(&(due, _)) = self.ready.front() else {
+                if let Some(ended) = self.ended.take() {
+                    return ended;
+                }
+                self.wait_for_room(port, self.pace.now() + every)?;
+                self.show_if_due(port, show, every);
+                continue;
+            };
+            // Between reports it waits for `due`.
+            let until = due.min(self.shown + every);
+            if port.counts().pending() > 0 {
+                self.wait_for_room(port, until)?;
+            }
+            let now = self.pace.wait(until, &self.replay.control)?;
+            self.show_if_due(port, show, every);
+            if now < due {
+                continue;
+            }
+            let is_due = |(due, _): &(u64, Packet)| *due <= now;
+            let count = self.ready.iter().take_while(|it| is_due(it)).count();
+            for (due, packet) in self.ready.drain(..count) {
+                if !is_top {
+                    self.pace.sent(due, now);
+                }
+                batch.push(packet);
+            }
+            let committed = self.commit(port, &mut batch);
+            self.unsent += batch.len() as u64;
+            batch.clear();
+            committed?;
+            self.compose(port, &mut reserved, count + AHEAD)?;
+        }
+        Ok(())
+    }
+
+    /// Hands these packets over, and waits for room. After a stop some may be left.
+    fn commit(&mut self, port: &mut dyn TxPort, batch: &mut Vec<Packet>) -> Result<()> {
+        loop {
+            port.commit(batch)?;
+            if batch.is_empty() || self.replay.control.is_stopping() {
+                return Ok(());
+            }
+            self.wait_for_room(port, u64::MAX)?;
+        }
+    }
+
+    /// Lets pending packets advance until `until`, or until nothing is pending.
+    fn wait_for_room(&mut self, port: &mut dyn TxPort, until: u64) -> Result<()> {
+        let since = *self.stalled_since.get_or_insert_with(|| self.pace.now());
+        let before = port.counts().pending();
+        let limit = Duration::from_nanos(until.saturating_sub(self.pace.now()).min(10_000_000));
+        let pending = transmit::wait(port, &self.replay.control, limit)? as u64;
+        if pending == before && pending > 0 {
+            return Ok(());
+        }
+        // Something was accepted.
+        self.stalled_since = None;
+        let stalled = self.pace.now().saturating_sub(since);
+        if stalled >= STALL_NS {
+            self.stalled += stalled;
+            self.pace.postpone(stalled);
+            self.shown = self.shown.min(self.pace.now());
+        }
+        Ok(())
+    }
+
+    /// Composes up to `n` packets, so that up to `READY` are ready.
+    fn compose(
+        &mut self,
+        port: &mut dyn TxPort,
+        reserved: &mut Vec<Packet>,
+        n: usize,
+    ) -> Result<()> {
+        let n = n.min(READY - self.ready.len());
+        if self.ended.is_some() || n == 0 {
+            return Ok(());
+        }
+        port.reserve(n, reserved);
+        while let Some(mut packet) = reserved.pop() {
+            let is_at_limit = self.replay.config.limit == Some(self.schedule.packets);
+            let (composer, schedule) = (&mut self.composer, &mut self.schedule);
+            let speed = self.replay.config.speed;
+            let mut composed = Ok(false);
+            let mut due = 0;
+            let mut take = |input: Input<'_>| {
+                composed = composer.compose(&mut packet, &input);
+                if let Ok(true) = composed {
+                    due = schedule.due(speed, packet.len(), input.time_ns, input.is_first);
+                }
+            };
+            let is_there = match is_at_limit {
+                true => Ok(false),
+                false => self.source.next(&mut take),
+            };
+            if !matches!(is_there, Ok(true)) {
+                // Packets that were read before a damaged place are still sent.
+                self.ended = Some(is_there.map(drop));
+                reserved.clear();
+                return Ok(());
+            }
+            match composed {
+                Ok(true) => self.ready.push_back((due, packet)),
+                Ok(false) => reserved.push(packet), // it is still empty
+                Err(error) => {
+                    self.unsent += 1;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn show_if_due(
+        &mut self,
+        port: &dyn TxPort,
+        show: &mut dyn FnMut(&ReplayProgress),
+        every: u64,
+    ) {
+        let now = self.pace.now();
+        if now >= self.shown + every {
+            self.shown = now;
+            self.show(port, show, false);
+        }
+    }
+
+    fn show(&self, port: &dyn TxPort, show: &mut dyn FnMut(&ReplayProgress), is_preloading: bool) {
+        let share = |(done, all): (u64, u64)| done as f64 / all.max(1) as f64;
+        show(&ReplayProgress {
+            elapsed: Duration::from_nanos(self.pace.now()),
+            counts: self.counts(port),
+            done: self.source.reading().map(share),
+            is_stalled: self.stalled_since.is_some(),
+            is_preloading,
+        });
+    }
+}
+
+/// When each packet is due.
+#[derive(Default)]
+struct Schedule {
+    /// Packets and bits that are scheduled.
+    packets: u64,
+    bits: u64,
+    /// When the last packet was due.
+    last: u64,
+    /// The time of the file's first packet, and when that one was due.
+    first_time: u64,
+    first_due: u64,
+}
+
+impl Schedule {
+    /// When the next packet is due, in nanoseconds since the start.
+    fn due(&mut self, speed: Speed, len: u32, time_ns: u64, is_first: bool) -> u64 {
+        let due = match speed {
+            Speed::Recorded(factor) => {
+                if is_first {
+                    (self.first_time, self.first_due) = (time_ns, self.last);
+                }
+                let since = time_ns.saturating_sub(self.first_time) as f64 / factor;
+                self.first_due.saturating_add(since as u64).max(self.last)
+            }
+            Speed::Packets(rate) => rate.due_ns(self.packets),
+            Speed::Bits(rate) => rate.due_ns(self.bits),
+            Speed::Top => 0,
+        };
+        self.packets += 1;
+        self.bits += u64::from(len) * 8;
+        self.last = due;
+        due
+    }
+}

@@ -1,0 +1,340 @@
+//! Rewritten frames: the expected bytes, and checksums that are computed here from the whole datagram.
+
+use super::{Outcome, Rewrite};
+use forebay::packet::{Pool, PoolConfig};
+use forebay_testing::dice::Dice;
+
+const V4: [u8; 8] = [10, 0, 0, 1, 10, 0, 1, 2];
+
+fn total(bytes: &[u8]) -> u16 {
+    let mut total = 0u32;
+    for pair in bytes.chunks(2) {
+        total += u32::from(u16::from_be_bytes([pair[0], *pair.get(1).unwrap_or(&0)]));
+        total = (total & 0xffff) + (total >> 16);
+    }
+    total as u16
+}
+
+/// A TCP, UDP or ICMPv6 datagram with a right checksum, for these addresses.
+fn datagram(protocol: u8, addresses: &[u8], payload: &[u8]) -> Vec<u8> {
+    let mut bytes = match protocol {
+        6 => vec![
+            0, 80, 0x1f, 0x90, 0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x18, 1, 0, 0, 0, 0, 0,
+        ],
+        17 => vec![0, 80, 0x1f, 0x90, 0, 0, 0, 0],
+        _ => vec![128, 0, 0, 0, 0, 1, 0, 1],
+    };
+    bytes.extend_from_slice(payload);
+    let len = bytes.len() as u16;
+    if protocol == 17 {
+        bytes[4..6].copy_from_slice(&len.to_be_bytes());
+    }
+    let at = match protocol {
+        6 => 16,
+        17 => 6,
+        _ => 2,
+    };
+    let pseudo = [addresses, &len.to_be_bytes(), &[0, protocol]].concat();
+    let checksum = !total(&[&pseudo[..], &bytes].concat());
+    bytes[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
+    bytes
+}
+
+fn ethernet(kind: u16, payload: &[u8]) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
+    frame.extend(kind.to_be_bytes());
+    frame.extend_from_slice(payload);
+    frame
+}
+
+/// `fragment`: the flags and offset.
+fn ipv4(protocol: u8, fragment: u16, datagram: &[u8]) -> Vec<u8> {
+    let mut header = vec![0x46, 0, 0, 0, 0, 9, 0, 0, 64, protocol, 0, 0];
+    header.extend(V4);
+    header.extend([1, 1, 1, 0]); // options
+    header[2..4].copy_from_slice(&((24 + datagram.len()) as u16).to_be_bytes());
+    header[6..8].copy_from_slice(&fragment.to_be_bytes());
+    let checksum = !total(&header);
+    header[10..12].copy_from_slice(&checksum.to_be_bytes());
+    ethernet(0x0800, &[&header[..], datagram].concat())
+}
+
+fn v6_addresses() -> Vec<u8> {
+    let address = |last| [0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last];
+    [address(1), address(2)].concat()
+}
+
+/// `extensions`: headers before the datagram. The first one is of the type `next`.
+fn ipv6(next: u8, extensions: &[u8], datagram: &[u8]) -> Vec<u8> {
+    let mut header = vec![0x60, 0, 0, 0, 0, 0, next, 64];
+    header[4..6].copy_from_slice(&((extensions.len() + datagram.len()) as u16).to_be_bytes());
+    header.extend(v6_addresses());
+    ethernet(0x86dd, &[&header[..], extensions, datagram].concat())
+}
+
+fn rewritten_of(text: &str, frame: &[u8], wire_len: usize) -> (Vec<u8>, Outcome) {
+    let config = PoolConfig {
+        slots: 1,
+        slot_bytes: 4096,
+        ..PoolConfig::default()
+    };
+    let mut pool = Pool::new(&config).unwrap();
+    let mut packet = pool.take().unwrap();
+    let room = packet.put(frame.len() as u32).unwrap();
+    room.copy_from_slice(frame);
+    let rewrite: Rewrite = text.parse().unwrap();
+    let outcome = rewrite.apply(&mut packet, wire_len as u32);
+    (packet.to_vec(), outcome)
+}
+
+fn rewritten(text: &str, frame: &[u8]) -> Vec<u8> {
+    let (bytes, outcome) = rewritten_of(text, frame, frame.len());
+    assert_eq!(
+        outcome,
+        Outcome {
+            changed: bytes != frame,
+            incomplete: false
+        },
+        "{text}"
+    );
+    bytes
+}
+
+/// Whether the header checksum and the datagram's are right. The datagram begins at `at`.
+fn is_right_v4(frame: &[u8], protocol: u8) -> bool {
+    let (header, datagram) = (&frame[14..38], &frame[38..]);
+    let len = datagram.len() as u16;
+    let pseudo = [&header[12..20], &len.to_be_bytes(), &[0, protocol]].concat();
+    let pseudo = if protocol == 1 { Vec::new() } else { pseudo };
+    total(header) == 0xffff && total(&[&pseudo[..], datagram].concat()) == 0xffff
+}
+
+fn is_right_v6(frame: &[u8], protocol: u8, at: usize) -> bool {
+    let datagram = &frame[at..];
+    let len = datagram.len() as u16;
+    let pseudo = [&frame[22..54], &len.to_be_bytes(), &[0, protocol]].concat();
+    total(&[&pseudo[..], datagram].concat()) == 0xffff
+}
+
+#[test]
+fn addresses_and_ports_change_and_right_checksums_stay_right() {
+    for protocol in [6, 17] {
+        for payload in [&b"x"[..], b"even", &[0xff; 999]] {
+            let frame = ipv4(protocol, 0x4000, &datagram(protocol, &V4, payload));
+            assert!(is_right_v4(&frame, protocol));
+            let text =
+                "ip=10.0.0.0/16=172.16.0.0/16,port=80=65535,port-dst=8080=1,mac-src=6:5:4:3:2:1";
+            let after = rewritten(text, &frame);
+            assert_eq!(after[26..34], [172, 16, 0, 1, 172, 16, 1, 2]);
+            assert_eq!(after[38..42], [0xff, 0xff, 0, 1]);
+            assert_eq!(after[..12], [2, 0, 0, 0, 0, 1, 6, 5, 4, 3, 2, 1]);
+            assert!(is_right_v4(&after, protocol));
+            // And back again.
+            let back = "ip=172.16.0.0/16=10.0.0.0/16,port=65535=80,port=1=8080,mac=6:5:4:3:2:1=2:0:0:0:0:2";
+            assert_eq!(rewritten(back, &after), frame);
+        }
+    }
+}
+
+#[test]
+fn ipv6_changes_as_ipv4_does_also_after_extension_headers() {
+    let text = "ip-src=2001:db8::/32=fd00:1::/32,port=80=81";
+    for protocol in [6, 17, 58] {
+        let inner = datagram(protocol, &v6_addresses(), b"payload");
+        let hop_by_hop = [protocol, 0, 1, 4, 0, 0, 0, 0];
+        for (next, extensions) in [(protocol, &[][..]), (0, &hop_by_hop[..])] {
+            let frame = ipv6(next, extensions, &inner);
+            let at = 54 + extensions.len();
+            assert!(is_right_v6(&frame, protocol, at));
+            let after = rewritten(text, &frame);
+            assert_eq!(after[22..26], [0xfd, 0, 0, 1]);
+            assert_eq!(after[38..54], frame[38..54], "the destination stays");
+            assert!(is_right_v6(&after, protocol, at), "protocol {protocol}");
+        }
+    }
+}
+
+#[test]
+fn a_wrong_checksum_stays_wrong_unless_checksums_are_computed() {
+    let mut frame = ipv4(6, 0, &datagram(6, &V4, b"text"));
+    frame[54] ^= 1; // of TCP
+    let after = rewritten("ip=10.0.0.1=10.0.0.9", &frame);
+    assert!(!is_right_v4(&after, 6));
+    assert_eq!(total(&after[14..38]), 0xffff);
+    for protocol in [6, 17] {
+        let right = ipv4(protocol, 0, &datagram(protocol, &V4, b"text"));
+        let mut wrong = right.clone();
+        wrong[24] ^= 7;
+        wrong[if protocol == 6 { 54 } else { 44 }] ^= 9;
+        assert_eq!(rewritten("checksums", &wrong), right);
+        assert_eq!(rewritten("checksums", &right), right);
+        assert!(is_right_v4(
+            &rewritten("checksums,port=80=1", &wrong),
+            protocol
+        ));
+    }
+    let right = ipv6(58, &[], &datagram(58, &v6_addresses(), b"ping"));
+    let mut wrong = right.clone();
+    wrong[56] ^= 1;
+    assert_eq!(rewritten("checksums", &wrong), right);
+}
+
+#[test]
+fn udp_without_a_checksum_gets_none_and_a_sum_of_zero_is_written_as_ones() {
+    let mut frame = ipv4(17, 0, &datagram(17, &V4, b"text"));
+    frame[44..46].fill(0);
+    let after = rewritten("ip=10.0.0.1=10.0.0.9,checksums", &frame);
+    assert_eq!(after[44..46], [0, 0]);
+    // Over all ports, some checksum becomes 0.
+    let frame = ipv4(17, 0, &datagram(17, &V4, b"text"));
+    let mut ones = 0;
+    for port in 0..=u16::MAX {
+        let after = rewritten(&format!("port=80={port}"), &frame);
+        assert_ne!(after[44..46], [0, 0], "port {port}");
+        ones += usize::from(after[44..46] == [0xff, 0xff]);
+    }
+    assert!(ones >= 1);
+}
+
+#[test]
+fn the_checksum_in_a_first_fragment_is_mended_and_later_fragments_have_none() {
+    let whole = datagram(17, &V4, &[7; 64]);
+    let first = ipv4(17, 0x2000, &whole[..40]);
+    let second = ipv4(17, 5, &whole[40..]);
+    let text = "ip=10.0.0.0/8=11.0.0.0/8,port=80=8";
+    let (first, second) = (rewritten(text, &first), rewritten(text, &second));
+    let joined = [&first[38..], &second[38..]].concat();
+    let pseudo = [
+        &first[26..34],
+        &(whole.len() as u16).to_be_bytes(),
+        &[0, 17],
+    ]
+    .concat();
+    assert_eq!(total(&[&pseudo[..], &joined].concat()), 0xffff);
+    assert_eq!(total(&second[14..38]), 0xffff);
+    // They cannot be computed anew without the other part.
+    let fragment = ipv4(17, 0x2000, &whole[..40]);
+    assert!(
+        rewritten_of("checksums", &fragment, fragment.len())
+            .1
+            .incomplete
+    );
+    // IPv6: the same with a fragment header.
+    let whole = datagram(58, &v6_addresses(), &[7; 64]);
+    let first = ipv6(44, &[58, 0, 0, 1, 0, 0, 0, 9], &whole[..40]);
+    let second = ipv6(44, &[58, 0, 0, 40, 0, 0, 0, 9], &whole[40..]);
+    let text = "ip-dst=2001:db8::2=2001:db8::7:2";
+    let (first, second) = (rewritten(text, &first), rewritten(text, &second));
+    let joined = [&first[62..], &second[62..]].concat();
+    let pseudo = [
+        &first[22..54],
+        &(whole.len() as u16).to_be_bytes(),
+        &[0, 58],
+    ]
+    .concat();
+    assert_eq!(total(&[&pseudo[..], &joined].concat()), 0xffff);
+}
+
+#[test]
+fn cut_frames_are_mended_as_far_as_they_go_and_counted() {
+    let frame = ipv4(6, 0, &datagram(6, &V4, &[3; 500]));
+    let text = "ip=10.0.0.0/8=11.0.0.0/8,port=80=8";
+    let whole = rewritten(text, &frame);
+    for len in 0..frame.len() {
+        let (after, outcome) = rewritten_of(text, &frame[..len], frame.len());
+        assert_eq!(outcome.incomplete, len < 56, "{len} bytes");
+        if len >= 56 {
+            assert_eq!(after, whole[..len]);
+        }
+    }
+    let (_, outcome) = rewritten_of("checksums", &frame[..100], frame.len());
+    assert!(outcome.incomplete);
+}
+
+#[test]
+fn only_the_address_of_a_routing_header_that_counts_is_in_the_checksum() {
+    let mut last = v6_addresses();
+    last[16..].copy_from_slice(&[9; 16]); // the final destination
+    let inner = datagram(17, &last, b"text");
+    let routing = [&[17, 2, 2, 1, 0, 0, 0, 0][..], &[9; 16]].concat();
+    let frame = ipv6(43, &routing, &inner);
+    let after = rewritten("ip=2001:db8::/64=2001:db9::/64", &frame);
+    let pseudo = [
+        &after[22..38],
+        &[9; 16],
+        &(inner.len() as u16).to_be_bytes(),
+        &[0, 17],
+    ]
+    .concat();
+    assert_eq!(total(&[&pseudo[..], &after[78..]].concat()), 0xffff);
+}
+
+#[test]
+fn tags_are_set_changed_added_and_removed() {
+    let plain = ipv4(17, 0, &datagram(17, &V4, b"text"));
+    let tagged = |tags: &[[u8; 4]]| [&plain[..12], &tags.concat(), &plain[12..]].concat();
+    let one = tagged(&[[0x81, 0, 0xa0, 5]]);
+    let two = tagged(&[[0x88, 0xa8, 0, 9], [0x81, 0, 0xa0, 5]]);
+    assert_eq!(rewritten("vlan=none", &two), plain);
+    assert_eq!(rewritten("vlan=none", &plain), plain);
+    assert_eq!(rewritten("vlan=7", &one), tagged(&[[0x81, 0, 0xa0, 7]]));
+    assert_eq!(rewritten("vlan=7", &plain), tagged(&[[0x81, 0, 0, 7]]));
+    assert_eq!(
+        rewritten("vlan=5=7,vlan=7=5", &one),
+        tagged(&[[0x81, 0, 0xa0, 7]])
+    );
+    assert_eq!(rewritten("vlan=5=7", &two), two, "only the outer tag");
+    assert_eq!(rewritten("vlan=5=7", &plain), plain);
+    let both = rewritten("vlan=none,ip=10.0.0.1=10.0.0.3", &two);
+    assert_eq!(both[26..30], [10, 0, 0, 3]);
+    assert!(is_right_v4(&both, 17));
+}
+
+#[test]
+fn addresses_in_arp_change_and_other_protocols_are_left_alone() {
+    let request = [
+        &[0, 1, 8, 0, 6, 4, 0, 1][..],
+        &[2; 6],
+        &[10, 0, 0, 1],
+        &[0; 6],
+        &[10, 0, 0, 2],
+    ]
+    .concat();
+    let after = rewritten("ip=10.0.0.0/24=10.9.9.0/24", &ethernet(0x0806, &request));
+    assert_eq!(
+        (&after[28..32], &after[38..42]),
+        (&[10, 9, 9, 1][..], &[10, 9, 9, 2][..])
+    );
+    let other = ethernet(0x88cc, &[10, 0, 0, 1, 10, 0, 0, 2]);
+    assert_eq!(
+        rewritten("ip=10.0.0.0/24=10.9.9.0/24,port=80=1,checksums", &other),
+        other
+    );
+    // SCTP has a checksum that does not cover the addresses, and its ports are not changed.
+    let sctp = ipv4(132, 0, &[0, 80, 0, 80, 1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(rewritten("port=80=1", &sctp), sctp);
+}
+
+#[test]
+fn damaged_frames_do_no_harm() {
+    let mut dice = Dice(26);
+    let seeds = [
+        ipv4(6, 0, &datagram(6, &V4, b"text")),
+        ipv6(
+            0,
+            &[17, 0, 1, 4, 0, 0, 0, 0],
+            &datagram(17, &v6_addresses(), b"text"),
+        ),
+        ethernet(0x8100, &[0, 5, 0x81, 0, 0, 6, 8, 6, 0, 1, 8, 0, 6, 4]),
+    ];
+    let text = "mac-dst=1:2:3:4:5:6,ip=0.0.0.0/0=1.2.3.4/0,ip=::/0=::1/0,port=80=1,vlan=none,vlan=7,checksums";
+    for round in 0..20_000 {
+        let mut frame = seeds[round % seeds.len()].clone();
+        for _ in 0..dice.below(4u64) {
+            let at = dice.below(frame.len());
+            frame[at] = dice.byte();
+        }
+        frame.truncate(dice.below(frame.len() + 1));
+        rewritten_of(text, &frame, frame.len() + round % 2);
+    }
+}

@@ -1,0 +1,244 @@
+//! The frames to send: files read one after another, or kept in memory, as often as wanted.
+
+use super::ReplayConfig;
+use crate::{
+    file::File,
+    filter::{Filter, Programs, bpf::Program},
+    port::{LinkType, Port, Wake},
+};
+use forebay::{Error, Result};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// A frame to send.
+pub(super) struct Input<'a> {
+    pub data: &'a [u8],
+    pub wire_len: u32,
+    pub time_ns: u64,
+    /// It is the first of its file that matches the filter.
+    pub is_first: bool,
+}
+
+/// A frame in memory. Its bytes begin where those of the frame before it end.
+struct Kept {
+    time_ns: u64,
+    wire_len: u32,
+    is_first: bool,
+    end: usize,
+}
+
+pub(super) struct Source {
+    files: Vec<PathBuf>,
+    filter: Option<Filter>,
+    rounds: Option<u64>,
+    /// The link type of the interface that sends, and its name.
+    link: LinkType,
+    interface: String,
+    reader: Option<Reader>,
+    /// The next one of `files`.
+    next: usize,
+    /// Whether any round had frames.
+    has_frames: bool,
+    kept: Option<(Vec<Kept>, Vec<u8>)>,
+    /// The next frame in memory.
+    at: usize,
+    /// Why not all frames are in memory.
+    failed: Option<Error>,
+    /// Complete rounds.
+    pub complete: u64,
+    pub read: u64,
+    pub filtered: u64,
+}
+
+/// An open file.
+struct Reader {
+    file: Box<dyn Port>,
+    programs: Option<Programs>,
+    /// For each interface of the file whose frames can be sent: the program of the filter, if there is one.
+    checked: Vec<Option<Option<Arc<Program>>>>,
+    has_frames: bool,
+}
+
+impl Source {
+    pub fn new(config: &ReplayConfig, link: LinkType, interface: &str) -> Source {
+        Source {
+            files: config.files.clone(),
+            filter: config.filter.clone(),
+            rounds: config.rounds,
+            link,
+            interface: interface.into(),
+            reader: None,
+            next: 0,
+            has_frames: false,
+            kept: None,
+            at: 0,
+            failed: None,
+            complete: 0,
+            read: 0,
+            filtered: 0,
+        }
+    }
+
+    /// Reads all files into memory, while `goes_on`. An error is returned after the last frame before it.
+    pub fn preload(&mut self, goes_on: impl Fn() -> bool) {
+        let (mut kept, mut bytes) = (Vec::new(), Vec::new());
+        let mut keep = |input: Input<'_>| {
+            bytes.extend_from_slice(input.data);
+            kept.push(Kept {
+                time_ns: input.time_ns,
+                wire_len: input.wire_len,
+                is_first: input.is_first,
+                end: bytes.len(),
+            });
+        };
+        while goes_on() {
+            match self.read_next(&mut keep) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    self.failed = Some(error);
+                    break;
+                }
+            }
+        }
+        // The others count when they are taken from memory.
+        self.read = self.filtered;
+        self.kept = Some((kept, bytes));
+    }
+
+    /// Hands the next frame to `each`; `false` after the last round.
+    pub fn next(&mut self, each: &mut dyn FnMut(Input<'_>)) -> Result<bool> {
+        loop {
+            let is_there = match self.kept {
+                Some(_) => self.remember_next(each),
+                None => self.read_next(each)?,
+            };
+            if is_there {
+                self.has_frames = true;
+                return Ok(true);
+            }
+            if let Some(error) = self.failed.take() {
+                return Err(error);
+            }
+            self.complete += 1;
+            // A round without frames would be repeated forever.
+            if !self.has_frames || self.rounds == Some(self.complete) {
+                return Ok(false);
+            }
+            (self.next, self.at) = (0, 0);
+        }
+    }
+
+    /// The next frame of this round, from memory; `false` at its end.
+    fn remember_next(&mut self, each: &mut dyn FnMut(Input<'_>)) -> bool {
+        let Some((kept, bytes)) = &self.kept else {
+            return false;
+        };
+        let Some(frame) = kept.get(self.at) else {
+            return false;
+        };
+        let begin = self.at.checked_sub(1).map_or(0, |before| kept[before].end);
+        self.at += 1;
+        self.read += 1;
+        each(Input {
+            data: &bytes[begin..frame.end],
+            wire_len: frame.wire_len,
+            time_ns: frame.time_ns,
+            is_first: frame.is_first,
+        });
+        true
+    }
+
+    /// The next frame of this round, from the files; `false` at its end.
+    fn read_next(&mut self, each: &mut dyn FnMut(Input<'_>)) -> Result<bool> {
+        loop {
+            let reader = match &mut self.reader {
+                Some(reader) => reader,
+                none => match self.files.get(self.next) {
+                    None => return Ok(false),
+                    Some(path) => {
+                        self.next += 1;
+                        none.insert(Reader::open(path, self.filter.as_ref())?)
+                    }
+                },
+            };
+            let mut burst = reader.file.receive(1)?;
+            let Some(frame) = burst.next_frame() else {
+                drop(burst);
+                if matches!(reader.file.arm()?, Wake::End) {
+                    self.reader = None;
+                }
+                continue;
+            };
+            self.read += 1;
+            let program = reader.checked.get(frame.interface as usize);
+            if let Some(Some(checked)) = program {
+                let matches = checked
+                    .as_ref()
+                    .is_none_or(|it| it.run(frame.data, frame.wire_len) > 0);
+                if matches {
+                    each(Input {
+                        data: frame.data,
+                        wire_len: frame.wire_len,
+                        time_ns: frame.time_ns,
+                        is_first: !std::mem::replace(&mut reader.has_frames, true),
+                    });
+                    return Ok(true);
+                }
+                self.filtered += 1;
+                continue;
+            }
+            // The first frame of this interface: read it again after the check.
+            let interface = frame.interface;
+            self.read -= 1;
+            burst.put_back();
+            drop(burst);
+            reader.check(interface, self.link, &self.interface)?;
+        }
+    }
+
+    /// For regular files: the bytes that are read of the present file, and its length.
+    pub fn reading(&self) -> Option<(u64, u64)> {
+        self.reader.as_ref()?.file.reading()
+    }
+}
+
+impl Reader {
+    fn open(path: &Path, filter: Option<&Filter>) -> Result<Reader> {
+        let file = match path == Path::new("-") {
+            true => File::stdin()?,
+            false => File::open(path)?,
+        };
+        Ok(Reader {
+            file: Box::new(file),
+            programs: filter.cloned().map(Programs::new),
+            checked: Vec::new(),
+            has_frames: false,
+        })
+    }
+
+    /// Checks that frames of this interface of the file can be sent, and compiles the filter for them.
+    fn check(&mut self, number: u32, link: LinkType, sender: &str) -> Result<()> {
+        let interfaces = self.file.interfaces();
+        let found = interfaces.get(number as usize).map_or(link, |it| it.link);
+        if found != link {
+            let tried =
+                format!("sending packets of the type {found} on {sender}, whose type is {link}");
+            return Err(Error::invalid(self.file.name(), tried)
+                .advise("Only packets of the interface's own type can be sent. tcprewrite --dlt=enet converts files of some types"));
+        }
+        if let Some(programs) = &mut self.programs {
+            let refused = |error: crate::filter::Error| Error::invalid("", error.to_string());
+            programs.check(interfaces).map_err(refused)?;
+        }
+        let program = self.programs.as_mut().map(|programs| programs.of(link));
+        let at = number as usize;
+        if self.checked.len() <= at {
+            self.checked.resize(at + 1, None);
+        }
+        self.checked[at] = Some(program);
+        Ok(())
+    }
+}
