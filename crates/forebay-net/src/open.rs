@@ -294,10 +294,7 @@ pub fn transmit(name: &Name, config: &TxConfig) -> Result<Box<dyn TxPort>> {
     match name {
         Name::Interface(name) if name == "any" => cannot(name, "all interfaces at once"),
         Name::Interface(name) => open_transmit(name, config),
-        Name::Xdp(spec) => cannot(
-            &spec.interface,
-            "an interface with AF_XDP, which only receives",
-        ),
+        Name::Xdp(spec) => open_xdp_transmit(spec, config),
         Name::Sim(_) => cannot("sim", "the simulated card, which only receives"),
         Name::Tap(_) => cannot("tap", "shared packets, which are only read"),
         Name::File(path) => cannot(&path.to_string_lossy(), "a file"),
@@ -307,6 +304,16 @@ pub fn transmit(name: &Name, config: &TxConfig) -> Result<Box<dyn TxPort>> {
 #[cfg(feature = "live")]
 fn open_transmit(name: &str, config: &TxConfig) -> Result<Box<dyn TxPort>> {
     Ok(Box::new(af_packet::AfPacketTx::open(name, config)?))
+}
+
+#[cfg(feature = "live")]
+fn open_xdp_transmit(spec: &af_xdp::Spec, config: &TxConfig) -> Result<Box<dyn TxPort>> {
+    Ok(Box::new(af_xdp::AfXdpTx::open(spec, config)?))
+}
+
+#[cfg(not(feature = "live"))]
+fn open_xdp_transmit(spec: &af_xdp::Spec, _config: &TxConfig) -> Result<Box<dyn TxPort>> {
+    Err(cannot_capture(&spec.interface))
 }
 
 #[cfg(not(feature = "live"))]

@@ -28,6 +28,10 @@
 //! the program; what does not fit is counted only by its peer, and reported as `peer`, or as unknown if the peer cannot be asked. For other
 //! interfaces the hardware counts it, in `interface_dropped`.
 //!
+//! # Sending
+//!
+//! [`AfXdpTx`] sends from the slots of a pool, without a program and without taking frames away.
+//!
 //! # Limits
 //!
 //! - Ethernet only, and frames of up to 3840 bytes.
@@ -51,6 +55,8 @@ mod queue;
 #[cfg(feature = "live")]
 mod rings;
 #[cfg(feature = "live")]
+mod sending;
+#[cfg(feature = "live")]
 mod socket;
 mod spec;
 #[cfg(feature = "live")]
@@ -60,6 +66,8 @@ mod traffic;
 pub use config::AfXdpConfig;
 #[cfg(feature = "live")]
 pub use port::{AfXdp, probe};
+#[cfg(feature = "live")]
+pub use sending::AfXdpTx;
 pub use spec::{Mode, Spec};
 
 #[cfg(feature = "live")]

@@ -23,8 +23,8 @@ use std::{
 const PATIENCE: Duration = Duration::from_secs(1);
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
-/// The completion ring, which every socket must have. Nothing is sent, so it stays empty.
-const COMPLETIONS: u32 = 2;
+/// Slots of a ring that every socket must have, and that stays empty: completions if nothing is sent, chunks if nothing is received.
+const UNUSED: u32 = 2;
 
 /// Tries again for a short time while the kernel answers that something is busy.
 pub(super) fn while_busy<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
@@ -50,6 +50,13 @@ pub(super) struct Binding<'a> {
     /// Do not ask for zero-copy.
     pub copies: bool,
     pub busy_poll: Option<Duration>,
+}
+
+impl<'a> Binding<'a> {
+    fn failed(self, what: &str) -> impl FnOnce(io::Error) -> Error + use<'a> {
+        let error = Error::new(self.name, format!("{what} of queue {}", self.queue));
+        move |cause| error.because(cause)
+    }
 }
 
 #[derive(Debug)]
@@ -97,36 +104,84 @@ impl Socket {
         })
     }
 
-    /// Registers the memory, makes and maps the rings, and binds the socket.
+    /// Registers the memory, makes and maps the rings for receiving, and binds the socket.
     pub(super) fn bind(self, umem: Umem, to: Binding<'_>) -> Result<Queue> {
         let shape = umem.shape();
-        let kib = shape.bytes() >> 10;
-        let registered = self.set(libc::XDP_UMEM_REG, &umem.registration());
-        registered.map_err(|cause| {
-            let error = Error::new(
-                &self.name,
-                format!("registering {kib} KiB of memory for queue {}", to.queue),
-            );
+        self.register(&umem.registration(), to)?;
+        let fill_slots = shape.chunks.next_power_of_two();
+        self.make_rings(
+            [
+                (libc::XDP_UMEM_FILL_RING, fill_slots),
+                (libc::XDP_UMEM_COMPLETION_RING, UNUSED),
+                (libc::XDP_RX_RING, shape.slots),
+            ],
+            to,
+        )?;
+        let offsets = self.offsets(to)?;
+        let at = libc::XDP_UMEM_PGOFF_FILL_RING;
+        let fill = self.map(offsets.fr, fill_slots, at, to)?;
+        let at = libc::XDP_PGOFF_RX_RING as u64;
+        let received = self.map(offsets.rx, shape.slots, at, to)?;
+        if let Some(time) = to.busy_poll {
+            self.poll_busily(time)
+                .map_err(to.failed("setting busy polling"))?;
+        }
+        let queue = Queue::new(self, fill, received, umem);
+        queue.socket.attach(to)?;
+        Ok(queue)
+    }
+
+    /// Registers the memory, makes and maps the rings for sending up to `slots` frames, and binds the socket. `chunks`: the number of
+    /// addresses that may be on their way at the same time.
+    pub(super) fn bind_sender(
+        &self,
+        memory: &libc::xdp_umem_reg,
+        slots: u32,
+        chunks: u32,
+        to: Binding<'_>,
+    ) -> Result<(Ring<libc::xdp_desc>, Ring<u64>)> {
+        self.register(memory, to)?;
+        self.make_rings(
+            [
+                (libc::XDP_UMEM_FILL_RING, UNUSED),
+                (libc::XDP_UMEM_COMPLETION_RING, chunks),
+                (libc::XDP_TX_RING, slots),
+            ],
+            to,
+        )?;
+        let offsets = self.offsets(to)?;
+        let at = libc::XDP_PGOFF_TX_RING as u64;
+        let sent = self.map(offsets.tx, slots, at, to)?;
+        let at = libc::XDP_UMEM_PGOFF_COMPLETION_RING;
+        let completed = self.map(offsets.cr, chunks, at, to)?;
+        self.attach(to)?;
+        // Linux 6.18 and later: how many frames one call sends. Otherwise 32, and more calls are made.
+        const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
+        let _ = self.set(XDP_MAX_TX_SKB_BUDGET, &slots);
+        Ok((sent, completed))
+    }
+
+    fn register(&self, memory: &libc::xdp_umem_reg, to: Binding<'_>) -> Result<()> {
+        self.set(libc::XDP_UMEM_REG, memory).map_err(|cause| {
             let advice = match cause.raw_os_error() {
                 Some(libc::ENOBUFS | libc::ENOMEM) => {
                     "The memory must be locked: raise the limit (ulimit -l), add cap_ipc_lock, or choose a smaller one with -B"
                 }
                 _ => "",
             };
-            error.because(cause).advise(advice)
-        })?;
-        let failed = |what: &'static str| {
-            move |cause| Error::new(to.name, format!("{what} of queue {}", to.queue)).because(cause)
-        };
-        let fill_slots = shape.chunks.next_power_of_two();
-        let rings = [
-            (libc::XDP_UMEM_FILL_RING, fill_slots),
-            (libc::XDP_UMEM_COMPLETION_RING, COMPLETIONS),
-            (libc::XDP_RX_RING, shape.slots),
-        ];
-        for (option, slots) in rings {
-            self.set(option, &slots).map_err(failed("making a ring"))?;
-        }
+            let kib = memory.len >> 10;
+            let tried = format!("registering {kib} KiB of memory for queue {}", to.queue);
+            Error::new(&self.name, tried).because(cause).advise(advice)
+        })
+    }
+
+    fn make_rings(&self, rings: [(libc::c_int, u32); 3], to: Binding<'_>) -> Result<()> {
+        rings.into_iter().try_for_each(|(option, slots)| {
+            self.set(option, &slots).map_err(to.failed("making a ring"))
+        })
+    }
+
+    fn offsets(&self, to: Binding<'_>) -> Result<libc::xdp_mmap_offsets> {
         // The kernel's answer is complete: it has had this layout since Linux 5.4.
         let offset = || libc::xdp_ring_offset {
             producer: u64::MAX,
@@ -140,30 +195,19 @@ impl Socket {
             fr: offset(),
             cr: offset(),
         };
-        let offsets = sys::get_option(self.as_fd(), libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, unknown)
-            .map_err(failed("asking for the layout of the rings"))?;
-        let map = failed("mapping a ring");
-        let fill = Ring::map(
-            self.as_fd(),
-            offsets.fr.into(),
-            fill_slots,
-            libc::XDP_UMEM_PGOFF_FILL_RING,
-        )
-        .map_err(map)?;
-        let received = Ring::map(
-            self.as_fd(),
-            offsets.rx.into(),
-            shape.slots,
-            libc::XDP_PGOFF_RX_RING as u64,
-        )
-        .map_err(failed("mapping a ring"))?;
-        if let Some(time) = to.busy_poll {
-            self.poll_busily(time)
-                .map_err(failed("setting busy polling"))?;
-        }
-        let queue = Queue::new(self, fill, received, umem);
-        queue.socket.attach(to)?;
-        Ok(queue)
+        sys::get_option(self.as_fd(), libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, unknown)
+            .map_err(to.failed("asking for the layout of the rings"))
+    }
+
+    fn map<T: sys::Plain>(
+        &self,
+        offsets: libc::xdp_ring_offset,
+        slots: u32,
+        at: u64,
+        to: Binding<'_>,
+    ) -> Result<Ring<T>> {
+        let mapped = Ring::map(self.as_fd(), offsets.into(), slots, at);
+        mapped.map_err(to.failed("mapping a ring"))
     }
 
     fn attach(&self, to: Binding<'_>) -> Result<()> {
@@ -174,7 +218,9 @@ impl Socket {
         bound.map_err(|cause| {
             let error = Error::new(to.name, format!("binding to queue {}", to.queue));
             let advice = match cause.raw_os_error() {
-                Some(libc::EBUSY) => "Another program has this queue",
+                Some(libc::EBUSY) => {
+                    "Another program, or another port of this one, has this queue: queue=N selects another one"
+                }
                 Some(libc::EINVAL) => "There is no such queue: ethtool -l shows how many there are",
                 Some(libc::ENETDOWN) => "The interface is down",
                 Some(libc::ENODEV) => "The interface is gone",
@@ -209,6 +255,14 @@ impl Socket {
     pub(super) fn kick(&self) {
         // It answers EAGAIN if there is no frame, and ENETDOWN if the interface is down, which netlink reports.
         let _ = sys::receive_now(self.as_fd(), &mut []);
+    }
+
+    /// Lets the kernel hold frames of this many bytes that it has not sent yet, as far as it permits.
+    pub(super) fn send_buffer(&self, bytes: libc::c_int) {
+        let force = sys::set_option(self.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes);
+        if force.is_err() {
+            let _ = sys::set_option(self.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, &bytes);
+        }
     }
 
     /// Whether frames arrive in our memory without a copy.

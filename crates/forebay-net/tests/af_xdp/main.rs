@@ -4,6 +4,7 @@
 //! - `losses`: overload, and recovery from it
 //! - `opening`: what opening needs and refuses, and what stays of it
 //! - `ending`: stops and lost interfaces
+//! - `sending`: the port that sends
 //!
 //! This file contains what they share. Requires root: a user namespace may not load programs. A missing requirement is reported as
 //! `skipped: needs …`; with `CI=true` in the environment it is a failure. All tests use veth pairs in separate network namespaces.
@@ -16,6 +17,7 @@ mod ending;
 mod frames;
 mod losses;
 mod opening;
+mod sending;
 
 use forebay_net::{
     af_xdp::{AfXdp, AfXdpConfig, Mode, Spec},

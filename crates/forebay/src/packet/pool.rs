@@ -21,7 +21,7 @@ use super::{
     slots::Slots,
 };
 use crate::{Error, Result, memory::HugePages, sync::Arc};
-use std::{fmt, mem, time::Duration};
+use std::{fmt, mem, ptr::NonNull, time::Duration};
 
 const ON: &str = "packet pool";
 
@@ -443,6 +443,26 @@ impl Pool {
     /// The pool's number, 0 to 255, which its descriptors carry.
     pub fn number(&self) -> u8 {
         self.shared.number
+    }
+
+    /// The address and length of the memory of all slots, for a kernel interface that reads packets there, such as AF_XDP. Slot 0
+    /// is at the beginning, which is the beginning of a page. The memory lives as long as the pool or a packet of it.
+    ///
+    /// ```
+    /// use forebay::packet::{Pool, PoolConfig};
+    /// let mut pool = Pool::new(&PoolConfig::default())?;
+    /// let (start, len) = pool.memory();
+    /// let packet = pool.take().unwrap();
+    /// let at = packet.as_slice().as_ptr().addr() - start.addr().get();
+    /// assert!(at < len && at % 2048 == 128); // after the headroom
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn memory(&self) -> (NonNull<u8>, usize) {
+        let shared = &self.shared;
+        (
+            shared.region.base(),
+            shared.slots as usize * shared.slot_bytes as usize,
+        )
     }
 
     /// The huge pages that it has now. Reads `/proc/self/smaps`: not for a hot path.
