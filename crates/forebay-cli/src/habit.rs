@@ -42,7 +42,7 @@ pub fn instead(flag: &str) -> Option<&'static str> {
             "put the interface into monitor mode first: iw dev wlan0 set type monitor"
         }
         "-j" | "-J" | "--time-stamp-type" | "--list-time-stamp-types" => {
-            "times are those of the kernel. Leave it out"
+            "times are those of the kernel. Leave it out, or use --time hardware"
         }
         "-E" | "-M" | "-o" => {
             "forebay does not decode that. Write a file with -w, and open it in Wireshark"

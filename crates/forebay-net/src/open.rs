@@ -9,7 +9,7 @@ use crate::{
     af_xdp,
     file::{File, parallel},
     filter::{Filter, View},
-    port::{Fanout, LinkType, Owner, Port},
+    port::{Fanout, LinkType, Owner, Port, TimeSource},
     share::{self, Connection, ShareName, TapConfig},
     sim::{Host, Sim, Spec},
     transmit::{TxConfig, TxPort},
@@ -42,6 +42,8 @@ pub struct Options {
     pub filter: Option<Filter>,
     /// The output holds one link type: `any` then captures only interfaces with Ethernet frames.
     pub one_link_type: bool,
+    /// The clock that stamps frames of interfaces; `None`: the system's.
+    pub time: Option<TimeSource>,
     /// Receive no frames that this machine sends.
     pub incoming_only: bool,
     /// An interface that goes down ends its port, instead of being waited for.
@@ -60,6 +62,7 @@ impl Default for Options {
             delay: Duration::from_millis(100),
             filter: None,
             one_link_type: false,
+            time: None,
             incoming_only: false,
             stop_on_down: false,
             take_traffic: false,
@@ -371,6 +374,7 @@ fn live_config(options: &Options) -> af_packet::AfPacketConfig {
         filter: options.filter.clone(),
         ethernet_only: options.one_link_type,
         incoming_only: options.incoming_only,
+        time: options.time,
         stop_on_down: options.stop_on_down,
         ..af_packet::AfPacketConfig::default()
     };

@@ -212,15 +212,40 @@ pub(crate) fn ethtool_feature_names(fd: BorrowedFd<'_>, name: &str) -> io::Resul
     Ok(words.flat_map(|word| word.to_ne_bytes()).collect())
 }
 
+/// Whether the hardware is set to stamp every received frame (linux/net_tstamp.h).
+pub(crate) fn stamps_all(fd: BorrowedFd<'_>, name: &str) -> io::Result<bool> {
+    const SIOCGHWTSTAMP: libc::Ioctl = 0x89b1;
+    const FILTER_ALL: u32 = 1;
+    // Flags, what is stamped when it is sent, and when it is received.
+    let mut config = [0; 3];
+    // SAFETY: the kernel writes a `struct hwtstamp_config`, which has three words.
+    unsafe { interface_call(fd, SIOCGHWTSTAMP, name, &mut config) }?;
+    Ok(config[2] == FILTER_ALL)
+}
+
 /// # Safety
 /// `answer` must be at least as long as the structure of the question, its first word, with all that follows it.
 unsafe fn ethtool_call(fd: BorrowedFd<'_>, name: &str, answer: &mut [u32]) -> io::Result<()> {
     const SIOCETHTOOL: libc::Ioctl = 0x8946;
+    // SAFETY: as the caller guarantees.
+    unsafe { interface_call(fd, SIOCETHTOOL, name, answer) }
+}
+
+/// Asks about an interface.
+///
+/// # Safety
+/// `answer` must be at least as long as what the kernel writes to it for this request.
+unsafe fn interface_call(
+    fd: BorrowedFd<'_>,
+    question: libc::Ioctl,
+    name: &str,
+    answer: &mut [u32],
+) -> io::Result<()> {
     let mut request = interface_request(name);
     request.ifr_ifru.ifru_data = answer.as_mut_ptr().cast();
-    // SAFETY: the kernel writes the structure of the question to `answer`, which is long enough, as the caller guarantees, and
-    // borrowed until the call returns.
-    check(unsafe { libc::ioctl(fd.as_raw_fd(), SIOCETHTOOL, &mut request) })?;
+    // SAFETY: the kernel writes its structure to `answer`, which is long enough, as the caller guarantees, and borrowed until the
+    // call returns.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), question, &mut request) })?;
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use super::{
 };
 use clap::Args as ClapArgs;
 use forebay::store::{self, Limit, SyncPolicy};
-use forebay_net::{format::Format, open::Name, session::KeepFree, units};
+use forebay_net::{format::Format, open::Name, port::TimeSource, session::KeepFree, units};
 use std::{
     ffi::OsString,
     net::{Ipv4Addr, SocketAddr},
@@ -196,6 +196,11 @@ pub struct Capture {
     #[arg(short = 'U', long = "packet-buffered")]
     pub unbuffered: bool,
 
+    /// The clock that stamps packets of interfaces: software, the system's; hardware, that of the network card, which must be set to
+    /// stamp every packet (forebay ports). The file names it [default: software]
+    #[arg(long, value_name = "CLOCK", value_parser = time_source)]
+    pub time: Option<TimeSource>,
+
     /// Do not put interfaces into promiscuous mode
     #[arg(short = 'p', long = "no-promiscuous-mode")]
     pub not_promiscuous: bool,
@@ -329,6 +334,12 @@ fn criterion(key: &str, value: &str, more: &str) -> Parsed<Criterion> {
             "no such criterion. Use KEY:VALUE with one of duration, filesize, packets, files{more}"
         )),
     }
+}
+
+fn time_source(text: &str) -> Parsed<TimeSource> {
+    let all = [TimeSource::Software, TimeSource::Hardware];
+    let found = all.into_iter().find(|it| it.name() == text);
+    found.ok_or_else(|| format!("'{text}' is not a clock. Use software or hardware"))
 }
 
 fn snaplen(text: &str) -> Parsed<u32> {

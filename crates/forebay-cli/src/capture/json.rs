@@ -48,6 +48,8 @@ pub fn source(source: &Source) -> Value {
         "ring_bytes": source.got.ring_bytes,
         "ring_frames": source.got.ring_frames,
         "timestamps": source.got.timestamps,
+        "hardware_times": source.hardware_times,
+        "not_as_on_the_wire": source.got.offloads,
         "owner": source.got.owner.map(|owner| json!({ "uid": owner.uid, "pid": owner.pid })),
         "outages": outages(&source.outages),
     })

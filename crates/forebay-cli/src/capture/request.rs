@@ -20,7 +20,7 @@ use forebay_net::{
     filter::{Filter, View},
     format::Format,
     open::{self, Name, Opening, Options},
-    port::{LinkType, Port},
+    port::{LinkType, Port, TimeSource},
     session::{Compression, Output, Rotation, SessionConfig},
     share::Publisher,
     units,
@@ -105,6 +105,7 @@ impl<'a> Request<'a> {
             store.flush_every = Duration::ZERO;
         }
         store.sync = flags.sync;
+        check_time(flags, &names)?;
         let filter = parse_filter(flags, &names)?;
         let trigger = recording::trigger(flags, &names)?;
         let clock = open::clock(&names).map_err(|error| Usage(error.to_string()))?;
@@ -123,6 +124,7 @@ impl<'a> Request<'a> {
             trigger,
             options: Options {
                 incoming_only: false,
+                time: flags.time,
                 filter,
                 ring_bytes: flags.ring.or(wants_few.then_some(RING_FOR_FEW)),
                 promiscuous: !flags.not_promiscuous,
@@ -617,6 +619,24 @@ fn refuse_odd_printing(flags: &Flags) -> Result<()> {
 }
 
 /// The expression at the end of the command line, or in the file named by `-F`.
+/// Only packet sockets have a choice of clocks, and one thread counts which clock it was.
+fn check_time(flags: &Flags, names: &[Name]) -> Result<()> {
+    if flags.time.is_none() {
+        return Ok(());
+    }
+    if !names.iter().all(|name| matches!(name, Name::Interface(_))) {
+        return refuse(
+            "--time chooses the clock of interfaces such as eth0, and of nothing else".into(),
+        );
+    }
+    if flags.time == Some(TimeSource::Hardware) && flags.threading.threads.is_some() {
+        return refuse(
+            "--time hardware needs a capture with one thread: leave --threads out".into(),
+        );
+    }
+    Ok(())
+}
+
 fn parse_filter(flags: &Flags, names: &[Name]) -> Result<Option<Filter>> {
     let text = match &flags.expression_file {
         None => flags.expression.join(" "),

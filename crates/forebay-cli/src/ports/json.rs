@@ -65,6 +65,7 @@ fn port(it: &Listed) -> Value {
             "software": it.software,
             "hardware": it.hardware,
             "hardware_all": it.hardware_all,
+            "set_to_all": it.set_to_all,
             "clock": it.clock,
         })),
         "dropped": link.dropped,

@@ -136,7 +136,13 @@ fn time(device: &Device) -> String {
         .clock
         .map_or(String::new(), |it| format!(", clock /dev/ptp{it}"));
     match (stamps.hardware_all, stamps.hardware) {
-        (true, _) => format!("of the kernel, or of the hardware{clock}"),
+        (true, _) => {
+            let set = match stamps.set_to_all {
+                Some(false) => ", not set to stamp every frame: sudo hwstamp_ctl -i NAME -r 1",
+                _ => "",
+            };
+            format!("of the kernel, or of the hardware (--time hardware){clock}{set}")
+        }
         (false, true) => format!("of the kernel; the hardware stamps only PTP{clock}"),
         (false, false) => "of the kernel; the hardware takes no time stamps".into(),
     }

@@ -2,8 +2,8 @@
 //!
 //! `arrivals` is about what a sender sent, `filters` about what the kernel lets pass, `interfaces` about their coming and
 //! going, `rights` about the rights that capturing needs, `privileges` about what a capture gives up, `doctor` about `forebay doctor`,
-//! `ports` about `forebay ports`, `bridge` about `forebay bridge`, `replay` about `forebay replay`, `xdp` about capturing with AF_XDP, and `threads` about
-//! several threads. Here is what they share.
+//! `ports` about `forebay ports`, `bridge` about `forebay bridge`, `replay` about `forebay replay`, `stamps` about clocks, directions and
+//! offloads, `xdp` about capturing with AF_XDP, and `threads` about several threads. Here is what they share.
 
 #![allow(unsafe_code)] // entering a namespace
 
@@ -19,6 +19,7 @@ mod ports;
 mod privileges;
 mod replay;
 mod rights;
+mod stamps;
 mod threads;
 mod xdp;
 

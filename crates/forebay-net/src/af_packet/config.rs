@@ -3,6 +3,7 @@
 
 use super::ring::Blocks;
 use crate::filter::Filter;
+use crate::port::TimeSource;
 use forebay::{Error, Result};
 use std::time::Duration;
 
@@ -36,6 +37,10 @@ pub struct AfPacketConfig {
     /// Capture only incoming frames. Default false. The loopback interface always does this, since it would otherwise show each
     /// frame twice.
     pub incoming_only: bool,
+    /// The clock that stamps frames. Default `None`, the system's. With [`TimeSource::Hardware`] the interface must be able to stamp
+    /// every frame, and be set to do so; this changes no setting. Each frame for which the hardware gave no time has one of
+    /// the system's clock; [`Port::hardware_times`](crate::port::Port::hardware_times) counts the others.
+    pub time: Option<TimeSource>,
     /// With all interfaces (`any`), use only those with Ethernet frames, for an output that holds one link type. Default false.
     pub ethernet_only: bool,
     /// Treat the interface going down as an error that ends the port. Default false: the port waits until the interface is up
@@ -53,6 +58,7 @@ impl Default for AfPacketConfig {
             promiscuous: true,
             snaplen: 262_144,
             filter: None,
+            time: None,
             incoming_only: false,
             ethernet_only: false,
             stop_on_down: false,

@@ -28,7 +28,7 @@ use crate::{
         bpf::{Instruction, Program, code},
     },
     link::{Link, Netlink},
-    port::{Interface, LinkType, Resolution},
+    port::{Interface, LinkType, Resolution, TimeSource},
 };
 use forebay::{Error, Result};
 use std::collections::HashMap;
@@ -184,6 +184,7 @@ impl Known {
 #[derive(Debug)]
 pub(super) struct Interfaces {
     list: Vec<Interface>,
+    time: Option<TimeSource>,
     known: Vec<Known>,
     /// Maps the kernel's index and hardware type to a position in `list`; `Some` only for `any`, where frames carry both.
     numbers: Option<HashMap<(u32, u16), u32>>,
@@ -206,6 +207,7 @@ impl Interfaces {
     ) -> Interfaces {
         let mut interfaces = Interfaces {
             list: Vec::new(),
+            time: config.time,
             known: Vec::new(),
             numbers: None,
             last: ((0, 0), 0), // no interface has index 0
@@ -216,7 +218,10 @@ impl Interfaces {
         match which {
             Which::One(link, link_type) => interfaces.add(link, *link_type, snaplen),
             Which::Any(links) => {
-                let any = interface(ANY, LinkType::ETHERNET, snaplen);
+                let any = Interface {
+                    time: config.time,
+                    ..interface(ANY, LinkType::ETHERNET, snaplen)
+                };
                 interfaces.list.push(any);
                 interfaces.numbers = Some(HashMap::new());
                 // Without it, an interface that is deleted before it could be queried is named by its index.
@@ -242,7 +247,10 @@ impl Interfaces {
         if let Some(numbers) = &mut self.numbers {
             numbers.insert((link.index, link.hardware), self.list.len() as u32);
         }
-        self.list.push(interface(&link.name, link_type, snaplen));
+        self.list.push(Interface {
+            time: self.time,
+            ..interface(&link.name, link_type, snaplen)
+        });
         self.known.push(Known::of(link));
     }
 
@@ -380,6 +388,7 @@ fn interface(name: &str, link: LinkType, snaplen: u32) -> Interface {
         snaplen,
         bits_per_second: None,
         in_file: None,
+        time: None,
         resolution: Resolution::NANOSECONDS,
     }
 }

@@ -64,6 +64,7 @@ mod ring;
 mod sending;
 mod socket;
 mod tx_ring;
+mod wire;
 
 pub use config::AfPacketConfig;
 pub(crate) use names::find as find_link;
@@ -74,7 +75,7 @@ pub(crate) use socket::promiscuous as hold_promiscuous;
 use crate::filter::bpf::Instruction;
 use crate::link::{Link, Netlink};
 use crate::port::{
-    Burst, Counts, Frame, Frames, Interface, LinkType, Outages, Port, PortInfo, Wake,
+    Burst, Counts, Frame, Frames, Interface, LinkType, Outages, Port, PortInfo, TimeSource, Wake,
 };
 use forebay::{Error, Result};
 use gaps::Gaps;
@@ -96,6 +97,10 @@ pub struct AfPacket {
     patience: Duration,
     /// The kernel filters for us.
     filters: bool,
+    time: Option<TimeSource>,
+    /// Offloads that change frames, and the command that turns them off.
+    offloads: Vec<&'static str>,
+    offloads_off: Option<String>,
     stop_on_down: bool,
     state: State,
     empty_looks: u32,
@@ -168,6 +173,11 @@ impl AfPacket {
         if !link.is_up() {
             return Err(socket.is_down());
         }
+        let (offloads, offloads_off) = wire::offloads(&which)?;
+        if config.time == Some(TimeSource::Hardware) {
+            wire::check_stamps(&which)?;
+            socket.stamp_in_hardware()?;
+        }
         let memory = socket.map_ring(blocks, config)?;
         let snaplen = config.snaplen.min(blocks.frame_bytes());
         let program = which.program(config, snaplen)?;
@@ -206,6 +216,9 @@ impl AfPacket {
             timer,
             patience: config.retire * 2 + Duration::from_secs(1),
             filters: config.filter.is_some(),
+            time: config.time,
+            offloads,
+            offloads_off,
             stop_on_down: config.stop_on_down,
             state: State::Live,
             empty_looks: 0,
@@ -467,6 +480,11 @@ impl Port for AfPacket {
         Some(self.reader.ring.fill_level())
     }
 
+    fn hardware_times(&self) -> Option<u64> {
+        let is_chosen = self.time == Some(TimeSource::Hardware);
+        is_chosen.then(|| self.reader.ring.hardware_times())
+    }
+
     fn info(&self) -> PortInfo {
         PortInfo {
             backend: "af_packet",
@@ -477,7 +495,12 @@ impl Port for AfPacket {
             filters: self.filters,
             in_turn: false,
             reads_ahead: false,
-            timestamps: "kernel",
+            timestamps: match self.time {
+                Some(TimeSource::Hardware) => "hardware",
+                _ => "kernel",
+            },
+            offloads: self.offloads.clone(),
+            offloads_off: self.offloads_off.clone(),
             ..PortInfo::default()
         }
     }

@@ -106,6 +106,9 @@ pub(super) struct Ring {
     floor: u32,
     /// The value of `left` when this burst began.
     began: u32,
+    /// Frames handed out with a time of the hardware, and whether the last one is (0 or 1).
+    hardware_times: u64,
+    last_hardware: u32,
     /// Frames lost before the next frame, and before the one handed out last.
     gap: u64,
     last_gap: u64,
@@ -134,6 +137,8 @@ impl Ring {
             left: 0,
             floor: 0,
             began: 0,
+            hardware_times: 0,
+            last_hardware: 0,
             gap: 0,
             last_gap: 0,
             damage: None,
@@ -231,6 +236,11 @@ impl Ring {
         self.gap
     }
 
+    /// Frames handed out with a time of the hardware, without those put back.
+    pub(super) fn hardware_times(&self) -> u64 {
+        self.hardware_times
+    }
+
     /// Takes the damage that was found, if any. The rest of that block is skipped.
     pub(super) fn take_damage(&mut self) -> Option<Damage> {
         self.damage.take()
@@ -268,6 +278,8 @@ impl Ring {
         (self.last, self.next) = (at, at + next);
         self.left -= 1;
         self.last_gap = std::mem::take(&mut self.gap);
+        self.last_hardware = u32::from(header.tp_status & libc::TP_STATUS_TS_RAW_HARDWARE != 0);
+        self.hardware_times += u64::from(self.last_hardware);
         Some(Frame {
             data,
             wire_len: header.tp_len.max(len as u32),
@@ -311,6 +323,7 @@ impl Ring {
             (self.next, self.last) = (self.last, 0);
             self.left += 1;
             self.gap += std::mem::take(&mut self.last_gap);
+            self.hardware_times -= u64::from(std::mem::take(&mut self.last_hardware));
         }
     }
 

@@ -224,6 +224,16 @@ impl Socket {
         )
     }
 
+    /// Asks for the times of the hardware, where it has taken them.
+    pub(super) fn stamp_in_hardware(&self) -> Result<()> {
+        const PACKET_TIMESTAMP: libc::c_int = 17; // linux/if_packet.h
+        self.set(
+            PACKET_TIMESTAMP,
+            &(libc::SOF_TIMESTAMPING_RAW_HARDWARE as libc::c_int),
+            "asking for the time stamps of the hardware",
+        )
+    }
+
     /// Enables promiscuous mode until the socket is closed.
     pub(super) fn promiscuous(&self) -> Result<()> {
         let request = libc::packet_mreq {

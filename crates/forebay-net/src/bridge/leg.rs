@@ -219,6 +219,10 @@ impl Port for Leg {
         self.port.outages()
     }
 
+    fn hardware_times(&self) -> Option<u64> {
+        self.port.hardware_times()
+    }
+
     fn info(&self) -> PortInfo {
         self.port.info()
     }

@@ -5,6 +5,7 @@
 //! ```
 //! - An interface may be described at any place before its first packet. Times have its resolution, which is nanoseconds
 //!   (`if_tsresol` 9) for live interfaces.
+//! - A packet of a live interface has its direction (`epb_flags`).
 //! - A loss is recorded with the packet after the gap (`epb_dropcount`).
 //! - Each interface has exactly one statistics block, at the end: some readers add several up, and Wireshark's summary ignores all
 //!   except one. Losses after the last packet are `isb_osdrop` minus the sum of all `epb_dropcount`.
@@ -18,7 +19,7 @@ use super::{
     sizes::{captured, padded, put, word},
     ticks::Ticks,
 };
-use crate::port::{Frame, InSection, Interface, Statistics};
+use crate::port::{Direction, Frame, InSection, Interface, Statistics};
 use forebay::store::{Framing, Whole};
 
 pub(super) const SECTION_HEADER: u32 = 0x0a0d_0d0a;
@@ -33,8 +34,9 @@ pub(super) const PADDING: u32 = 0x8000_f0b4;
 pub(super) const MIN_BLOCK: usize = 12;
 /// The maximum size of an option's value that we write, a multiple of four.
 const MAX_OPTION: usize = 0xfffc;
-/// The maximum size of an interface description block, without copied options: two long options, two short ones, and an end.
-pub(super) const MAX_DESCRIPTION: usize = MIN_BLOCK + 8 + 2 * (4 + MAX_OPTION) + 12 + 8 + 4;
+/// The maximum size of an interface description block, without copied options: two long options, two short ones, a comment, and
+/// an end.
+pub(super) const MAX_DESCRIPTION: usize = MIN_BLOCK + 8 + 2 * (4 + MAX_OPTION) + 12 + 8 + 64 + 4;
 /// An enhanced packet block without data and options.
 pub(super) const PACKET_OVERHEAD: usize = 32;
 
@@ -117,6 +119,11 @@ pub(super) fn interface(interface: &Interface, ticks: Ticks, snaplen: u32) -> Ve
         }
         options.put_u64(8, interface.bits_per_second); // if_speed
         options.put(9, &[ticks.resolution().0]); // if_tsresol
+        if let Some(time) = interface.time {
+            // The format has no option for this.
+            let text = format!("time stamps: {}", time.name());
+            options.put(1, text.as_bytes()); // opt_comment
+        }
         if let Some(in_file) = &interface.in_file {
             options.0.extend(&in_file.options);
         }
@@ -125,17 +132,19 @@ pub(super) fn interface(interface: &Interface, ticks: Ticks, snaplen: u32) -> Ve
     out
 }
 
-/// Bytes of options: a packet after a gap has a drop count, and options of a file may be copied. Other packets have none.
+/// Bytes of options: a packet of a live interface has its direction, one after a gap has a drop count, and options of a file may be
+/// copied, which include the direction. Other packets have none.
 #[inline]
 fn options_len(frame: &Frame<'_>) -> usize {
-    let dropped = if frame.dropped_before == 0 { 0 } else { 16 };
-    if frame.options.is_empty() {
-        return dropped;
-    }
-    match (packet_options_len(frame), dropped) {
-        (0, dropped) => dropped,
-        (copied, 0) => copied + 4,
-        (copied, dropped) => copied + dropped,
+    let dropped = if frame.dropped_before == 0 { 0 } else { 12 };
+    let others = match frame.options.is_empty() {
+        true if frame.direction == Direction::Unknown => 0,
+        true => 8,
+        false => packet_options_len(frame),
+    };
+    match dropped + others {
+        0 => 0,
+        len => len + 4,
     }
 }
 
@@ -171,6 +180,13 @@ pub(super) fn put_frame(slot: &mut [u8], frame: &Frame<'_>, described: &Describe
             put(tail, end, 0); // opt_endofopt
         }
         tail = &mut tail[end..];
+    } else if frame.direction != Direction::Unknown {
+        put(tail, 0, 2 | 4 << 16); // epb_flags
+        put(tail, 4, 1 + (frame.direction == Direction::Outbound) as u32);
+        if frame.dropped_before == 0 {
+            put(tail, 8, 0); // opt_endofopt
+        }
+        tail = &mut tail[8..];
     }
     if frame.dropped_before > 0 {
         put(tail, 0, 4 | 8 << 16); // epb_dropcount

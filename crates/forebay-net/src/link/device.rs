@@ -67,6 +67,8 @@ pub struct Stamps {
     pub hardware: bool,
     /// The hardware can stamp *every* received frame, and not only those of PTP.
     pub hardware_all: bool,
+    /// It is set to stamp every received frame. `None`: the driver does not report its setting.
+    pub set_to_all: Option<bool>,
     /// The hardware's clock: N of `/dev/ptpN`.
     pub clock: Option<u32>,
 }
@@ -208,14 +210,7 @@ impl Device {
             |it: &&Offload| self.offload(**it).is_some_and(|setting| !setting.is_fixed);
         let words = offloads.iter().filter(can_change);
         let words: Vec<_> = words.map(|it| format!("{} off", it.name())).collect();
-        if words.is_empty() || name.contains(char::is_control) {
-            return None;
-        }
-        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
-        let name = match name.chars().all(is_plain) {
-            true => name.into(),
-            false => format!("'{}'", name.replace('\'', r"'\''")),
-        };
+        let name = shell_word(name).filter(|_| !words.is_empty())?;
         Some(format!("sudo ethtool -K {name} {}", words.join(" ")))
     }
 }
@@ -253,9 +248,22 @@ impl Link {
             queues: ask(Ethtool::Channels).map(|answer| queues(&answer)),
             rings: ask(Ethtool::RingSizes).and_then(|answer| rings(&answer)),
             offloads: offloads(socket, &self.name).unwrap_or_default(),
-            stamps: ask(Ethtool::TimeStamps).map(|answer| stamps(&answer)),
+            stamps: ask(Ethtool::TimeStamps).map(|answer| Stamps {
+                set_to_all: sys::stamps_all(socket, &self.name).ok(),
+                ..stamps(&answer)
+            }),
             xdp: netdev::support(self.index).ok(),
         })
+    }
+}
+
+/// The name as one word of a shell's command; `None` if it cannot be typed.
+pub(crate) fn shell_word(name: &str) -> Option<String> {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
+    match name.chars().all(is_plain) {
+        true => Some(name.into()),
+        false if name.contains(char::is_control) => None,
+        false => Some(format!("'{}'", name.replace('\'', r"'\''"))),
     }
 }
 
@@ -318,6 +326,7 @@ fn stamps(answer: &Answer) -> Stamps {
         software: can & RX_SOFTWARE != 0,
         hardware,
         hardware_all: hardware && filters & FILTER_ALL != 0,
+        set_to_all: None,
         clock: u32::try_from(clock).ok(),
     }
 }
@@ -402,6 +411,7 @@ mod tests {
             software: true,
             hardware: true,
             hardware_all: true,
+            set_to_all: None,
             clock: Some(3),
         };
         assert_eq!(of(0b100_1100, 0b11), full);

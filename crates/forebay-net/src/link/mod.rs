@@ -17,6 +17,7 @@ mod device;
 mod netdev;
 mod netlink;
 
+pub(crate) use device::shell_word;
 pub use device::{Device, Offload, Queues, RingSizes, Setting, Stamps};
 pub use netdev::XdpSupport;
 pub(crate) use netlink::Netlink;

@@ -84,8 +84,30 @@ pub struct Interface {
     pub bits_per_second: Option<u64>,
     /// The resolution of the source's timestamps.
     pub resolution: Resolution,
+    /// The clock that stamped its frames, if one was chosen. A pcapng file has it in a comment.
+    pub time: Option<TimeSource>,
     /// Further metadata, if the interface is one of a capture file.
     pub in_file: Option<Arc<InFile>>,
+}
+
+/// The clock that stamps received frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeSource {
+    /// The system's clock, read by the kernel when it receives a frame.
+    Software,
+    /// The clock of the network card. It is exact to nanoseconds, but agrees with the system's clock only if a program such as
+    /// `phc2sys` sees to that.
+    Hardware,
+}
+
+impl TimeSource {
+    /// `software` or `hardware`.
+    pub fn name(self) -> &'static str {
+        match self {
+            TimeSource::Software => "software",
+            TimeSource::Hardware => "hardware",
+        }
+    }
 }
 
 impl Default for Interface {
@@ -97,6 +119,7 @@ impl Default for Interface {
             snaplen: 262_144,
             bits_per_second: None,
             resolution: Resolution::NANOSECONDS,
+            time: None,
             in_file: None,
         }
     }
@@ -378,6 +401,11 @@ pub struct PortInfo {
     pub reads_ahead: bool,
     /// [`Counts::dropped`] are packets that were overwritten in shared memory before they were read, not drops of the kernel.
     pub overruns: bool,
+    /// Frames may differ from those on the wire because of offloads: their names for `ethtool -K`, and the command that turns off
+    /// those that can be.
+    pub offloads: Vec<&'static str>,
+    /// See above.
+    pub offloads_off: Option<String>,
     /// The process that shares the packets, if it is another one.
     pub owner: Option<Owner>,
     /// The origin of timestamps: `kernel`, `arrival times of the simulation`.
@@ -447,6 +475,12 @@ pub trait Port: Send {
     /// The counts of each thread, if several threads read this source; otherwise empty.
     fn threads(&self) -> Vec<ThreadCounts> {
         Vec::new()
+    }
+
+    /// With [`TimeSource::Hardware`]: how many of the frames handed out have a time of the hardware. The others have one of the
+    /// system's clock.
+    fn hardware_times(&self) -> Option<u64> {
+        None
     }
 
     /// The statistics that a capture file contains for one of its interfaces, to be copied. Live sources return `None`.

@@ -157,6 +157,7 @@ impl Intake {
                 got: feed.port.info(),
                 outages: feed.port.outages(),
                 counts: Counts::default(),
+                hardware_times: feed.port.hardware_times(),
                 taken: feed.taken,
                 filtered: feed.filtered,
                 unread: feed.unread,

@@ -153,6 +153,8 @@ pub struct Source {
     pub taken: u64,
     /// Its packets that the session's filter rejected.
     pub filtered: u64,
+    /// Of the packets handed out by it, those with a time of the hardware, if that was chosen.
+    pub hardware_times: Option<u64>,
     /// Its packets in [`Ledger::unread`].
     pub unread: u64,
     /// The counts of each thread, if several threads read it; otherwise empty.

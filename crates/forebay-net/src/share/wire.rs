@@ -165,6 +165,7 @@ impl Note {
                     bits_per_second: (speed > 0).then_some(speed),
                     resolution: Resolution(head[1]),
                     in_file: None,
+                    time: None,
                 }))
             }
             Some(&END) => {

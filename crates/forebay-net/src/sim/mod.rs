@@ -94,6 +94,7 @@ impl Sim {
                 snaplen: 262_144,
                 bits_per_second: spec.rate.bits_per_second(),
                 in_file: None,
+                time: None,
                 resolution: Resolution::NANOSECONDS,
             }],
             card: Card::new(&spec),
@@ -166,7 +167,7 @@ impl Frames for Sim {
             data,
             time_ns,
             interface: 0,
-            direction: Direction::Inbound,
+            direction: Direction::Unknown,
             dropped_before,
             ..Frame::default()
         })

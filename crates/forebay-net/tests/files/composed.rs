@@ -216,6 +216,7 @@ fn what_we_write_is_read_back() {
             bits_per_second: Some(1_000_000_000),
             resolution: Resolution::NANOSECONDS,
             in_file: None,
+            time: None,
         };
         let described = format.describe(&interface, 0);
         let mut bytes = format.header("us");

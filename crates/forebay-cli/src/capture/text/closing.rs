@@ -105,6 +105,19 @@ pub fn closing_lines(summary: &Summary, quiet: bool, verbose: bool) -> Vec<Strin
             ),
         });
     }
+    for source in &summary.sources {
+        let Some(times) = source.hardware_times else {
+            continue;
+        };
+        let others = (source.taken + source.filtered + source.unread).saturating_sub(times);
+        if others > 0 {
+            lines.push(format!(
+                "forebay: {}: {} without a time of the hardware: they have the system's time",
+                source.name,
+                packets(others)
+            ));
+        }
+    }
     let had_outages = |source: &&Source| source.outages.count > 0;
     for source in summary.sources.iter().filter(had_outages) {
         let Outages { count, total, .. } = source.outages;

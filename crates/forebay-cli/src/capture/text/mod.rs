@@ -23,7 +23,7 @@ use forebay_net::{
     units,
     verify::VerifyReport,
 };
-pub use starting::listening;
+pub use starting::{listening, not_as_on_the_wire};
 use std::{
     cell::Cell,
     fs::File,
@@ -105,6 +105,9 @@ impl Screen {
         }
         for source in &sources {
             say_wrapped(&listening(source, self.snaplen, self.verbose));
+            if let Some(text) = not_as_on_the_wire(source) {
+                say_wrapped(&text);
+            }
         }
         let Some(store) = store else {
             if self.counts {

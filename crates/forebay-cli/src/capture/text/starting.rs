@@ -43,6 +43,18 @@ pub fn listening(source: &Source, snaplen: u32, verbose: bool) -> String {
     )
 }
 
+/// That frames may differ from those on the wire, and the command that changes it.
+pub fn not_as_on_the_wire(source: &Source) -> Option<String> {
+    let got = &source.got;
+    let names = (!got.offloads.is_empty()).then(|| got.offloads.join(", "))?;
+    let command = got.offloads_off.as_deref();
+    let command = command.map_or(String::new(), |it| format!(". To change that: {it}"));
+    Some(format!(
+        "forebay: warning: packets of {} may not be as on the wire, because of {names}{command}",
+        source.name
+    ))
+}
+
 /// `eth0, shared by root, process 1234`.
 fn shared_by(source: &Source, owner: Owner) -> String {
     let mut names: Vec<_> = source

@@ -154,6 +154,7 @@ impl Metadata {
             bits_per_second: None,
             resolution: Resolution::MICROSECONDS,
             in_file: None,
+            time: None,
         };
         // Name, description, speed and resolution have fields, and the offset is added to every time.
         let excluded = &[2, 3, 8, 9, 14];

@@ -157,6 +157,7 @@ impl Reader {
                 NANOSECONDS => Resolution::NANOSECONDS,
                 _ => Resolution::MICROSECONDS,
             },
+            time: None,
             in_file: Some(Arc::new(in_file)),
         });
         Ok(Step::Described(FILE_HEADER))
