@@ -210,11 +210,15 @@ fn closing_line(direction: &Direction) -> String {
         0 => String::new(),
         unread => format!(" + {unread} unread"),
     };
+    let refused = match direction.refused {
+        0 => String::new(),
+        refused => format!(" + {refused} refused by the failed --tap"),
+    };
     let dropped = direction
         .dropped
         .map_or("unknown".into(), |it| it.to_string());
     let mut text = format!(
-        "forebay: {} to {}: {} received = {} forwarded + {} filtered + {failed} failed{causes} + {dropped} dropped{unread}",
+        "forebay: {} to {}: {} received = {} forwarded + {} filtered + {failed} failed{causes} + {dropped} dropped{unread}{refused}",
         plain(&direction.from),
         plain(&direction.to),
         direction.received,
@@ -265,6 +269,7 @@ fn as_json(
             "failed": failed,
             "dropped": { "kernel": it.dropped },
             "unread": it.unread,
+            "refused": it.refused,
             "interface_dropped": it.interface_dropped,
             "retried": it.retried,
             "law_holds": it.check().is_ok(),

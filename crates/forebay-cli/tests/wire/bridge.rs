@@ -56,16 +56,39 @@ fn frames(file: &str) -> Vec<Vec<u8>> {
 /// The counts of both directions, in which nothing is missing.
 #[track_caller]
 fn directions(ran: &Output) -> [Value; 2] {
-    let json = ran.keeps_the_law();
+    checked(&ran.keeps_the_law())
+}
+
+/// The counts of both directions, which add up.
+#[track_caller]
+fn checked(json: &Value) -> [Value; 2] {
     let directions = json["directions"].as_array().unwrap().clone();
     let directions: [Value; 2] = directions.try_into().unwrap();
     for it in &directions {
         let failed = it["failed"].as_object().unwrap().values().map(count);
-        let lost = failed.sum::<u64>() + count(&it["dropped"]["kernel"]) + count(&it["unread"]);
+        let [unread, refused] = counts(it, ["unread", "refused"]);
+        let lost = failed.sum::<u64>() + count(&it["dropped"]["kernel"]) + unread + refused;
         let [received, forwarded, filtered] = counts(it, ["received", "forwarded", "filtered"]);
         assert_eq!(received, forwarded + filtered + lost, "{it}");
     }
     directions
+}
+
+#[test]
+fn a_tap_that_cannot_be_written_ends_the_bridge_with_exact_counts() {
+    lab(&[], || {
+        pairs(1500);
+        let child = bridge("--tap /dev/full");
+        let frames: Vec<_> = (0..20_000).map(|number| frame(number, 1514)).collect();
+        let sender = Sender::pinned("a0");
+        (0..10).for_each(|_| sender.frames(&frames));
+        let ran = child.wait_with_output().unwrap();
+        assert_eq!(ran.status.code(), Some(1));
+        let json = ran.json();
+        assert!(json["error"].as_str().unwrap().contains("no space left"));
+        let [forth, _] = checked(&json);
+        assert!(count(&forth["received"]) > 0);
+    });
 }
 
 #[test]

@@ -251,7 +251,20 @@ impl AfXdp {
         if membarrier(MembarrierCommand::Global).is_err() {
             thread::sleep(Duration::from_millis(20));
         }
+        // From here on, both interfaces lose frames for other reasons.
+        self.read_interfaces();
         self.state = State::Draining { gone };
+    }
+
+    /// Reads what the interface and its peer have lost. If one does not report it now, its earlier count stays.
+    fn read_interfaces(&mut self) {
+        if let Ok(Some(link)) = self.netlink.link(self.index) {
+            self.interface_dropped = Some(link.dropped.saturating_sub(self.began.0));
+        }
+        let unsent = self.peer.and_then(|peer| peer.unsent(&self.netlink));
+        if let Some((now, began)) = unsent.zip(self.began.1) {
+            self.peer_dropped = Some(now.saturating_sub(began));
+        }
     }
 
     /// Finds out whether the interface went down, is up again, or was deleted, if netlink has news.
@@ -421,19 +434,9 @@ impl Port for AfXdp {
         if self.state != State::Ended {
             self.reader.read_losses();
         }
-        match self.netlink.link(self.index) {
-            Ok(Some(link)) => {
-                self.interface_dropped = Some(link.dropped.saturating_sub(self.began.0));
-            }
-            // A deleted interface counts with its last known value.
-            Ok(None) => {}
-            Err(_) => self.interface_dropped = None,
+        if matches!(self.state, State::Live | State::Down { .. }) {
+            self.read_interfaces();
         }
-        let unsent = self.peer.and_then(|peer| peer.unsent(&self.netlink));
-        let began = self.began.1;
-        self.peer_dropped = unsent
-            .zip(began)
-            .map(|(now, began)| now.saturating_sub(began));
         let dropped = self.reader.losses.total();
         let arrived: u64 = self.reader.queues.iter().map(Queue::arrived).sum();
         Counts {
@@ -557,7 +560,17 @@ impl Reader {
         if found && budget > 0 {
             self.read_clocks();
         }
+        if found {
+            self.kick_empty();
+        }
         found
+    }
+
+    /// Calls the kernel for queues that wait for it while others have frames.
+    fn kick_empty(&self) {
+        let waits = |queue: &&Queue| !queue.has_frames() && queue.needs_wakeup();
+        let waiting = self.queues.iter().filter(waits);
+        waiting.for_each(|queue| queue.socket.kick());
     }
 
     fn read_clocks(&mut self) {

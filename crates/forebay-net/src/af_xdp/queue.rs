@@ -168,7 +168,7 @@ impl Queue {
     fn give_back(&mut self, chunks: impl ExactSizeIterator<Item = u32>) {
         let count = chunks.len();
         let vacant = self.fill_end.available(self.fill.consumer(), count);
-        // The ring has a slot for each chunk, so only damage leaves no room.
+        // The ring has a slot for each chunk, and for those that the kernel has not released yet. So only damage leaves no room.
         match vacant {
             Ok(vacant) if vacant >= count => {}
             Ok(vacant) => {
@@ -347,6 +347,11 @@ impl Queue {
     }
 
     /// Whether the kernel needs a call to go on filling chunks.
+    /// Whether frames were there at the last look.
+    pub(super) fn has_frames(&self) -> bool {
+        self.received_end.cached_available() > 0
+    }
+
     pub(super) fn needs_wakeup(&self) -> bool {
         self.fill.needs_wakeup()
     }

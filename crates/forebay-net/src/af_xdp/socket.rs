@@ -108,7 +108,9 @@ impl Socket {
     pub(super) fn bind(self, umem: Umem, to: Binding<'_>) -> Result<Queue> {
         let shape = umem.shape();
         self.register(&umem.registration(), to)?;
-        let fill_slots = shape.chunks.next_power_of_two();
+        // The kernel shows received frames before it releases the slots of the chunks in which they are, so a slot for each chunk
+        // would not be enough.
+        let fill_slots = (shape.chunks + shape.slots).next_power_of_two();
         self.make_rings(
             [
                 (libc::XDP_UMEM_FILL_RING, fill_slots),

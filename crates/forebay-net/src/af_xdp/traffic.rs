@@ -4,7 +4,8 @@ use crate::link::{Link, Netlink};
 use forebay::{Error, Result};
 use std::net::IpAddr;
 
-/// Refuses an interface with an address, or one that is a part of a bridge or bond.
+/// Refuses an interface with an address, one that is a part of a bridge or bond, or one that other interfaces of this namespace,
+/// such as VLANs, use.
 ///
 /// Every IPv6 interface that is up has a link-local address (fe80::), so it says nothing about its use, and does not count.
 ///
@@ -22,6 +23,14 @@ pub(super) fn refuse_used(link: &Link, netlink: &Netlink) -> Result<()> {
         let master = netlink.link(link.master)?;
         let name = master.map_or_else(|| format!("interface {}", link.master), |it| it.name);
         return refuse(format!("the interface is a part of {name}"));
+    }
+    // A VLAN or a macvlan, for example. The peer of a veth interface uses this link, too, but not its traffic.
+    let links = netlink.links()?;
+    let uses = |it: &&Link| {
+        it.linked == link.index && it.linked_namespace.is_none() && it.kind != "veth" && it.is_up()
+    };
+    if let Some(user) = links.iter().find(uses) {
+        return refuse(format!("the interface {} uses it", user.name));
     }
     let addresses = netlink.addresses(link.index)?;
     match addresses.iter().find(|address| is_of_use(address)) {

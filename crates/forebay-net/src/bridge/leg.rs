@@ -163,6 +163,9 @@ pub(super) struct Leg {
     clock: Clock,
     /// The port has ended; only the sender may have frames left.
     has_ended: bool,
+    is_stopped: bool,
+    /// An error of the sender, which must not keep the frames in the port from being counted.
+    error: Option<Error>,
 }
 
 impl Leg {
@@ -172,6 +175,19 @@ impl Leg {
             sender,
             clock,
             has_ended: false,
+            is_stopped: false,
+            error: None,
+        }
+    }
+
+    /// Lets the sender go on. Once the port is stopped, its error is kept until the port has ended.
+    fn serve(&mut self) -> Result<Option<Duration>> {
+        match super::locked(&self.sender).serve() {
+            Err(error) if self.is_stopped => {
+                self.error.get_or_insert(error);
+                Ok(None)
+            }
+            answer => answer,
         }
     }
 }
@@ -182,20 +198,23 @@ impl Port for Leg {
     }
 
     fn receive(&mut self, budget: usize) -> Result<Burst<'_>> {
-        super::locked(&self.sender).serve()?;
+        self.serve()?;
         self.port.receive(budget)
     }
 
     fn arm(&mut self) -> Result<Wake<'_>> {
-        if let Some(time) = super::locked(&self.sender).serve()? {
+        if let Some(time) = self.serve()? {
             let time = self.clock.now() + time.as_nanos() as u64;
             return Ok(Wake::At(time));
         }
         if self.has_ended {
-            return Ok(Wake::End);
+            return self.error.take().map_or(Ok(Wake::End), Err);
         }
         let wake = self.port.arm()?;
         self.has_ended = matches!(wake, Wake::End);
+        if let (true, Some(error)) = (self.has_ended, self.error.take()) {
+            return Err(error);
+        }
         Ok(wake)
     }
 
@@ -204,6 +223,7 @@ impl Port for Leg {
     }
 
     fn stop(&mut self) -> Result<()> {
+        self.is_stopped = true;
         self.port.stop()
     }
 

@@ -10,8 +10,9 @@
 //! A bridge is a [`Session`] whose closure sends each packet that passes the filter. So it has everything that a session has: a
 //! filter, a ledger, outages, and an output that holds what was forwarded. One thread does it all.
 //!
-//! - Frames that this machine sends are not received ([`Options::incoming_only`]). So a frame that the bridge itself sent is
-//!   never forwarded back.
+//! - Frames that this machine sends are not received ([`Options::incoming_only`]), so a frame that the bridge itself sent is
+//!   not forwarded back at once. If both interfaces are connected with each other, frames come back all the same, for ever: the
+//!   bridge does not detect loops.
 //! - Frames are sent with the VLAN tag that they had on the wire.
 //! - Frames keep their order in each direction.
 //! - If the other interface has no room, frames wait in the receive ring, and then the kernel drops and counts them. If it is down
@@ -20,7 +21,7 @@
 //! In each direction, once the session has ended:
 //!
 //! ```text
-//! received = forwarded + filtered + failed{cause} + dropped + unread
+//! received = forwarded + filtered + failed{cause} + dropped + unread + refused
 //! ```
 //!
 //! The kernel goes on handling the frames of both interfaces itself. So the interfaces should have no addresses, and the machine
@@ -225,6 +226,7 @@ impl Directions {
                 truncated: sender.truncated(),
                 dropped: source.counts.dropped,
                 unread: source.unread,
+                refused: source.refused,
                 interface_dropped: source.counts.interface_dropped,
                 retried: sent.retried,
             }
@@ -261,6 +263,8 @@ pub struct Direction {
     pub dropped: Option<u64>,
     /// Frames that were left when the bridge was aborted.
     pub unread: u64,
+    /// Frames that were left when the output of the session failed, which ends the bridge.
+    pub refused: u64,
     /// Frames that the receiving interface lost before the bridge saw them; not part of `received`. `None`: unknown.
     pub interface_dropped: Option<u64>,
     /// How often a frame had to be sent again because the other interface had no room.
@@ -278,7 +282,8 @@ impl Direction {
     /// # Errors
     /// One is not, which is a bug.
     pub fn check(&self) -> std::result::Result<(), Violation> {
-        let accounted = self.forwarded + self.filtered + self.unread + self.lost();
+        let left = self.unread + self.refused;
+        let accounted = self.forwarded + self.filtered + left + self.lost();
         match self.received as i64 - accounted as i64 {
             0 => Ok(()),
             missing => Err(Violation { missing }),

@@ -109,7 +109,7 @@ impl Intake {
             ledger.filtered += counts.filtered.unwrap_or(0);
             is_uncounted |= counts.filtered.is_none();
             let losses = feed.port.socket_losses();
-            ledger.received += counts.received + losses.peer.unwrap_or(0);
+            ledger.received += counts.received;
             let dropped = &mut ledger.dropped;
             dropped.rx_ring += losses.rx_ring;
             dropped.fill_ring += losses.fill_ring;
@@ -122,6 +122,8 @@ impl Intake {
             ledger.interface_dropped =
                 add_known(ledger.interface_dropped, counts.interface_dropped);
         }
+        // If one of them is unknown, so is their sum.
+        ledger.received += ledger.dropped.peer.unwrap_or(0);
         (ledger, is_uncounted)
     }
 
@@ -161,6 +163,7 @@ impl Intake {
                 taken: feed.taken,
                 filtered: feed.filtered,
                 unread: feed.unread,
+                refused: feed.refused,
                 threads: feed.port.threads(),
             })
             .collect()

@@ -157,6 +157,8 @@ pub struct Source {
     pub hardware_times: Option<u64>,
     /// Its packets in [`Ledger::unread`].
     pub unread: u64,
+    /// Its packets that could not be taken because the output had failed.
+    pub refused: u64,
     /// The counts of each thread, if several threads read it; otherwise empty.
     pub threads: Vec<ThreadCounts>,
 }
