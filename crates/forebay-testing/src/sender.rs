@@ -58,6 +58,11 @@ impl Sender {
     /// Pins this thread to one processor: veth has a queue for each, and frames of a sender that moves between processors would
     /// overtake each other.
     pub fn pinned(interface: &str) -> Self {
+        Sender::pinned_to(interface, 0)
+    }
+
+    /// The same, with the processors numbered from the last one, and from there on again if there are not as many.
+    pub fn pinned_to(interface: &str, nth: usize) -> Self {
         // SAFETY: a bit set, for which all zeros are the empty set.
         let mut cpus: libc::cpu_set_t = unsafe { std::mem::zeroed() };
         let len = size_of_val(&cpus);
@@ -65,14 +70,12 @@ impl Sender {
         assert!(unsafe { libc::sched_getaffinity(0, len, &mut cpus) } >= 0);
         // SAFETY: reads the set, for a number below its size.
         let allowed = |&cpu: &usize| unsafe { libc::CPU_ISSET(cpu, &cpus) };
-        let last = (0..1024)
-            .rev()
-            .find(allowed)
-            .expect("this thread runs somewhere");
+        let all: Vec<_> = (0..1024).rev().filter(allowed).collect();
+        let chosen = all[nth % all.len()];
         // SAFETY: as above.
         let mut one: libc::cpu_set_t = unsafe { std::mem::zeroed() };
         // SAFETY: writes the set, for a number below its size.
-        unsafe { libc::CPU_SET(last, &mut one) };
+        unsafe { libc::CPU_SET(chosen, &mut one) };
         // SAFETY: the kernel reads `len` bytes of the set.
         assert!(unsafe { libc::sched_setaffinity(0, len, &one) } >= 0);
         Sender::open(interface)

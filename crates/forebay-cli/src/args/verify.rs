@@ -12,8 +12,8 @@ pub const HELP: &str = "\
 Start verify before generate: frames that a sender sent before the first one that arrived count as lost only if the sender's \
 beginning was received, too.
 
-Exit codes: 0 every frame of every sender arrived, 1 failure, 2 bad request, 3 frames were lost or corrupted, or no generated frame \
-arrived.
+Exit codes: 0 no frame is missing among those that are known to be sent, 1 failure, 2 bad request, 3 frames were lost or corrupted, \
+or no generated frame arrived.
 
 Examples:
   # At the far end of a path (needs CAP_NET_RAW)

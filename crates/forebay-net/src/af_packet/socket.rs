@@ -182,7 +182,8 @@ impl Socket {
     }
 
     /// Joins the fanout group with this number, which distributes its frames in this mode; `None`: makes a group. Returns its number.
-    /// The socket has to be attached, and cannot be bound again afterwards.
+    /// The socket has to be attached, and cannot be bound again afterwards. The group, not its members, decides whether
+    /// outgoing frames are ignored, so it takes this socket's setting.
     pub(super) fn join(&self, group: Option<u16>, mode: Fanout) -> Result<u16> {
         let mode = match mode {
             Fanout::Hash => libc::PACKET_FANOUT_HASH,
@@ -197,7 +198,18 @@ impl Socket {
             None => libc::PACKET_FANOUT_FLAG_UNIQUEID,
         };
         let tried = "joining a fanout group";
-        let request = u32::from(group.unwrap_or(0)) | (mode | unique) << 16;
+        let ignored = sys::get_option(
+            self.as_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_IGNORE_OUTGOING,
+            0,
+        )
+        .map_err(|cause| Error::new(&self.name, tried).because(cause))?;
+        let without = match ignored {
+            0 => 0,
+            _ => libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING,
+        };
+        let request = u32::from(group.unwrap_or(0)) | (mode | unique | without) << 16;
         let option = libc::PACKET_FANOUT;
         sys::set_option(self.as_fd(), libc::SOL_PACKET, option, &request).map_err(|cause| {
             let error = Error::new(&self.name, tried);
@@ -206,7 +218,7 @@ impl Socket {
                 Some(libc::EINVAL) if self.take_error().is_some() => self.is_down(),
                 Some(libc::EINVAL) => error
                     .because(cause)
-                    .advise("The interface may have gone down, or the kernel is older than 4.12"),
+                    .advise("The interface may have gone down, or the kernel is older than 4.12, for the loopback interface than 6.0"),
                 _ => error.because(cause),
             }
         })?;

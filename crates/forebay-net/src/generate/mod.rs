@@ -244,9 +244,10 @@ impl Run<'_> {
         sent?;
         transmit::drain(port, self.control)?;
         if !self.control.gives_up() {
+            let before = port.counts().accepted;
             self.mark(port, Kind::End)?;
             transmit::drain(port, self.control)?;
-            self.state.is_ended = true;
+            self.state.is_ended = port.counts().accepted > before;
         }
         Ok(())
     }

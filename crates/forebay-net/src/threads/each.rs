@@ -168,7 +168,11 @@ impl Requests {
         let stops = control.stops();
         let (rotate, flush) = (control.take_rotate(), control.take_flush());
         for one in running {
-            for _ in self.stops..stops {
+            // The first stop may also come from here, because one of them has ended; it must not count twice.
+            if stops > 0 {
+                one.control.finish();
+            }
+            for _ in self.stops.max(1)..stops {
                 one.control.stop();
             }
             if rotate {

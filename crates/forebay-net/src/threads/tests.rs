@@ -379,6 +379,35 @@ fn several_sessions_are_one_capture() {
 }
 
 #[test]
+fn the_end_of_one_session_ends_the_others_but_does_not_abort_them() {
+    let (clock, mut beside, mut controls) = (Clock::real(), Vec::new(), Vec::new());
+    for (number, port) in cards("rate=1G", 2, &clock).into_iter().enumerate() {
+        let control = Control::new().unwrap();
+        let mut config = SessionConfig::default();
+        if number == 0 {
+            config.count = Some(1_000);
+        }
+        let session = Session::open(
+            vec![port],
+            Output::Count,
+            config,
+            clock.clone(),
+            control.clone(),
+        );
+        controls.push(control.clone());
+        beside.push(Beside {
+            session: session.unwrap(),
+            control,
+            cpu: None,
+            file: None,
+        });
+    }
+    let summary = run_each(beside, &Control::new().unwrap(), &mut |_| {}).unwrap();
+    assert!(summary.is_fine() && summary.ledger.counted >= 1_000);
+    assert!(controls.iter().all(|it| it.is_stopping() && !it.gives_up()));
+}
+
+#[test]
 fn the_comment_fits_in_an_option() {
     assert!(LATE_TEXT.len().is_multiple_of(4) && IN_FLIGHT_NS > 0);
 }

@@ -110,11 +110,12 @@ impl VerifyReport {
         self.sum(|it| it.markers)
     }
 
-    /// Whether there was a sender, all of its frames have arrived, and nothing was corrupted. Duplicates and reordered frames are no
-    /// losses.
+    /// Whether there was a sender, no frame of a sender is known to be lost, and nothing was corrupted, cut or untracked. Duplicates
+    /// and reordered frames are no losses. Frames that a sender sent after the last one that arrived are unknown until its end
+    /// marker arrives.
     pub fn is_lossless(&self) -> bool {
         let has_senders = !self.senders.is_empty();
-        has_senders && self.lost() == 0 && self.corrupted == 0
+        has_senders && self.lost() + self.corrupted + self.cut + self.untracked == 0
     }
 
     /// Checks that every frame is in one column.

@@ -178,6 +178,7 @@ impl Window {
     pub fn gaps(&self, end: u64) -> Gaps {
         let mut all = self.clone();
         if all.first == u64::MAX {
+            all.gaps.missing(end); // only markers arrived
             return all.gaps;
         }
         let begin = all.next;

@@ -3,8 +3,8 @@
 use crate::support::sender::{self, Sender};
 use crate::support::{Ended, carries, ip, lab, pump};
 use crate::{LONG, ends_after, open, settled};
-use forebay_net::af_packet::AfPacketConfig;
-use forebay_net::port::{Port, Wake};
+use forebay_net::af_packet::{AfPacket, AfPacketConfig};
+use forebay_net::port::{Fanout, Frame, Port, Wake};
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -156,5 +156,34 @@ fn a_fanout_member_which_cannot_be_bound_again_stops_too() {
         assert_eq!(ended.unwrap(), Ended::End);
         assert_eq!(seen, 2_000);
         settled(&mut port, seen, 0);
+    });
+}
+
+#[test]
+fn a_group_ignores_outgoing_frames_if_its_members_do() {
+    lab(&[], || {
+        ip("link set lo up");
+        let incoming_only = AfPacketConfig {
+            incoming_only: true,
+            ..AfPacketConfig::default()
+        };
+        for (name, config, expected) in [
+            ("lo", AfPacketConfig::default(), 100), // each frame leaves and arrives
+            ("va", incoming_only, 0),
+            ("va", AfPacketConfig::default(), 100),
+        ] {
+            let mut ports = AfPacket::open_fanout(name, &config, 2, Fanout::LoadBalance).unwrap();
+            Sender::open(name).numbers(0..100, 60).unwrap();
+            let mut seen = 0;
+            for port in &mut ports {
+                port.stop().unwrap();
+                let count = |frame: &Frame<'_>| {
+                    seen += u64::from(sender::number(frame.data).is_some());
+                    true
+                };
+                assert_eq!(pump(port, LONG, count).unwrap(), Ended::End);
+            }
+            assert_eq!(seen, expected, "{name}");
+        }
     });
 }
