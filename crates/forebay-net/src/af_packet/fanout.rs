@@ -8,7 +8,7 @@ impl AfPacket {
     /// Opens `count` ports on the interface `name` or on `any`, each with a ring of `config`'s size. Together they capture each frame
     /// once: `mode` selects the port that gets it.
     ///
-    /// Every port reports the drops of the interface ([`Counts::interface_dropped`]) as a whole.
+    /// Every port reports the drops of the interface ([`Counts::interface_dropped`](crate::port::Counts::interface_dropped)) as a whole.
     ///
     /// ```
     /// use forebay_net::{af_packet::{AfPacket, AfPacketConfig}, port::{Fanout, Port}};

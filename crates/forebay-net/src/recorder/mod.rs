@@ -288,7 +288,7 @@ impl Trigger {
         self.pull(self.clock.wall_now());
     }
 
-    /// A closure for [`Session::each`]: triggers at each packet that matches `filter`, with the packet's time.
+    /// A closure for [`Session::each`](crate::session::Session::each): triggers at each packet that matches `filter`, with the packet's time.
     pub fn on_match(self, filter: Filter) -> impl FnMut(&Frame<'_>, &Interface) + Send + 'static {
         let mut programs = Programs::new(filter);
         let mut last: Option<(LinkType, Arc<Program>)> = None;

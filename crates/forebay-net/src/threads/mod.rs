@@ -12,7 +12,7 @@
 //!   with its packets, and, if its port holds no packet, with the time of the poll that found none.
 //! - **Bounds.** A thread is waited for as long as its port holds packets that cannot be read yet, such as those of a block
 //!   that the kernel has not closed, but not longer than a second; and not longer than the memory for waiting packets lasts
-//!   ([`ThreadsConfig::hold_bytes`]). A packet that arrives later is handed out then, with [`Marks::LATE`] and a comment.
+//!   ([`ThreadsConfig::hold_bytes`]). A packet that arrives later is handed out then, with [`Marks::LATE`](crate::port::Marks::LATE) and a comment.
 //! - **Accounting.** The counts are the sums of those of all ports. [`Port::threads`] has one entry a thread.
 //!
 //! [`run_each`] is the alternative: each thread writes its own file.
