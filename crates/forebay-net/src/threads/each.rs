@@ -11,9 +11,10 @@ use std::{
     panic::resume_unwind,
     sync::{
         Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
         mpsc::{Sender, channel},
     },
-    thread::JoinHandle,
+    thread::{self, JoinHandle},
     time::Duration,
 };
 
@@ -30,7 +31,7 @@ pub struct Beside {
 }
 
 /// An event of a session, on its way to the observer.
-type Told = Box<dyn FnOnce(&mut dyn FnMut(Event<'_>)) + Send>;
+type Sent = Box<dyn FnOnce(&mut dyn FnMut(Event<'_>)) + Send>;
 
 /// How long a request or an event may wait.
 const TURN: Duration = Duration::from_millis(50);
@@ -63,7 +64,8 @@ const TURN: Duration = Duration::from_millis(50);
 /// ```
 ///
 /// # Errors
-/// There is no session, a thread cannot be started, or one cannot be moved to its processor. The others end.
+/// There is no session, or no thread can be started and moved to its processor. If only some can, they end, and the error is in
+/// [`Summary::port_error`].
 ///
 /// # Panics
 /// If a session does.
@@ -74,12 +76,15 @@ pub fn run_each(
 ) -> Result<Summary> {
     let (sender, events) = channel();
     let latest = Arc::new(Mutex::new(vec![Progress::default(); sessions.len()]));
+    let first = Arc::new(AtomicUsize::new(0));
     let mut running = Vec::new();
     let mut failed = None;
+    let mut panicked = None;
     for (number, one) in sessions.into_iter().enumerate() {
         let observer = Observer {
             number,
             latest: latest.clone(),
+            first: first.clone(),
             sender: sender.clone(),
         };
         let (session, cpu) = (one.session, one.cpu);
@@ -109,12 +114,16 @@ pub fn run_each(
             event(observe);
         }
         for one in &mut running {
-            let error = one.join();
-            failed = failed.or(error);
+            match one.join() {
+                Ok(error) => failed = failed.or(error),
+                Err(panic) => panicked = Some(panic),
+            }
         }
+        let runs = running.iter().position(|one| one.thread.is_some());
+        first.store(runs.unwrap_or(0), Relaxed);
         let has_stopped = |it: &Summary| !it.sources_ended || it.port_error.is_some();
         let has_ended_early = |one: &Running| one.summary.as_ref().is_some_and(has_stopped);
-        if failed.is_some() || running.iter().any(has_ended_early) {
+        if failed.is_some() || panicked.is_some() || running.iter().any(has_ended_early) {
             running.iter().for_each(|one| one.control.finish());
             control.finish();
         }
@@ -128,9 +137,17 @@ pub fn run_each(
     for event in events.try_iter() {
         event(observe);
     }
+    if let Some(panic) = panicked {
+        resume_unwind(panic);
+    }
+    running.retain(|one| one.summary.is_some());
     match failed {
-        Some(error) => Err(error),
-        None => sum(running),
+        Some(error) if running.is_empty() => Err(error),
+        // The others have counts, which must not be lost.
+        error => sum(running).map(|mut summary| {
+            summary.port_error = summary.port_error.or(error);
+            summary
+        }),
     }
 }
 
@@ -143,21 +160,22 @@ struct Running {
 }
 
 impl Running {
-    /// Joins the thread if it has ended, and returns the error with which it could not run.
-    fn join(&mut self) -> Option<Error> {
-        let thread = self.thread.take_if(|thread| thread.is_finished())?;
-        match thread.join() {
-            Err(panic) => resume_unwind(panic),
-            Ok(Err(error)) => Some(error),
-            Ok(Ok(summary)) => {
+    /// Joins the thread if it has ended, and returns the error with which it could not run, or its panic.
+    fn join(&mut self) -> thread::Result<Option<Error>> {
+        let Some(thread) = self.thread.take_if(|thread| thread.is_finished()) else {
+            return Ok(None);
+        };
+        Ok(match thread.join()? {
+            Err(error) => Some(error),
+            Ok(summary) => {
                 self.summary = Some(summary);
                 None
             }
-        }
+        })
     }
 }
 
-/// Requests that the sessions have got so far.
+/// Requests that were passed on to the sessions.
 #[derive(Default)]
 struct Requests {
     stops: u32,
@@ -185,7 +203,7 @@ impl Requests {
         self.stops = stops;
         // One report carries the sums of all.
         if control.take_report()
-            && let Some(first) = running.first()
+            && let Some(first) = running.iter().find(|one| one.thread.is_some())
         {
             first.control.report();
         }
@@ -196,13 +214,16 @@ impl Requests {
 struct Observer {
     number: usize,
     latest: Arc<Mutex<Vec<Progress>>>,
-    sender: Sender<Told>,
+    /// The first session that still runs, whose progress and outages are passed on.
+    first: Arc<AtomicUsize>,
+    sender: Sender<Sent>,
 }
 
 impl Observer {
     fn observe(&self, event: Event<'_>) {
-        let is_first = self.number == 0;
-        let told: Told = match event {
+        // Relaxed: it orders nothing.
+        let is_first = self.number == self.first.load(Relaxed);
+        let event: Sent = match event {
             Event::Progress(progress) => {
                 let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
                 latest[self.number] = progress.clone();
@@ -244,8 +265,8 @@ impl Observer {
             // All ports have the same interface, and no recorder is beside others.
             Event::Outage { .. } | Event::Triggered => return,
         };
-        // The observer is gone only after a panic.
-        let _ = self.sender.send(told);
+        // It fails only after a panic of the observer.
+        let _ = self.sender.send(event);
     }
 }
 

@@ -81,7 +81,7 @@ pub(super) struct Composer {
     pub looked_ns: u64,
     pub last_ns: u64,
     pub safe_ns: u64,
-    /// The time of the poll after which packets were handed over the last time.
+    /// When packets were handed over, or nothing was found, the last time, by the clock that is never set.
     pub sent_ns: u64,
 }
 
@@ -106,7 +106,7 @@ impl Composer {
         };
         self.safe_ns = self.safe_ns.max(self.last_ns.saturating_sub(IN_FLIGHT_NS));
         batch.safe_ns = self.safe_ns;
-        self.sent_ns = self.looked_ns;
+        self.sent_ns = self.clock.now();
         self.push(batch);
     }
 
@@ -167,11 +167,11 @@ impl Each for Composer {
     }
 
     fn found_nothing(&mut self, port: &mut dyn Port, seen: u64) {
-        let since = self.looked_ns.saturating_sub(self.sent_ns);
-        if self.batch.is_some() && since < REPORT_NS {
+        if self.clock.now().saturating_sub(self.sent_ns) < REPORT_NS {
             return;
         }
         self.send();
+        self.sent_ns = self.clock.now();
         let counts = port.counts();
         // Packets that the port has accepted, but cannot hand out yet.
         let has_more = counts.received - counts.dropped.unwrap_or(0) > seen;

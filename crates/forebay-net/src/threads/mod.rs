@@ -54,8 +54,8 @@ pub struct ThreadsConfig {
     pub filter: Option<Filter>,
     /// Bytes kept of a packet, as in [`SessionConfig::snaplen`].
     pub snaplen: u32,
-    /// Memory for packets that wait for those of other threads, of all threads together. At least 64 batches of 64 KiB a thread are
-    /// used. Default 256 MiB; allocated when it is needed.
+    /// Memory for the bytes of packets that wait for those of other threads, of all threads together. At least 64 batches of 64 KiB
+    /// per thread are used, and 40 bytes for each packet besides. Default 256 MiB; allocated when it is needed.
     pub hold_bytes: usize,
 }
 
@@ -228,7 +228,7 @@ pub struct Merged {
     lanes: Vec<Lane>,
     signal: Arc<Signal>,
     burst: Bursting,
-    /// The number of waiting batches of a thread from which on it is not waited for others.
+    /// The number of waiting batches of a thread at which the others are no longer waited for.
     high: usize,
     /// The first error of a thread, until it is returned.
     error: Option<Error>,
@@ -316,9 +316,22 @@ impl Merged {
         })
     }
 
-    fn start(&mut self) -> Result<()> {
+    /// Starts all threads. If one cannot be started, all end, and the error is returned when they have.
+    fn start(&mut self) {
         let mut members = self.members.iter_mut().enumerate();
-        members.try_for_each(|(number, member)| member.start(number, &self.signal))
+        let started = members.try_for_each(|(number, member)| member.start(number, &self.signal));
+        if let Err(error) = started {
+            self.error.get_or_insert(error);
+            self.end();
+        }
+    }
+
+    /// Requests the end of all threads. Those that were never started stay so.
+    fn end(&mut self) {
+        for member in &mut self.members {
+            member.waiting = None;
+            member.control.finish();
+        }
     }
 
     /// Takes what the threads have handed over, and notes those that have ended. If one fails, all end.
@@ -342,7 +355,7 @@ impl Port for Merged {
     }
 
     fn receive(&mut self, budget: usize) -> Result<Burst<'_>> {
-        self.start()?;
+        self.start();
         if self.burst.is_done() {
             self.collect();
             (self.burst.merging).fill(&mut self.lanes, self.high, budget);
@@ -354,7 +367,7 @@ impl Port for Merged {
     }
 
     fn arm(&mut self) -> Result<Wake<'_>> {
-        self.start()?;
+        self.start();
         self.signal.clear();
         self.collect();
         if !self.burst.is_done() || Merging::is_ready(&self.lanes, self.high) {
@@ -373,7 +386,8 @@ impl Port for Merged {
 
     /// Requests the end of all threads; each detaches its port.
     fn stop(&mut self) -> Result<()> {
-        self.start()?;
+        // A capture that ends before its first poll also counts what has arrived.
+        self.start();
         self.members.iter().for_each(|it| it.control.finish());
         Ok(())
     }

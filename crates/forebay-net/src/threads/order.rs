@@ -123,7 +123,7 @@ impl Merging {
         lanes.iter_mut().for_each(Lane::collect);
     }
 
-    /// The time up to which packets can be taken. `high`: the number of batches of one thread from which on it is not waited for others.
+    /// The time up to which packets can be taken. `high`: the number of batches of one thread at which the others are no longer waited for.
     fn limit(lanes: &[Lane], high: usize) -> u64 {
         if lanes.iter().any(|lane| lane.waiting.len() >= high) {
             return u64::MAX;
