@@ -251,9 +251,10 @@ unsafe fn interface_call(
 
 /// The flags of an interface, such as `IFF_RUNNING`.
 pub(crate) fn interface_flags(fd: BorrowedFd<'_>, name: &str) -> io::Result<libc::c_int> {
+    const SIOCGIFFLAGS: libc::Ioctl = 0x8913;
     let mut request = interface_request(name);
     // SAFETY: the kernel writes the flags into the request.
-    check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCGIFFLAGS, &mut request) })?;
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), SIOCGIFFLAGS, &mut request) })?;
     // SAFETY: the call succeeded, so the flags are set. Any bits are valid.
     Ok(unsafe { request.ifr_ifru.ifru_flags }.into())
 }
