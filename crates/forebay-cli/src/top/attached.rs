@@ -189,7 +189,9 @@ fn status(object: &Value) -> Status {
     ledger.dropped.kernel = dropped("kernel");
     ledger.dropped.rx_ring = dropped("rx_ring").unwrap_or(0);
     ledger.dropped.fill_ring = dropped("fill_ring").unwrap_or(0);
-    ledger.dropped.peer = dropped("peer");
+    // Captures of older versions have none.
+    let peer = object["dropped"].get("peer");
+    ledger.dropped.peer = peer.map_or(Some(0), serde_json::Value::as_u64);
     ledger.dropped.overrun = dropped("overrun").unwrap_or(0);
     let accounted = ledger.written.saturating_add(ledger.counted);
     progress.taken = count("taken").unwrap_or(accounted);

@@ -64,6 +64,7 @@ fn sample() -> State {
             ..Modes::default()
         };
         progress.ledger.dropped.kernel = Some(if second == 3 { 1234 } else { 0 });
+        progress.ledger.dropped.peer = Some(0);
         progress.ledger.interface_dropped = Some(0);
         progress.ring_fill = Some(0.03);
         state.update(progress.clone(), 0.41, &tables.snapshot());
