@@ -65,7 +65,7 @@ fn blocks_are_written_whole_but_for_the_last() {
     fed_to(&mut command, noise(100_001)).succeeds();
     assert!(fs::read(&file).unwrap() == noise(100_001));
     let log = fs::read_to_string(&log).unwrap();
-    // A call that another thread interrupts has two lines, of which the second one has the result.
+    // A call that another thread interrupts has two lines. The result is in the second one.
     let sizes = log.lines().filter(|line| line.contains("write"));
     let sizes = sizes.filter_map(|line| line.rsplit_once("= ")?.1.parse::<u64>().ok());
     assert_eq!(
