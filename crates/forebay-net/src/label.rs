@@ -82,8 +82,8 @@ impl Label {
         bytes[8..10].copy_from_slice(&MAGIC);
         bytes[10..14].copy_from_slice(&flags.to_be_bytes());
         bytes[14..16].copy_from_slice(&self.sender.to_be_bytes());
-        let check = !sum(&bytes);
-        bytes[16..].copy_from_slice(&check.to_be_bytes());
+        let check = check_of(sum_of_words(&bytes));
+        bytes[16..].copy_from_slice(&check);
         bytes
     }
 
@@ -232,13 +232,25 @@ fn has_right_checksum(header: &[u8], datagram: &[u8]) -> bool {
 #[inline]
 pub(crate) fn sum(bytes: &[u8]) -> u16 {
     // The sum does not depend on the byte order, except for its own.
+    fold(sum_of_words(bytes)).to_be()
+}
+
+/// The check that completes a label whose other words add up to `sum`.
+#[inline]
+pub(crate) fn check_of(sum: u64) -> [u8; 2] {
+    (!fold(sum)).to_ne_bytes()
+}
+
+/// The sum of all words of 32 bits, in the byte order of this machine, before it is folded.
+#[inline]
+pub(crate) fn sum_of_words(bytes: &[u8]) -> u64 {
     let words = bytes.chunks_exact(4);
     let mut last = [0; 4];
     last[..words.remainder().len()].copy_from_slice(words.remainder());
     let whole: u64 = words
         .map(|word| u64::from(u32::from_ne_bytes([word[0], word[1], word[2], word[3]])))
         .sum();
-    fold(whole + u64::from(u32::from_ne_bytes(last))).to_be()
+    whole + u64::from(u32::from_ne_bytes(last))
 }
 
 #[inline]
