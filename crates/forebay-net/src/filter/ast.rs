@@ -93,12 +93,16 @@ impl Transport {
     }
 }
 
+/// Which of a packet's two addresses or ports is tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Direction {
+pub enum Direction {
     /// `src or dst`, also the default.
     Either,
+    /// `src`.
     Source,
+    /// `dst`.
     Destination,
+    /// `src and dst`.
     Both,
 }
 

@@ -5,7 +5,7 @@
 //!    │ token.rs, words.rs: words and their places
 //!    ▼ parse.rs, primitive.rs, id.rs, arithmetic.rs; names.rs looks up names
 //!  Filter (ast.rs)                        once, for any link type
-//!    │ compile/, link.rs
+//!    │ compile/, link.rs                   tree.rs: its tests of flows, for lookups in an index
 //!    ▼
 //!  Program (bpf/)                         for one link type; runs here, or in the kernel
 //! ```
@@ -30,6 +30,7 @@ mod programs;
 #[cfg(test)]
 mod tests;
 mod token;
+pub mod tree;
 mod words;
 
 pub use error::Error;
