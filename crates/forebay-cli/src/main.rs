@@ -1,6 +1,6 @@
 //! The command `forebay`: parses, runs, prints, exits. All work is done in `forebay-net`.
 //!
-//! `args` holds the flags, one file for each subcommand. `capture` and `pipe` have a `request` that turns flags into the
+//! `forebay_args` holds the flags. `capture` and `pipe` have a `request` that turns flags into the
 //! library's configuration. `signals` handles Ctrl-C and other signals, `privileges` drops capabilities, `sandbox` gives up files
 //! and system calls that are not needed any more, `output` prints everything, `print` turns packets into text, `usage` rejects
 //! requests, and `habit` recognises command lines of tcpdump.
@@ -10,7 +10,6 @@
 //! `--keep-free`.
 #![forbid(unsafe_code)]
 
-mod args;
 mod bridge;
 mod capture;
 mod control;
@@ -39,6 +38,7 @@ mod usage;
 mod verify;
 
 use clap::Parser;
+use forebay_args as args;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

@@ -1,7 +1,7 @@
 //! Manual pages and completion scripts, made from the flags.
 
 use crate::{
-    args::{Args, Completions, Man},
+    args::{self, Args, Completions, Man},
     output,
 };
 use anyhow::{Context, Result};
@@ -42,7 +42,7 @@ fn page(command: Command) -> Result<String> {
     let title = format!(
         ".TH {} 1 \"{}\" \"forebay {}\" \"Forebay\"",
         name.to_uppercase(),
-        env!("FOREBAY_DATE"),
+        args::DATE,
         env!("CARGO_PKG_VERSION")
     );
     let mut page = Vec::new();

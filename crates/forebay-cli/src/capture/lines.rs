@@ -9,8 +9,9 @@
 
 use super::request::Request;
 use crate::{
+    args,
     output::{self, write_whole},
-    print::{Packet, Printer, Style, Text, Times, json},
+    print::{Dump, Form, Packet, Printer, Style, Text, Times, json},
     signals,
 };
 use anyhow::{Context, Result};
@@ -213,13 +214,27 @@ fn style(request: &Request<'_>, is_terminal: bool, names_interfaces: bool) -> St
         link_header: flags.link_header,
         verbose: flags.verbose.min(3),
         brief: request.flags.quiet,
-        dump: flags.dump(),
+        dump: dump(flags),
         absolute_sequence: flags.absolute_tcp_sequence_numbers,
         no_checksums: flags.dont_verify_checksums,
         numbers: flags.number && !flags.json_lines,
         interfaces: names_interfaces && !flags.json_lines,
         colours: is_terminal && !flags.json_lines && wants_colours(),
     }
+}
+
+/// The bytes to print after each line.
+fn dump(flags: &args::Print) -> Dump {
+    let forms = [
+        (flags.hex, Form::Hex),
+        (flags.hex_and_text, Form::HexAndText),
+        (flags.text, Form::Text),
+    ];
+    let form = forms.into_iter().find(|(count, _)| *count > 0);
+    form.map_or(Dump::default(), |(count, form)| Dump {
+        form,
+        with_link: count > 1,
+    })
 }
 
 /// Whether the user has not turned colours off: <https://no-color.org>.

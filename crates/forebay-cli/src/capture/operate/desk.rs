@@ -127,7 +127,7 @@ impl Desk {
         });
         let more = json!({
             "capture": about.capture,
-            "version": env!("FOREBAY_VERSION"),
+            "version": crate::args::VERSION,
             "pid": std::process::id(),
             "started": started.unwrap_or_default().as_secs_f64(),
             "stopping": self.control.is_stopping(),

@@ -333,7 +333,7 @@ impl Sample {
             "When the capture reported these counts, in seconds since 1970",
             seconds(self.snapshot.at.unwrap_or(self.started)),
         )?;
-        let version = env!("FOREBAY_VERSION");
+        let version = crate::args::VERSION;
         put.gauge(
             "build_info",
             "Always 1; the label is the version",

@@ -1,6 +1,5 @@
 //! The flags of `capture` about printed packets, with tcpdump's letters.
 
-use crate::print::{Dump, Form};
 use clap::{ArgAction, Args as ClapArgs};
 use std::path::PathBuf;
 
@@ -87,20 +86,4 @@ pub struct Print {
     /// Like -r for each file that is named in FILE, one name a line; - is standard input
     #[arg(short = 'V', value_name = "FILE")]
     pub file_list: Option<PathBuf>,
-}
-
-impl Print {
-    /// The bytes to print after each line.
-    pub fn dump(&self) -> Dump {
-        let forms = [
-            (self.hex, Form::Hex),
-            (self.hex_and_text, Form::HexAndText),
-            (self.text, Form::Text),
-        ];
-        let form = forms.into_iter().find(|(count, _)| *count > 0);
-        form.map_or(Dump::default(), |(count, form)| Dump {
-            form,
-            with_link: count > 1,
-        })
-    }
 }

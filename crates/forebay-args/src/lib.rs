@@ -1,4 +1,9 @@
-//! The flags, one file for each subcommand.
+//! The arguments of the command `forebay`, one file for each subcommand.
+//!
+//! Its help, its manual pages, its completions and the tables of flags in `docs/` are made from them. Only the command uses this
+//! crate; it is not meant for other programs.
+#![forbid(unsafe_code)]
+#![allow(missing_docs)]
 
 mod bridge;
 mod capture;
@@ -39,6 +44,7 @@ pub use info::Info;
 pub use man::Man;
 pub use pipe::{Input, Pipe};
 pub use ports::Ports;
+pub use print::Print;
 pub use queue::{Queue, QueueCommand, Recv, Send, Stat};
 pub use records::{Check, Dump, Records, RecordsCommand};
 pub use repair::Repair;
@@ -50,6 +56,12 @@ pub use verify::Verify;
 
 use clap::{Parser, Subcommand};
 
+/// The version, and the commit that was built where it is known.
+pub const VERSION: &str = env!("FOREBAY_VERSION");
+
+/// The day of that commit; empty where it is not known.
+pub const DATE: &str = env!("FOREBAY_DATE");
+
 const HELP: &str = "\
 Examples:
   forebay capture -i eth0 -w today.pcapng tcp port 80
@@ -59,7 +71,7 @@ Examples:
 
 /// Captures packets and buffers data between programs, and counts whatever is lost
 #[derive(Parser)]
-#[command(name = "forebay", version = env!("FOREBAY_VERSION"), after_long_help = HELP)]
+#[command(name = "forebay", version = VERSION, after_long_help = HELP)]
 pub struct Args {
     #[command(subcommand)]
     pub command: Command,
@@ -68,7 +80,7 @@ pub struct Args {
 #[derive(Subcommand)]
 pub enum Command {
     /// Capture packets, print them or write them to a file, and account for every one
-    #[command(after_long_help = capture::HELP, version = env!("FOREBAY_VERSION"), disable_version_flag = true)]
+    #[command(after_long_help = capture::HELP, version = VERSION, disable_version_flag = true)]
     Capture(Box<Capture>),
     /// Watch an interface: rates, losses, and the busiest flows, hosts, ports and protocols
     #[command(after_long_help = top::HELP)]

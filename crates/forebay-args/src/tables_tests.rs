@@ -1,6 +1,6 @@
 //! The tables of flags in `docs/` are those of the command.
 //!
-//! `FOREBAY_WRITE_DOCS=1 cargo test -p forebay-cli tables` writes them anew.
+//! `FOREBAY_WRITE_DOCS=1 cargo test -p forebay-args tables` writes them anew.
 
 use clap::{Arg, ArgAction, Command, CommandFactory};
 use std::{fmt::Write, path::Path};
@@ -91,7 +91,7 @@ fn the_documents_list_the_flags_that_the_command_has() {
         } else {
             assert!(
                 page == expected,
-                "{} lists other flags than the command has: FOREBAY_WRITE_DOCS=1 cargo test -p forebay-cli tables",
+                "{} lists other flags than the command has: FOREBAY_WRITE_DOCS=1 cargo test -p forebay-args tables",
                 path.display()
             );
         }
