@@ -97,7 +97,12 @@ fn is_test(path: &Path) -> bool {
 #[test]
 fn rooms_import_and_hold_what_the_architecture_says() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    for (krate, least) in [("forebay", 6), ("forebay-net", 6), ("forebay-io", 1)] {
+    for (krate, least) in [
+        ("forebay", 6),
+        ("forebay-net", 6),
+        ("forebay-io", 1),
+        ("forebay-archive", 4),
+    ] {
         let rooms = promised(&root, krate);
         assert!(rooms.len() > least, "the table of {krate} was not found");
         let source = root.join("crates").join(krate).join("src");

@@ -1,0 +1,432 @@
+//! An archive: a folder, or a prefix in an object store, with segments and the table of their index.
+//!
+//! ```text
+//!  TO/segments/sensor=S/date=YYYY-MM-DD/hour=HH/SHA256.pcapng.zst      segments
+//!  TO/index/_delta_log/… · TO/index/date=YYYY-MM-DD/part-….parquet     the Delta table of the index
+//!  TO/sensors/S/…                                                      the identity of the sensor, and what it could not ship
+//! ```
+
+use crate::segment::{self, Block, Directory, Tail};
+use anyhow::{Context, Result, anyhow, bail};
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
+use object_store::{
+    ClientOptions, Error, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutPayload,
+    RetryConfig, aws::AmazonS3Builder, azure::MicrosoftAzureBuilder,
+    gcp::GoogleCloudStorageBuilder, local::LocalFileSystem, path::Path, prefix::PrefixStore,
+};
+use std::{fs::File, io::Read, ops::Range, path::PathBuf, sync::Arc, time::Duration};
+use url::Url;
+
+/// Bytes at the end of a segment that are read first.
+const TAIL_BYTES: u64 = 64 << 10;
+/// Larger objects are sent in parts of this length.
+const PART_BYTES: usize = 16 << 20;
+/// Objects up to this length are sent with one request.
+const MAX_SINGLE_BYTES: u64 = 64 << 20;
+/// Directories that are read at the same time.
+const MAX_AT_ONCE: usize = 16;
+
+/// An open archive. Clones share its connections.
+#[derive(Clone, Debug)]
+pub struct Archive {
+    name: String,
+    /// The store with the archive's prefix.
+    store: Arc<dyn ObjectStore>,
+    /// The whole bucket, or all files.
+    root: Arc<dyn ObjectStore>,
+    /// The URL of the archive, with a slash at its end.
+    url: Url,
+    /// The folder, if it is one on this machine.
+    folder: Option<PathBuf>,
+}
+
+impl Archive {
+    /// Opens an archive: a folder, or an URL that begins with `s3://`, `gs://`, `az://` or `file://`.
+    ///
+    /// Settings of object stores come from the environment: `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`,
+    /// `AWS_ENDPOINT_URL` and so on; `GOOGLE_…`; `AZURE_…`. `create`: a missing folder is created.
+    ///
+    /// # Errors
+    /// The name is malformed, the settings are incomplete, or the folder does not exist.
+    pub fn open(name: &str, create: bool) -> Result<Archive> {
+        let url = match name.contains("://") {
+            false => None,
+            true => {
+                let url = Url::parse(name);
+                Some(url.with_context(|| format!("{name}: is no URL"))?)
+            }
+        };
+        let url = match url {
+            Some(url) if url.scheme() == "file" => {
+                let path = url.to_file_path();
+                return Self::of_folder(
+                    name,
+                    path.map_err(|()| anyhow!("{name}: names no folder"))?,
+                    create,
+                );
+            }
+            Some(url) => url,
+            None => return Self::of_folder(name, name.into(), create),
+        };
+        let incomplete = || {
+            format!(
+                "{name}: the settings of this object store are incomplete or malformed; see \"Object stores\" in docs/archive.md"
+            )
+        };
+        let root: Arc<dyn ObjectStore> = match url.scheme() {
+            "s3" | "s3a" => {
+                let endpoint = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
+                let endpoint = endpoint.iter().find_map(|name| std::env::var(name).ok());
+                let mut builder = AmazonS3Builder::from_env()
+                    .with_url(name)
+                    .with_client_options(client())
+                    .with_retry(retry());
+                if let Some(endpoint) = endpoint {
+                    let is_plain = endpoint.starts_with("http://");
+                    builder = builder.with_allow_http(is_plain).with_endpoint(endpoint);
+                }
+                Arc::new(builder.build().with_context(incomplete)?)
+            }
+            "gs" => {
+                let builder = GoogleCloudStorageBuilder::from_env().with_url(name);
+                let builder = builder.with_client_options(client()).with_retry(retry());
+                Arc::new(builder.build().with_context(incomplete)?)
+            }
+            "az" | "azure" | "abfs" | "abfss" => {
+                let builder = MicrosoftAzureBuilder::from_env().with_url(name);
+                let builder = builder.with_client_options(client()).with_retry(retry());
+                Arc::new(builder.build().with_context(incomplete)?)
+            }
+            other => bail!(
+                "{name}: forebay knows no object store {other}://. Use a folder, s3://, gs:// or az://"
+            ),
+        };
+        let mut url = url;
+        url.set_query(None);
+        if !url.path().ends_with('/') {
+            url.set_path(&format!("{}/", url.path()));
+        }
+        let prefix = Path::from_url_path(url.path())
+            .with_context(|| format!("{name}: has a malformed path"))?;
+        Ok(Archive {
+            name: name.into(),
+            store: Arc::new(PrefixStore::new(root.clone(), prefix)),
+            root,
+            url,
+            folder: None,
+        })
+    }
+
+    fn of_folder(name: &str, folder: PathBuf, create: bool) -> Result<Archive> {
+        if create {
+            std::fs::create_dir_all(&folder)
+                .with_context(|| format!("{name}: creating this folder"))?;
+        }
+        let folder = folder.canonicalize().with_context(|| {
+            format!("{name}: opening this folder. If it should be an object store, begin with s3://, gs:// or az://")
+        })?;
+        let url =
+            Url::from_directory_path(&folder).map_err(|()| anyhow!("{name}: names no folder"))?;
+        let store = LocalFileSystem::new_with_prefix(&folder)
+            .with_context(|| format!("{name}: opening it"))?;
+        Ok(Archive {
+            name: name.into(),
+            store: Arc::new(store),
+            root: Arc::new(LocalFileSystem::new()),
+            url,
+            folder: Some(folder),
+        })
+    }
+
+    /// Its name, as the user typed it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The same archive with every request through `wrap`, for example to count them.
+    pub fn wrapped(&self, wrap: impl Fn(Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore>) -> Archive {
+        Archive {
+            store: wrap(self.store.clone()),
+            root: wrap(self.root.clone()),
+            ..self.clone()
+        }
+    }
+
+    /// The store; paths are relative to the archive.
+    pub fn store(&self) -> &Arc<dyn ObjectStore> {
+        &self.store
+    }
+
+    /// The store of the bucket, or of all files of this machine, and the URL of the archive in it.
+    pub(crate) fn root(&self) -> (&Arc<dyn ObjectStore>, &Url) {
+        (&self.root, &self.url)
+    }
+
+    /// Reads a range of bytes of an object.
+    ///
+    /// # Errors
+    /// The store failed, or the object is missing or shorter.
+    pub async fn range(&self, key: &str, range: Range<u64>) -> Result<Bytes> {
+        let len = range.end - range.start;
+        let bytes = self.store.get_range(&Path::from(key), range).await;
+        let bytes = bytes.map_err(|error| self.explain(error, &format!("reading {key}")))?;
+        match bytes.len() as u64 == len {
+            true => Ok(bytes),
+            false => bail!(
+                "{}: {key} is shorter than its directory says: it is damaged",
+                self.name
+            ),
+        }
+    }
+
+    /// Reads a whole object; `None`: there is none.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn get(&self, key: &str) -> Result<Option<Bytes>> {
+        let explain = |error| self.explain(error, &format!("reading {key}"));
+        match self.store.get(&Path::from(key)).await {
+            Ok(found) => Ok(Some(found.bytes().await.map_err(explain)?)),
+            Err(Error::NotFound { .. }) if !self.is_bucket_missing().await => Ok(None),
+            Err(error) => Err(explain(error)),
+        }
+    }
+
+    /// A missing object and a missing bucket look alike in a single answer.
+    async fn is_bucket_missing(&self) -> bool {
+        if self.folder.is_some() {
+            return false;
+        }
+        let first = self.store.list(None).next().await;
+        matches!(first, Some(Err(error)) if error.to_string().contains("NoSuchBucket") || matches!(error, Error::NotFound { .. }))
+    }
+
+    /// The length of an object; `None`: there is none.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn len(&self, key: &str) -> Result<Option<u64>> {
+        match self.store.head(&Path::from(key)).await {
+            Ok(found) => Ok(Some(found.size)),
+            Err(Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(self.explain(error, &format!("asking for {key}"))),
+        }
+    }
+
+    /// Creates an object; `false`: there is one with this key, which stays as it is.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn put_new(&self, key: &str, bytes: Bytes) -> Result<bool> {
+        let path = Path::from(key);
+        let put = self
+            .store
+            .put_opts(&path, PutPayload::from(bytes), PutMode::Create.into());
+        match put.await {
+            Ok(_) => self.sync(key).map(|()| true),
+            Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => Ok(false),
+            Err(error) => Err(self.explain(error, &format!("creating {key}"))),
+        }
+    }
+
+    /// Creates an object from a file, from its present position on; `false`: there is one with this key. The object appears as a
+    /// whole or not at all.
+    ///
+    /// Object stores create a long object from parts, and then have no way to refuse an existing one. The caller must be the only
+    /// one that creates this key, as the owner of a spool is for its segments.
+    ///
+    /// # Errors
+    /// The file or the store failed.
+    pub async fn put_file(&self, key: &str, file: &mut File, len: u64) -> Result<bool> {
+        if len <= MAX_SINGLE_BYTES {
+            let mut bytes = Vec::with_capacity(len as usize);
+            file.take(len)
+                .read_to_end(&mut bytes)
+                .context("reading the packed segment")?;
+            return self.put_new(key, bytes.into()).await;
+        }
+        if self.len(key).await?.is_some() {
+            return Ok(false);
+        }
+        let explain = |error| self.explain(error, &format!("creating {key}"));
+        let mut upload = self
+            .store
+            .put_multipart(&Path::from(key))
+            .await
+            .map_err(explain)?;
+        let mut left = len;
+        while left > 0 {
+            let mut part = Vec::with_capacity(PART_BYTES);
+            let read = file
+                .take(left.min(PART_BYTES as u64))
+                .read_to_end(&mut part);
+            let sent = match read.context("reading the packed segment") {
+                Ok(0) => Err(anyhow!("the packed segment became shorter")),
+                Ok(n) => {
+                    left -= n as u64;
+                    upload.put_part(part.into()).await.map_err(explain)
+                }
+                Err(error) => Err(error),
+            };
+            if let Err(error) = sent {
+                let _ = upload.abort().await; // the store removes the parts some day
+                return Err(error);
+            }
+        }
+        upload.complete().await.map_err(explain)?;
+        self.sync(key).map(|()| true)
+    }
+
+    /// Deletes an object; it may be gone already.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn delete(&self, key: &str) -> Result<()> {
+        match self.store.delete(&Path::from(key)).await {
+            Ok(()) | Err(Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(self.explain(error, &format!("deleting {key}"))),
+        }
+    }
+
+    /// All objects in a folder of the archive.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn list(&self, folder: &str) -> Result<Vec<ObjectMeta>> {
+        let listed = self
+            .store
+            .list(Some(&Path::from(folder)))
+            .try_collect()
+            .await;
+        listed.map_err(|error| self.explain(error, &format!("listing {folder}")))
+    }
+
+    /// Reads the directory of a segment. `len`: its length, if it is known.
+    ///
+    /// # Errors
+    /// The store failed, or the segment is damaged.
+    pub async fn directory(&self, key: &str, len: Option<u64>) -> Result<Directory> {
+        let len = match len {
+            Some(len) => len,
+            None => {
+                let len = self.len(key).await?;
+                len.with_context(|| format!("{}: the segment {key} is missing", self.name))?
+            }
+        };
+        let mut wanted = len.min(TAIL_BYTES);
+        loop {
+            let last = self.range(key, len - wanted..len).await?;
+            let tail = segment::read_tail(&last, len);
+            match tail.with_context(|| format!("{}: the segment {key} is damaged", self.name))? {
+                Tail::Found(directory) => return Ok(*directory),
+                Tail::More(more) => wanted = more,
+            }
+        }
+    }
+
+    /// Reads the directories of segments, several at a time. The results have the order of `segments`.
+    pub async fn directories(&self, segments: &[ObjectMeta]) -> Vec<Result<Directory>> {
+        let read = segments
+            .iter()
+            .map(async |it| self.directory(it.location.as_ref(), Some(it.size)).await);
+        futures::stream::iter(read)
+            .buffered(MAX_AT_ONCE)
+            .collect()
+            .await
+    }
+
+    /// Reads one block of a segment and unpacks it.
+    ///
+    /// # Errors
+    /// The store failed, or the block is damaged.
+    pub async fn block(&self, key: &str, block: &Block) -> Result<Vec<u8>> {
+        let stored = self
+            .range(key, block.offset..block.offset + block.length)
+            .await?;
+        let plain = segment::unpack(&stored, block.plain_length, key.ends_with(".zst"));
+        plain.with_context(|| {
+            format!(
+                "{}: the segment {key} is damaged at byte {}",
+                self.name, block.offset
+            )
+        })
+    }
+
+    /// Makes an object of a local archive durable. Object stores answer after that.
+    pub(crate) fn sync(&self, key: &str) -> Result<()> {
+        let Some(folder) = &self.folder else {
+            return Ok(());
+        };
+        let path = folder.join(key);
+        let synced = File::open(&path).and_then(|file| {
+            file.sync_all()?;
+            // The folders above may be new, too.
+            let mut parents = path
+                .ancestors()
+                .skip(1)
+                .take_while(|it| it.starts_with(folder));
+            parents.try_for_each(|it| File::open(it)?.sync_all())
+        });
+        synced.with_context(|| format!("{}: making {key} durable", self.name))
+    }
+
+    /// The error of the store, with what to do about it.
+    pub fn explain(&self, error: Error, tried: &str) -> anyhow::Error {
+        let text = error.to_string();
+        let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+        let advice = if has(&[
+            "NoSuchBucket",
+            "NoSuchContainer",
+            "ContainerNotFound",
+            "bucket does not exist",
+        ]) {
+            "The bucket does not exist: create it, or correct its name"
+        } else if matches!(error, Error::Unauthenticated { .. })
+            || has(&[
+                "InvalidAccessKeyId",
+                "SignatureDoesNotMatch",
+                "ExpiredToken",
+                "401 Unauthorized",
+                "169.254.169.254",
+            ])
+        {
+            "The credentials are missing, wrong or expired: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or those of your store"
+        } else if matches!(error, Error::PermissionDenied { .. })
+            || has(&["AccessDenied", "403 Forbidden"])
+        {
+            "These credentials may not do this: allow reading, listing, creating and deleting objects with this prefix"
+        } else if has(&[
+            "error sending request",
+            "onnection refused",
+            "dns error",
+            "timed out",
+        ]) {
+            "The store does not answer: check the address (AWS_ENDPOINT_URL) and the network"
+        } else if has(&["No space left"]) {
+            "The disk of the archive is full"
+        } else {
+            ""
+        };
+        let what = match advice {
+            "" => format!("{}: {tried}", self.name),
+            advice => format!("{}: {tried}. {advice}", self.name),
+        };
+        anyhow::Error::new(error).context(what)
+    }
+}
+
+fn client() -> ClientOptions {
+    ClientOptions::new()
+        .with_connect_timeout(Duration::from_secs(5))
+        .with_timeout(Duration::from_secs(120))
+}
+
+/// `ship` tries again by itself, and other commands should not seem to hang.
+fn retry() -> RetryConfig {
+    RetryConfig {
+        max_retries: 4,
+        retry_timeout: Duration::from_secs(20),
+        ..RetryConfig::default()
+    }
+}

@@ -1,0 +1,200 @@
+//! The Community ID of a flow, version 1 with seed 0, as Zeek, Suricata and Wireshark compute it.
+//!
+//! Source: github.com/corelight/community-id-spec.
+
+use super::flow::Flow;
+use sha1::{Digest, Sha1};
+use std::net::IpAddr;
+
+/// The Community ID, `1:` and 28 letters. `None`: the flow has no addresses, or is ARP.
+pub fn id(flow: &Flow) -> Option<String> {
+    let protocol = flow.protocol()?;
+    let hosts = flow.hosts()?;
+    let mut ends = [0, 1].map(|end| {
+        let mut bytes = Vec::with_capacity(18);
+        match hosts[end] {
+            IpAddr::V4(host) => bytes.extend(host.octets()),
+            IpAddr::V6(host) => bytes.extend(host.octets()),
+        }
+        (bytes, flow.ports[end])
+    });
+    if ends[0] > ends[1] && !flow.is_one_way() {
+        ends.swap(0, 1);
+    }
+    let mut hash = Sha1::new();
+    hash.update([0; 2]); // the seed
+    for (address, _) in &ends {
+        hash.update(address);
+    }
+    hash.update([protocol, 0]);
+    if flow.port_pair().is_some() {
+        for (_, port) in &ends {
+            hash.update(port.to_be_bytes());
+        }
+    }
+    Some(format!("1:{}", base64(&hash.finalize())))
+}
+
+/// The 20 bytes of a SHA-1 in base64.
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(28);
+    for three in bytes.chunks(3) {
+        let mut bits = 0_u32;
+        for at in 0..3 {
+            bits = bits << 8 | u32::from(three.get(at).copied().unwrap_or(0));
+        }
+        for letter in 0..4 {
+            match letter <= three.len() {
+                true => text.push(LETTERS[(bits >> (18 - 6 * letter)) as usize & 63].into()),
+                false => text.push('='),
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_net::port::LinkType;
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    /// A packet of this protocol; `ports` are the first four bytes of its payload, or type and code of ICMP.
+    fn packet(from: &str, to: &str, protocol: u8, ports: [u16; 2]) -> Flow {
+        let icmp = matches!(protocol, 1 | 58);
+        let payload = match icmp {
+            true => vec![ports[0] as u8, ports[1] as u8, 0, 0],
+            false => [ports[0].to_be_bytes(), ports[1].to_be_bytes()].concat(),
+        };
+        let mut bytes = match from.parse::<Ipv4Addr>() {
+            Ok(from) => {
+                let mut ip = vec![0x45, 0, 0, 24, 0, 0, 0, 0, 64, protocol, 0, 0];
+                ip.extend(from.octets());
+                ip.extend(to.parse::<Ipv4Addr>().unwrap().octets());
+                ip
+            }
+            Err(_) => {
+                let mut ip = vec![0x60, 0, 0, 0, 0, 4, protocol, 64];
+                ip.extend(from.parse::<Ipv6Addr>().unwrap().octets());
+                ip.extend(to.parse::<Ipv6Addr>().unwrap().octets());
+                ip
+            }
+        };
+        bytes.extend(payload);
+        Flow::of(LinkType::RAW, &bytes).0
+    }
+
+    /// The IDs that the reference implementation (`communityid` on PyPI, version 1.5.0) computes.
+    #[test]
+    fn published_examples_have_their_published_ids() {
+        let examples = [
+            (
+                "128.232.110.120",
+                "66.35.250.204",
+                6,
+                [34855, 80],
+                "1:LQU9qZlK+B5F3KDmev6m5PMibrg=",
+            ),
+            (
+                "66.35.250.204",
+                "128.232.110.120",
+                6,
+                [80, 34855],
+                "1:LQU9qZlK+B5F3KDmev6m5PMibrg=",
+            ),
+            (
+                "192.168.1.52",
+                "8.8.8.8",
+                17,
+                [54585, 53],
+                "1:d/FP5EW3wiY1vCndhwleRRKHowQ=",
+            ),
+            (
+                "8.8.8.8",
+                "192.168.1.52",
+                17,
+                [53, 54585],
+                "1:d/FP5EW3wiY1vCndhwleRRKHowQ=",
+            ),
+            (
+                "192.168.170.8",
+                "192.168.170.20",
+                132,
+                [7, 80],
+                "1:gFaHI1laWtpQlwRSTE0djem/ECM=",
+            ),
+            (
+                "192.168.0.89",
+                "192.168.0.1",
+                1,
+                [8, 0],
+                "1:X0snYXpgwiv9TZtqg64sgzUn6Dk=",
+            ),
+            (
+                "192.168.0.1",
+                "192.168.0.89",
+                1,
+                [0, 0],
+                "1:X0snYXpgwiv9TZtqg64sgzUn6Dk=",
+            ),
+            (
+                "192.168.0.89",
+                "192.168.0.1",
+                1,
+                [20, 0],
+                "1:3o2RFccXzUgjl7zDpqmY7yJi8rI=",
+            ),
+            (
+                "192.168.0.89",
+                "192.168.0.1",
+                1,
+                [20, 1],
+                "1:tz/fHIDUHs19NkixVVoOZywde+I=",
+            ),
+            (
+                "192.168.0.1",
+                "192.168.0.89",
+                1,
+                [20, 0],
+                "1:xka8imJTHE0ZCHTDqMsnK5QKoh8=",
+            ),
+            (
+                "fe80::200:86ff:fe05:80da",
+                "fe80::260:97ff:fe07:69ea",
+                58,
+                [135, 0],
+                "1:dGHyGvjMfljg6Bppwm3bg0LO8TY=",
+            ),
+            (
+                "fe80::260:97ff:fe07:69ea",
+                "fe80::200:86ff:fe05:80da",
+                58,
+                [136, 0],
+                "1:dGHyGvjMfljg6Bppwm3bg0LO8TY=",
+            ),
+            (
+                "3ffe:507:0:1:260:97ff:fe07:69ea",
+                "3ffe:507:0:1:200:86ff:fe05:80da",
+                58,
+                [3, 0],
+                "1:NdobDX8PQNJbAyfkWxhtL2Pqp5w=",
+            ),
+            (
+                "10.1.24.4",
+                "10.1.12.1",
+                46,
+                [0, 0],
+                "1:/nQI4Rh/TtY3mf0R2gJFBkVlgS4=",
+            ),
+        ];
+        for (from, to, protocol, ports, expected) in examples {
+            let found = id(&packet(from, to, protocol, ports));
+            assert_eq!(
+                found.as_deref(),
+                Some(expected),
+                "{from} {to} {protocol} {ports:?}"
+            );
+        }
+    }
+}

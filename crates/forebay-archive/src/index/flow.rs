@@ -1,0 +1,406 @@
+//! Which flow a packet belongs to, read from its headers without allocating.
+//!
+//! The headers are read where a BPF filter reads them, also in malformed packets: the length of an IPv4 header is not checked
+//! against the packet, the version of an Ethernet payload is not checked against the type of the frame. So a packet that matches
+//! `host`, `net`, `port`, `tcp`, `udp`, `arp` or `vlan` has the field that matched in its flow.
+
+use forebay_net::port::LinkType;
+use std::net::{IpAddr, Ipv6Addr};
+
+/// VLAN tags of one frame that are followed; frames with more have no addresses.
+const MAX_TAGS: usize = 4;
+
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const SCTP: u8 = 132;
+const ICMP: u8 = 1;
+const ICMP6: u8 = 58;
+
+/// Two endpoints and how they communicate, the same for both directions.
+///
+/// The endpoint with the lower port is B, which is usually the server. With equal ports, or without ports, the lower address is A.
+/// The ports of ICMP are those of the Community ID: the type of this message and, if messages of this type are answered, the type
+/// of the answer; otherwise the code. A message of a type without answer is a separate flow, from A to B.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Flow {
+    /// The addresses A and B; IPv4 addresses are mapped to IPv6 (`::ffff:0:0/96`). 0 if the packet has none.
+    pub addresses: [u128; 2],
+    /// The ports of A and B, or what stands for them.
+    pub ports: [u16; 2],
+    ether_type: u16,
+    /// The identifier of the outermost VLAN tag plus 1; 0 without a tag.
+    vlan: u16,
+    /// The number of VLAN tags.
+    pub tags: u8,
+    protocol: u8,
+    has: u8,
+}
+
+const HAS_ADDRESSES: u8 = 1;
+const HAS_PORTS: u8 = 2;
+const HAS_PROTOCOL: u8 = 4;
+const IS_ONE_WAY: u8 = 8;
+const HAS_TYPE: u8 = 16;
+
+impl Flow {
+    /// The flow of a packet of this link type, and the flags of TCP (0 for other packets).
+    #[inline]
+    pub fn of(link: LinkType, data: &[u8]) -> (Flow, u8) {
+        let mut flow = Flow::default();
+        let tcp_flags = flow.read_link(link, data).unwrap_or(0);
+        (flow, tcp_flags)
+    }
+
+    /// The addresses, if the packet has any.
+    pub fn hosts(&self) -> Option<[IpAddr; 2]> {
+        let has_addresses = self.has & HAS_ADDRESSES != 0;
+        has_addresses.then(|| (self.addresses).map(|it| Ipv6Addr::from(it).to_canonical()))
+    }
+
+    /// The ports, if the packet has any.
+    pub fn port_pair(&self) -> Option<[u16; 2]> {
+        (self.has & HAS_PORTS != 0).then_some(self.ports)
+    }
+
+    /// The protocol number of an IP packet: after extension headers in IPv6.
+    pub fn protocol(&self) -> Option<u8> {
+        (self.has & HAS_PROTOCOL != 0).then_some(self.protocol)
+    }
+
+    /// The type of the frame's payload, after VLAN tags: 0x0800 for IPv4, also on links that have no such field; 0 for an 802.3
+    /// frame, which has a length instead. `None`: unknown.
+    pub fn ether_type(&self) -> Option<u16> {
+        (self.has & HAS_TYPE != 0).then_some(self.ether_type)
+    }
+
+    /// The identifier of the outermost VLAN tag.
+    pub fn vlan(&self) -> Option<u16> {
+        self.vlan.checked_sub(1)
+    }
+
+    /// Whether A sent the packets, whatever the ports are: ICMP messages that are not answered.
+    pub fn is_one_way(&self) -> bool {
+        self.has & IS_ONE_WAY != 0
+    }
+
+    #[inline]
+    fn read_link(&mut self, link: LinkType, data: &[u8]) -> Option<u8> {
+        match link.0 {
+            1 => self.read_type(word(data, 12)?, data.get(14..)?),
+            12 | 14 | 101 => self.read_ip(data),
+            228 => self.read_type(0x0800, data),
+            229 => self.read_type(0x86dd, data),
+            113 => self.read_type(word(data, 14)?, data.get(16..)?),
+            276 => self.read_type(word(data, 0)?, data.get(20..)?),
+            0 | 108 => self.read_ip(data.get(4..)?),
+            _ => None,
+        }
+    }
+
+    /// Reads a packet whose first byte shows its version.
+    fn read_ip(&mut self, data: &[u8]) -> Option<u8> {
+        match data.first()? >> 4 {
+            4 => self.read_type(0x0800, data),
+            6 => self.read_type(0x86dd, data),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn read_type(&mut self, kind: u16, data: &[u8]) -> Option<u8> {
+        // Up to 1500 it is the length of an 802.3 frame.
+        self.ether_type = if kind <= 1500 { 0 } else { kind };
+        self.has |= HAS_TYPE;
+        match kind {
+            0x0800 => self.read_ipv4(data),
+            0x86dd => self.read_ipv6(data),
+            0x0806 | 0x8035 => self.read_arp(data),
+            0x8100 | 0x88a8 | 0x9100 => self.read_tagged(data),
+            _ => None,
+        }
+    }
+
+    fn read_tagged(&mut self, mut data: &[u8]) -> Option<u8> {
+        self.has &= !HAS_TYPE;
+        for _ in 0..MAX_TAGS {
+            let tag = word(data, 0)? & 0xfff;
+            if self.vlan == 0 {
+                self.vlan = tag + 1;
+            }
+            self.tags += 1;
+            let kind = word(data, 2)?;
+            data = data.get(4..)?;
+            if !matches!(kind, 0x8100 | 0x88a8 | 0x9100) {
+                return self.read_type(kind, data);
+            }
+        }
+        None
+    }
+
+    /// The addresses of the sender and the target, where they are in ARP for IPv4 over Ethernet.
+    fn read_arp(&mut self, data: &[u8]) -> Option<u8> {
+        let [from, to] = [14, 24].map(|at| ipv4(data, at));
+        self.set_hosts([from?, to?]);
+        self.order();
+        Some(0)
+    }
+
+    #[inline]
+    fn read_ipv4(&mut self, data: &[u8]) -> Option<u8> {
+        let hosts = [ipv4(data, 12), ipv4(data, 16)];
+        self.set_hosts([hosts[0]?, hosts[1]?]);
+        self.set_protocol(data[9]);
+        let is_later_fragment = word(data, 6)? & 0x1fff != 0;
+        let payload = data.get(usize::from(data[0] & 0xf) * 4..);
+        let flags = match (is_later_fragment, payload) {
+            (false, Some(payload)) => self.read_transport(payload),
+            _ => None,
+        };
+        self.order();
+        Some(flags.unwrap_or(0))
+    }
+
+    #[inline]
+    fn read_ipv6(&mut self, data: &[u8]) -> Option<u8> {
+        let header = data.first_chunk::<40>()?;
+        self.set_hosts([ipv6(header, 8), ipv6(header, 24)]);
+        self.set_protocol(header[6]);
+        let mut payload = &data[40..];
+        let mut is_later_fragment = false;
+        // Hop-by-hop options, routing, fragment, authentication, destination options.
+        while matches!(self.protocol, 0 | 43 | 44 | 51 | 60) && !is_later_fragment {
+            let Some(head) = payload.first_chunk::<4>() else {
+                break;
+            };
+            let len = match self.protocol {
+                44 => 8,
+                51 => (usize::from(head[1]) + 2) * 4,
+                _ => (usize::from(head[1]) + 1) * 8,
+            };
+            is_later_fragment =
+                self.protocol == 44 && u16::from_be_bytes([head[2], head[3]]) >> 3 != 0;
+            let Some(rest) = payload.get(len..) else {
+                break;
+            };
+            self.protocol = head[0];
+            payload = rest;
+        }
+        let flags = match is_later_fragment {
+            true => None,
+            false => self.read_transport(payload),
+        };
+        self.order();
+        Some(flags.unwrap_or(0))
+    }
+
+    #[inline]
+    fn read_transport(&mut self, data: &[u8]) -> Option<u8> {
+        match self.protocol {
+            TCP | UDP | SCTP => {
+                self.ports = [word(data, 0)?, word(data, 2)?];
+                self.has |= HAS_PORTS;
+                match self.protocol {
+                    TCP => data.get(13).copied(),
+                    _ => None,
+                }
+            }
+            ICMP | ICMP6 => {
+                let [kind, code] = *data.first_chunk::<2>()?;
+                let answer = match self.protocol {
+                    ICMP => answer_of_icmp(kind),
+                    _ => answer_of_icmp6(kind),
+                };
+                if answer.is_none() {
+                    self.has |= IS_ONE_WAY;
+                }
+                self.ports = [kind.into(), answer.unwrap_or(code).into()];
+                self.has |= HAS_PORTS;
+                None
+            }
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn set_hosts(&mut self, hosts: [u128; 2]) {
+        self.addresses = hosts;
+        self.has |= HAS_ADDRESSES;
+    }
+
+    #[inline]
+    fn set_protocol(&mut self, protocol: u8) {
+        self.protocol = protocol;
+        self.has |= HAS_PROTOCOL;
+    }
+
+    /// Orders the endpoints, so that both directions are one flow.
+    #[inline]
+    fn order(&mut self) {
+        let is_in_order = match self.ports[0] == self.ports[1] {
+            true => self.addresses[0] <= self.addresses[1],
+            false => self.ports[0] > self.ports[1],
+        };
+        if !is_in_order && !self.is_one_way() {
+            self.addresses.swap(0, 1);
+            self.ports.swap(0, 1);
+        }
+    }
+}
+
+/// The type of the ICMP message that answers this one, or that this one answers.
+fn answer_of_icmp(kind: u8) -> Option<u8> {
+    Some(match kind {
+        0 => 8,
+        8 => 0,
+        9 => 10,
+        10 => 9,
+        13 => 14,
+        14 => 13,
+        15 => 16,
+        16 => 15,
+        17 => 18,
+        18 => 17,
+        _ => return None,
+    })
+}
+
+/// The same for ICMPv6.
+fn answer_of_icmp6(kind: u8) -> Option<u8> {
+    Some(match kind {
+        128 => 129,
+        129 => 128,
+        130 => 131,
+        131 => 130,
+        133 => 134,
+        134 => 133,
+        135 => 136,
+        136 => 135,
+        139 => 140,
+        140 => 139,
+        144 => 145,
+        145 => 144,
+        _ => return None,
+    })
+}
+
+#[inline]
+fn word(data: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(*data.get(at..)?.first_chunk()?))
+}
+
+#[inline]
+fn ipv4(data: &[u8], at: usize) -> Option<u128> {
+    let address = u32::from_be_bytes(*data.get(at..)?.first_chunk()?);
+    Some(0xffff_0000_0000 | u128::from(address))
+}
+
+#[inline]
+fn ipv6(header: &[u8; 40], at: usize) -> u128 {
+    let bytes: [u8; 16] = header[at..at + 16].try_into().expect("16 bytes");
+    u128::from_be_bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ethernet(kind: u16, payload: &[u8]) -> Vec<u8> {
+        let mut frame = vec![2; 12];
+        frame.extend(kind.to_be_bytes());
+        frame.extend(payload);
+        frame
+    }
+
+    fn tcp(from: ([u8; 4], u16), to: ([u8; 4], u16)) -> Vec<u8> {
+        let mut ip = vec![0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, TCP, 0, 0];
+        ip.extend(from.0);
+        ip.extend(to.0);
+        ip.extend(from.1.to_be_bytes());
+        ip.extend(to.1.to_be_bytes());
+        ip.extend([0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0x12, 0, 0, 0, 0, 0, 0]);
+        ip
+    }
+
+    #[test]
+    fn both_directions_are_one_flow_and_b_has_the_lower_port() {
+        let (client, server) = (([10, 0, 0, 9], 40_000), ([10, 0, 0, 1], 80));
+        let there = Flow::of(LinkType::ETHERNET, &ethernet(0x0800, &tcp(client, server)));
+        let back = Flow::of(LinkType::ETHERNET, &ethernet(0x0800, &tcp(server, client)));
+        assert_eq!(there, back);
+        assert_eq!(there.1, 0x12);
+        let flow = there.0;
+        assert_eq!(flow.port_pair(), Some([40_000, 80]));
+        let hosts = flow.hosts().unwrap().map(|it| it.to_string());
+        assert_eq!(hosts, ["10.0.0.9", "10.0.0.1"]);
+        assert_eq!((flow.protocol(), flow.vlan()), (Some(6), None));
+    }
+
+    #[test]
+    fn the_outermost_vlan_counts_and_the_addresses_are_those_after_all_tags() {
+        let inner = tcp(([1; 4], 1), ([2; 4], 2));
+        let tagged = [&[0x20, 7, 0x81, 0, 0, 9, 8, 0][..], &inner].concat();
+        let (flow, _) = Flow::of(LinkType::ETHERNET, &ethernet(0x88a8, &tagged));
+        assert_eq!((flow.vlan(), flow.tags), (Some(7), 2));
+        assert_eq!(flow.ether_type(), Some(0x0800));
+        assert_eq!(flow.port_pair(), Some([2, 1]));
+    }
+
+    #[test]
+    fn every_link_type_finds_the_same_endpoints() {
+        let ip = tcp(([1; 4], 1), ([2; 4], 2));
+        let expected = Flow::of(LinkType::ETHERNET, &ethernet(0x0800, &ip));
+        for (link, header, at) in [
+            (101, 0, None),
+            (0, 4, None),
+            (113, 16, Some(14)),
+            (276, 20, Some(0)),
+            (228, 0, None),
+        ] {
+            let mut frame = vec![0; header];
+            if let Some(at) = at {
+                frame[at..at + 2].copy_from_slice(&[8, 0]);
+            }
+            frame.extend(&ip);
+            assert_eq!(Flow::of(LinkType(link), &frame), expected, "{link}");
+        }
+    }
+
+    #[test]
+    fn arp_has_addresses_later_fragments_have_no_ports_and_nothing_panics() {
+        let mut arp = vec![0; 28];
+        arp[14..18].copy_from_slice(&[10, 0, 0, 2]);
+        arp[24..28].copy_from_slice(&[10, 0, 0, 1]);
+        let (flow, _) = Flow::of(LinkType::ETHERNET, &ethernet(0x0806, &arp));
+        assert_eq!(flow.hosts().unwrap()[0].to_string(), "10.0.0.1");
+        assert_eq!(flow.protocol(), None);
+        let mut fragment = tcp(([1; 4], 1), ([2; 4], 2));
+        fragment[7] = 1;
+        let (flow, flags) = Flow::of(LinkType::ETHERNET, &ethernet(0x0800, &fragment));
+        assert_eq!(
+            (flow.port_pair(), flow.protocol(), flags),
+            (None, Some(6), 0)
+        );
+        // Fragment header, hop-by-hop options, UDP.
+        let mut six = vec![0x60, 0, 0, 0, 0, 24, 0, 64];
+        six.extend([1; 32]);
+        six.extend([
+            44, 0, 0, 0, 0, 0, 0, 0, UDP, 0, 0, 0, 0, 0, 0, 1, 0, 53, 0x9c, 0x40, 0, 8, 0, 0,
+        ]);
+        let (flow, _) = Flow::of(LinkType::ETHERNET, &ethernet(0x86dd, &six));
+        assert_eq!(
+            (flow.protocol(), flow.port_pair()),
+            (Some(UDP), Some([40_000, 53]))
+        );
+        for whole in [
+            ethernet(0x86dd, &six),
+            ethernet(0x0806, &arp),
+            ethernet(0x8100, &six),
+        ] {
+            for len in 0..whole.len() {
+                for link in [0, 1, 101, 113, 228, 229, 276, 9999] {
+                    let _ = Flow::of(LinkType(link), &whole[..len]);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Finished captures in an object store, with an index that any SQL engine reads and that leads back to the packets.
+//!
+//! ```text
+//!  spool: finished files ─▶ segment: packed blocks ─▶ archive: objects        find ─▶ table ─▶ blocks ─▶ packets
+//!                              └─▶ index: a row for each flow and block ─▶ table: Delta Lake
+//! ```
+//! This is the library of the command `forebay-archive`. [`segment`] and [`index`] are plain code without I/O to the network;
+//! [`archive`] and [`table`] talk to the object store.
+#![forbid(unsafe_code)]
+
+pub mod archive;
+pub mod index;
+pub mod schema;
+pub mod segment;
+pub mod table;

@@ -1,0 +1,66 @@
+//! Reading one block of a segment alone.
+
+use super::Directory;
+use anyhow::{Context, Result, anyhow, ensure};
+use forebay_net::format::read::{Decoder, Step};
+
+/// The decoder in the state that it has at the beginning of a block: after all sections and interfaces that precede the block in the
+/// capture file. Interfaces have the numbers that they have in the whole file.
+///
+/// # Errors
+/// The directory does not describe a capture file.
+pub fn decoder(directory: &Directory, block: usize) -> Result<Decoder> {
+    let end = directory.plain_offset(block);
+    let head = directory.head.iter().take_while(|(at, _)| *at < end);
+    let mut decoder = None;
+    for (_, bytes) in head {
+        let decoder = match &mut decoder {
+            Some(decoder) => decoder,
+            None => decoder.insert(begin(bytes)?),
+        };
+        match decoder.next(bytes) {
+            Ok(Step::Described(len) | Step::Other(len)) if len == bytes.len() => {}
+            Ok(_) => {
+                return Err(anyhow!(
+                    "its directory has a section or interface that is none"
+                ));
+            }
+            Err(fault) => return Err(anyhow!("its directory has a piece that {}", fault.what())),
+        }
+    }
+    match (decoder, directory.head.first()) {
+        (Some(decoder), _) => Ok(decoder),
+        // The first block begins with the section header.
+        (None, Some((_, first))) => begin(first),
+        (None, None) => Err(anyhow!("its directory has no section")),
+    }
+}
+
+fn begin(bytes: &[u8]) -> Result<Decoder> {
+    let decoder =
+        Decoder::begin(bytes).map_err(|fault| anyhow!("its directory {}", fault.what()))?;
+    decoder.context("its directory has an incomplete section")
+}
+
+/// The records of a block, from its bytes as stored.
+///
+/// # Errors
+/// The bytes are damaged.
+pub fn unpack(stored: &[u8], plain_length: u64, is_packed: bool) -> Result<Vec<u8>> {
+    if !is_packed {
+        ensure!(
+            stored.len() as u64 == plain_length,
+            "a block has the wrong length"
+        );
+        return Ok(stored.to_vec());
+    }
+    // Every record is at most 16 MiB, so a block has at most this plus one record.
+    ensure!(plain_length <= (32 << 20), "a block is too long");
+    let mut plain = vec![0; plain_length as usize];
+    let len = zstd_safe::decompress(&mut plain[..], stored).map_err(|code| {
+        let cause = zstd_safe::get_error_name(code).to_lowercase();
+        anyhow!("a block cannot be decompressed: {cause}")
+    })?;
+    ensure!(len as u64 == plain_length, "a block has the wrong length");
+    Ok(plain)
+}

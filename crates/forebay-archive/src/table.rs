@@ -1,0 +1,371 @@
+//! The index as a Delta table.
+//!
+//! Each commit is a new file of the log that is created only if it does not exist. If another program was faster, the table is read
+//! again, and the decision what to commit is made again. So no commit is ever based on an old state, and deltalake-core's own
+//! resolution of conflicts is not used: it lets two compactions of the same file pass, which would double its rows.
+//!
+//! The commit that adds the rows of a segment has an application transaction with the key of the segment. Rows are only added if
+//! there is no such transaction, so repeating a commit adds nothing, also if its answer was lost.
+
+use crate::{archive::Archive, index::IndexFile, schema};
+use anyhow::{Context, Result, anyhow};
+use deltalake_core::{
+    DeltaTable, DeltaTableError, ObjectStore,
+    kernel::{
+        Action, Add, Transaction,
+        transaction::{CommitBuilder, CommitProperties, TransactionError},
+    },
+    logstore::{LogStoreRef, StorageConfig, default_logstore},
+    operations::create::CreateBuilder,
+    protocol::{DeltaOperation, SaveMode},
+    table::config::TableProperty,
+};
+use object_store::{path::Path, prefix::PrefixStore};
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher, RandomState},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+/// The folder of the table in an archive.
+pub const FOLDER: &str = "index";
+/// Commits that other programs may win before an error is reported.
+const MAX_TRIES: u32 = 100;
+
+/// The table of an archive, in the state of its last reading.
+#[derive(Clone, Debug)]
+pub struct Table {
+    archive: Archive,
+    table: DeltaTable,
+}
+
+/// A file of the table.
+#[derive(Clone, Debug)]
+pub struct TableFile {
+    /// Its key in the archive.
+    pub key: String,
+    /// The date of its rows, as `2026-11-23`.
+    pub date: String,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// Its statistics, as the JSON of the log: `numRecords`, `minValues`, `maxValues`, `nullCount`.
+    pub statistics: Option<String>,
+}
+
+/// The rows of one segment.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    /// The key of the segment.
+    pub segment: String,
+    /// The rows.
+    pub files: Vec<IndexFile>,
+}
+
+impl Table {
+    /// Opens the table of an archive; `None`: there is none yet.
+    ///
+    /// # Errors
+    /// The store failed, or the table is of a newer version.
+    pub async fn open(archive: &Archive) -> Result<Option<Table>> {
+        let mut is_there = false;
+        loop {
+            let mut table = DeltaTable::new(log_store(archive)?);
+            let error = match table.load().await {
+                Ok(()) => {
+                    let archive = archive.clone();
+                    return Ok(Some(Table { archive, table }));
+                }
+                Err(error) => error,
+            };
+            if is_there {
+                return Err(explain(archive, error, "reading its index"));
+            }
+            // Without a table, reading it fails in several ways. It may have been created just now.
+            let log = archive.list(&format!("{FOLDER}/_delta_log")).await?;
+            is_there = !log.is_empty();
+            if !is_there {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Opens the table of an archive, and creates it if there is none.
+    ///
+    /// # Errors
+    /// As [`open`](Table::open).
+    pub async fn open_or_create(archive: &Archive) -> Result<Table> {
+        if let Some(table) = Table::open(archive).await? {
+            return Ok(table);
+        }
+        let created = CreateBuilder::new()
+            .with_log_store(log_store(archive)?)
+            .with_table_name("forebay")
+            .with_comment("One row for each flow in each block of a segment, by forebay-archive")
+            .with_columns(schema::delta())
+            .with_partition_columns([schema::DATE])
+            .with_configuration_property(TableProperty::CheckpointInterval, Some("20"))
+            .with_save_mode(SaveMode::Ignore)
+            .await;
+        match (created, Table::open(archive).await?) {
+            (_, Some(table)) => {
+                archive.sync(&format!("{FOLDER}/_delta_log/{:020}.json", 0))?;
+                Ok(table)
+            }
+            (Err(error), None) => Err(explain(archive, error, "creating its index")),
+            (Ok(_), None) => Err(anyhow!(
+                "{}: the index was created and is not there",
+                archive.name()
+            )),
+        }
+    }
+
+    /// Reads what was committed since.
+    ///
+    /// # Errors
+    /// The store failed, or the table is of a newer version.
+    pub async fn refresh(&mut self) -> Result<()> {
+        let updated = self.table.update_state().await;
+        updated.map_err(|error| explain(&self.archive, error, "reading its index"))
+    }
+
+    /// The version that was read.
+    pub fn version(&self) -> u64 {
+        self.table.version().unwrap_or(0)
+    }
+
+    /// The files that make up the table.
+    ///
+    /// # Errors
+    /// The table's log is damaged.
+    pub fn files(&self) -> Result<Vec<TableFile>> {
+        let state = self.table.snapshot().context("reading the index")?;
+        let file = |file: deltalake_core::kernel::LogicalFileView| {
+            let mut partition = file.partition_values_map();
+            TableFile {
+                key: format!("{FOLDER}/{}", file.path()),
+                date: partition.remove(schema::DATE).flatten().unwrap_or_default(),
+                bytes: file.size() as u64,
+                statistics: file.stats(),
+            }
+        };
+        Ok(state.log_data().iter().map(file).collect())
+    }
+
+    /// Whether rows of this segment were committed, as far as was read.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn has(&self, segment: &str) -> Result<bool> {
+        let state = self.table.snapshot().context("reading the index")?;
+        let version = state
+            .transaction_version(self.table.log_store().as_ref(), segment)
+            .await;
+        let version =
+            version.map_err(|error| explain(&self.archive, error, "reading its index"))?;
+        Ok(version.is_some())
+    }
+
+    /// Adds the rows of segments in one commit. Segments that were committed before are left out. Returns the number of segments
+    /// that were added.
+    ///
+    /// # Errors
+    /// The store failed, or the table is of a newer version.
+    pub async fn append(&mut self, rows: &[Rows]) -> Result<usize> {
+        let mut adds: HashMap<&str, Vec<Action>> = HashMap::new();
+        for attempt in 0..MAX_TRIES {
+            self.refresh().await?;
+            let mut actions = Vec::new();
+            let mut transactions = Vec::new();
+            for rows in rows {
+                if self.has(&rows.segment).await? {
+                    continue;
+                }
+                if !adds.contains_key(&*rows.segment) {
+                    let added = self.put(&rows.files, true).await?;
+                    adds.insert(&rows.segment, added);
+                }
+                actions.extend(adds[&*rows.segment].iter().cloned());
+                let now = Some(now_ms());
+                transactions.push(Transaction::new_with_last_update(&rows.segment, 1, now));
+            }
+            if transactions.is_empty() {
+                return Ok(0);
+            }
+            let count = transactions.len();
+            let operation = DeltaOperation::Write {
+                mode: SaveMode::Append,
+                partition_by: Some(vec![schema::DATE.into()]),
+                predicate: None,
+            };
+            if self
+                .commit(actions, transactions, operation, attempt)
+                .await?
+            {
+                return Ok(count);
+            }
+        }
+        Err(self.too_busy())
+    }
+
+    /// Replaces files of the table, which were read from its present state, by others. `false`: the table has changed since;
+    /// nothing was done.
+    ///
+    /// # Errors
+    /// The store failed, or the table is of a newer version.
+    pub async fn replace(
+        &mut self,
+        old: &[TableFile],
+        new: &[IndexFile],
+        changes_rows: bool,
+    ) -> Result<bool> {
+        let state = self.table.snapshot().context("reading the index")?;
+        let is_old = |key: &str| {
+            old.iter()
+                .any(|file| file.key.strip_prefix("index/") == Some(key))
+        };
+        let views = state.log_data();
+        let removed = views.iter().filter(|file| is_old(&file.path()));
+        let mut actions: Vec<_> = removed
+            .map(|file| Action::Remove(file.remove_action(changes_rows)))
+            .collect();
+        actions.extend(self.put(new, changes_rows).await?);
+        let operation = match changes_rows {
+            true => DeltaOperation::Delete { predicate: None },
+            false => DeltaOperation::Optimize {
+                predicate: None,
+                target_size: 0,
+            },
+        };
+        self.commit(actions, Vec::new(), operation, 0).await
+    }
+
+    /// Writes files that no commit refers to yet. Their names are new, so nothing is ever overwritten.
+    async fn put(&self, files: &[IndexFile], data_change: bool) -> Result<Vec<Action>> {
+        let mut actions = Vec::new();
+        for file in files.iter().filter(|file| file.rows > 0) {
+            let path = format!("{}={}/part-{}.parquet", schema::DATE, file.date, unique());
+            let key = format!("{FOLDER}/{path}");
+            if !self.archive.put_new(&key, file.bytes.clone()).await? {
+                return Err(anyhow!("{}: {key} exists already", self.archive.name()));
+            }
+            actions.push(Action::Add(Add {
+                path,
+                partition_values: HashMap::from([(
+                    schema::DATE.to_owned(),
+                    Some(file.date.clone()),
+                )]),
+                size: file.bytes.len() as i64,
+                modification_time: now_ms(),
+                data_change,
+                stats: Some(file.statistics.to_json()),
+                ..Add::default()
+            }));
+        }
+        Ok(actions)
+    }
+
+    /// Commits to the version after the one that was read. `false`: another program has created that version.
+    async fn commit(
+        &mut self,
+        actions: Vec<Action>,
+        transactions: Vec<Transaction>,
+        operation: DeltaOperation,
+        attempt: u32,
+    ) -> Result<bool> {
+        let state = self.table.snapshot().context("reading the index")?.clone();
+        let next = self.version() + 1;
+        let properties = CommitProperties::default()
+            .with_max_retries(0)
+            .with_application_transactions(transactions);
+        let commit = CommitBuilder::from(properties).with_actions(actions);
+        let done = commit
+            .build(Some(&state), self.table.log_store(), operation)
+            .await;
+        match done {
+            Ok(_) => {
+                self.archive
+                    .sync(&format!("{FOLDER}/_delta_log/{next:020}.json"))?;
+                self.refresh().await?;
+                Ok(true)
+            }
+            Err(
+                DeltaTableError::VersionAlreadyExists(_)
+                | DeltaTableError::Transaction {
+                    source:
+                        TransactionError::MaxCommitAttempts(_) | TransactionError::CommitConflict(_),
+                },
+            ) => {
+                let wait = 10 * u64::from(attempt.min(20)) + u64::from(std::process::id() % 17);
+                tokio::time::sleep(Duration::from_millis(wait)).await;
+                Ok(false)
+            }
+            Err(error) => Err(explain(&self.archive, error, "committing to its index")),
+        }
+    }
+
+    fn too_busy(&self) -> anyhow::Error {
+        let name = self.archive.name();
+        anyhow!(
+            "{name}: other programs committed to its index {MAX_TRIES} times in between. Try again"
+        )
+    }
+
+    /// The archive of the table.
+    pub fn archive(&self) -> &Archive {
+        &self.archive
+    }
+}
+
+fn log_store(archive: &Archive) -> Result<LogStoreRef> {
+    let (root, url) = archive.root();
+    let url = url
+        .join(&format!("{FOLDER}/"))
+        .context("naming the index")?;
+    let prefixed = PrefixStore::new(archive.store().clone(), Path::from(FOLDER));
+    let prefixed: Arc<dyn ObjectStore> = Arc::new(prefixed);
+    Ok(default_logstore(
+        prefixed,
+        root.clone(),
+        &url,
+        &StorageConfig::default(),
+    ))
+}
+
+/// A name that no other file has: 32 hexadecimal digits.
+fn unique() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    // Each `RandomState` has new keys, which the system's random numbers seed.
+    let random = |salt: u64| RandomState::new().hash_one((salt, std::process::id(), now_ms()));
+    let next = NEXT.fetch_add(1, Relaxed); // it publishes nothing but itself
+    format!("{:016x}{:016x}", random(next), random(!next))
+}
+
+fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |it| it.as_millis() as i64)
+}
+
+fn explain(archive: &Archive, error: DeltaTableError, tried: &str) -> anyhow::Error {
+    if let DeltaTableError::ObjectStore { source } = error {
+        return archive.explain(source, tried);
+    }
+    let text = error.to_string();
+    let name = archive.name();
+    let is_newer = [
+        "nsupported",
+        "reader version",
+        "writer version",
+        "table features",
+    ];
+    let what = match is_newer.iter().any(|word| text.contains(word)) {
+        true => format!(
+            "{name}: {tried}. The table is of a newer version than this program knows: install a newer forebay-archive"
+        ),
+        false => format!("{name}: {tried}"),
+    };
+    anyhow::Error::new(error).context(what)
+}

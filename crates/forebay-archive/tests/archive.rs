@@ -1,0 +1,216 @@
+//! Segments and their index in an archive that is a local folder.
+
+use forebay_archive::{
+    archive::Archive,
+    segment::{self, Pack, Packed},
+    table::{Rows, Table},
+};
+use forebay_net::{
+    format::read::Step,
+    open,
+    port::Port,
+    session::{Control, Output, Session, SessionConfig},
+};
+use forebay_testing::folder::Folder;
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// Captures from the simulated card to a file.
+fn captured(folder: &Folder, name: &str, card: &str) -> PathBuf {
+    let path = PathBuf::from(folder.path(name));
+    let names = [format!("sim:clock=virtual,{card}").parse().unwrap()];
+    let clock = open::clock(&names).unwrap();
+    let ports = open::ports(&names, &Default::default(), &clock).unwrap();
+    let output = Output::File(path.clone());
+    let control = Control::new().unwrap();
+    let session = Session::open(ports, output, SessionConfig::default(), clock, control);
+    session.unwrap().run(&mut |_| {});
+    path
+}
+
+fn packed(path: &Path, sensor: &str, compress: bool) -> (Packed, File) {
+    let output = path.with_extension("packed");
+    let mut options = File::options();
+    let mut output = options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(output)
+        .unwrap();
+    let input = File::open(path).unwrap();
+    let packed = segment::pack(input, &mut output, &Pack { sensor, compress }).unwrap();
+    (packed, output)
+}
+
+/// The times of all packets, as the reader of whole files returns them.
+fn times(path: &Path) -> Vec<u64> {
+    let mut file = forebay_net::file::File::open(path).unwrap();
+    let mut times = Vec::new();
+    while !matches!(file.arm().unwrap(), forebay_net::port::Wake::End) {
+        let mut burst = file.receive(4096).unwrap();
+        while let Some(frame) = burst.next_frame() {
+            times.push(frame.time_ns);
+        }
+    }
+    times
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2).enable_all().build().unwrap()
+}
+
+#[test]
+fn each_block_of_a_segment_is_read_alone_and_all_rows_add_up() {
+    let folder = Folder::new();
+    for (name, compress) in [("a.pcapng", true), ("b.pcapng", false), ("c.pcap", true)] {
+        let path = captured(&folder, name, "count=20000,size=900,flows=32");
+        let expected = times(&path);
+        let (packed, mut file) = packed(&path, "hall", compress);
+        let directory = &packed.directory;
+        assert!(
+            directory.blocks.len() > 3,
+            "{name}: one block is not enough for this test"
+        );
+        assert_eq!(
+            (directory.packets, directory.plain_bytes),
+            (20_000, fs::metadata(&path).unwrap().len())
+        );
+        let rows: u64 = packed.index.iter().map(|it| it.packets).sum();
+        assert_eq!(rows, 20_000, "{name}: packets in the index");
+        runtime().block_on(async {
+            let to = folder.path("to");
+            let archive = Archive::open(&to, true).unwrap();
+            assert!(
+                archive
+                    .put_file(&packed.key, &mut file, packed.bytes)
+                    .await
+                    .unwrap()
+            );
+            assert!(
+                !archive
+                    .put_new(&packed.key, b"other".as_slice().into())
+                    .await
+                    .unwrap()
+            );
+            assert_eq!(
+                &archive.directory(&packed.key, None).await.unwrap(),
+                directory
+            );
+            let mut found = Vec::new();
+            // From the last block to the first: no block needs another one.
+            for (number, block) in directory.blocks.iter().enumerate().rev() {
+                let bytes = archive.block(&packed.key, block).await.unwrap();
+                let mut decoder = segment::decoder(directory, number).unwrap();
+                let (mut at, mut times) = (0, Vec::new());
+                while at < bytes.len() {
+                    match decoder.next(&bytes[at..]).unwrap() {
+                        Step::Packet(frame, len) => {
+                            times.push(frame.time_ns);
+                            at += len;
+                        }
+                        Step::Other(len) | Step::Described(len) => at += len,
+                        other => panic!("{name}: {other:?}"),
+                    }
+                }
+                found.splice(0..0, times);
+            }
+            assert!(found == expected, "{name}: packets by blocks");
+        });
+        // The tools of others read it, too.
+        let stored = Path::new(&folder.path("to")).join(&packed.key);
+        if compress {
+            let plain = Command::new("zstd").args(["-dcq"]).arg(&stored).output();
+            if let Ok(plain) = plain {
+                assert!(plain.stdout == fs::read(&path).unwrap(), "{name}: zstd -d");
+            }
+        }
+        assert!(
+            times(&stored) == expected,
+            "{name}: the segment as a capture file"
+        );
+    }
+}
+
+#[test]
+fn a_torn_or_damaged_file_is_refused_and_never_panics() {
+    let folder = Folder::new();
+    let path = captured(&folder, "a.pcapng", "count=100");
+    let whole = fs::read(&path).unwrap();
+    for len in (0..whole.len())
+        .step_by(61)
+        .chain(whole.len() - 40..whole.len())
+    {
+        let torn = folder.path("torn.pcapng");
+        fs::write(&torn, &whole[..len]).unwrap();
+        let mut output = File::options()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .read(true)
+            .open(folder.path("o"))
+            .unwrap();
+        let options = Pack {
+            sensor: "a",
+            compress: true,
+        };
+        match segment::pack(File::open(&torn).unwrap(), &mut output, &options) {
+            // Cut between two blocks.
+            Ok(packed) => assert!(packed.directory.plain_bytes == len as u64),
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
+}
+
+#[test]
+fn rows_of_a_segment_are_added_once_whoever_adds_them_and_however_often() {
+    let folder = Folder::new();
+    let rows = |n: u64| {
+        let path = captured(
+            &folder,
+            &format!("{n}.pcapng"),
+            &format!("count={},seed={n}", 100 + n),
+        );
+        let (packed, _) = packed(&path, "hall", true);
+        Rows {
+            segment: packed.key,
+            files: packed.index,
+        }
+    };
+    let all: Vec<_> = (0..4).map(rows).collect();
+    runtime().block_on(async {
+        let to = folder.path("to");
+        let archive = Archive::open(&to, true).unwrap();
+        assert!(Table::open(&archive).await.unwrap().is_none());
+        // Two programs create the table and add the same segments at the same time.
+        let add = async |order: Vec<&Rows>| {
+            let mut table = Table::open_or_create(&archive).await.unwrap();
+            let mut added = 0;
+            for rows in order {
+                added += table.append(std::slice::from_ref(rows)).await.unwrap();
+            }
+            added
+        };
+        let (one, other) = tokio::join!(add(all.iter().collect()), add(all.iter().rev().collect()));
+        assert_eq!(one + other, 4);
+        let mut table = Table::open(&archive).await.unwrap().unwrap();
+        assert_eq!(table.append(&all).await.unwrap(), 0);
+        let files = table.files().unwrap();
+        let records: u64 = files
+            .iter()
+            .map(|file| {
+                let statistics: serde_json::Value =
+                    serde_json::from_str(file.statistics.as_deref().unwrap()).unwrap();
+                statistics["numRecords"].as_u64().unwrap()
+            })
+            .sum();
+        let expected: u64 = all.iter().flat_map(|it| &it.files).map(|it| it.rows).sum();
+        assert_eq!(records, expected);
+        assert!(table.has(&all[0].segment).await.unwrap());
+        assert!(!table.has("segments/other").await.unwrap());
+    });
+}
