@@ -12,7 +12,7 @@ interface, dropped by the kernel.
 The system goes on handling the frames of both interfaces, too. Give them no addresses, and do not let the system route or \
 bridge between them, or frames arrive twice.
 
-Signals: the first INT or TERM forwards what has arrived, and prints the counts; the second gives that up. USR1 \
+Signals: the first INT or TERM forwards what has arrived, and prints the counts; the second discards it. USR1 \
 prints the counts.
 
 Exit codes: 0 success, 1 failure, 2 invalid arguments or filter.
@@ -26,11 +26,11 @@ Examples:
 
 #[derive(ClapArgs)]
 pub struct Bridge {
-    /// One interface
+    /// One interface; xdp:eth0 receives with AF_XDP, which takes frames away from this machine's network stack
     #[arg(value_name = "A")]
     pub first: Name,
 
-    /// The other interface
+    /// The other interface; also xdp:eth1
     #[arg(value_name = "B")]
     pub second: Name,
 
@@ -49,6 +49,10 @@ pub struct Bridge {
     /// Size of the receive ring of each interface, in KiB or with a unit (256M) [default: 64M]
     #[arg(short = 'B', long = "buffer-size", value_name = "SIZE", value_parser = |text: &str| values::size(text, 1024))]
     pub ring: Option<u64>,
+
+    /// Open xdp:INTERFACE also if this machine uses the interface: its connections over it stop working
+    #[arg(long)]
+    pub take_traffic: bool,
 
     /// Print only errors and losses
     #[arg(short = 'q')]

@@ -44,6 +44,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     config.receive = Options {
         ring_bytes: flags.ring,
         delay: flags.delay,
+        take_traffic: flags.take_traffic,
         ..config.receive
     };
     let bridge = Bridge::open(names, &config, clock)?;
@@ -106,6 +107,11 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
             say_wrapped(&closing_line(direction));
         }
     }
+    if let Some(lost @ 1..) = summary.ledger.dropped.peer {
+        say_wrapped(&format!(
+            "forebay: {lost} frames were lost before the bridge: the ring of a veth interface was full. See docs/wire.md"
+        ));
+    }
     let errors = errors(&summary, &counts);
     for error in &errors {
         output::error(error);
@@ -136,16 +142,12 @@ fn warnings(names: &[String; 2], max_frame_bytes: [u32; 2]) -> Result<Vec<String
         .filter(|it| names.contains(&it.name))
     {
         let device = link.device()?;
-        let merging = [
-            Offload::ReceiveMerging,
-            Offload::HardwareReceiveMerging,
-            Offload::LargeReceive,
-        ];
+        // Others can be split again.
         let mut on = device.changing_offloads();
-        on.retain(|it| merging.contains(it));
+        on.retain(|it| *it == Offload::LargeReceive);
         if let Some(command) = device.command_for(&link.name, &on) {
             texts.push(format!(
-                "forebay: warning: {} merges received segments, which are then too long to be sent: {command}",
+                "forebay: warning: {} merges received segments such that they cannot be split again: {command}",
                 link.name
             ));
         }
@@ -296,6 +298,7 @@ fn as_json(
         "running": false,
         "directions": counts.iter().map(direction).collect::<Vec<_>>(),
         "outages": outages.collect::<Vec<_>>(),
+        "peer_dropped": summary.ledger.dropped.peer,
         "tap": tap,
         "seconds": summary.elapsed.as_secs_f64(),
         "cpu_seconds": summary.cpu.as_secs_f64(),

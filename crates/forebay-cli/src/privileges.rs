@@ -49,7 +49,7 @@ pub fn keep_for(command: &args::Command) -> Result<()> {
         Command::Top(flags) => for_opening(&flags.interfaces),
         Command::Generate(flags) => for_opening(slice::from_ref(&flags.interface)),
         Command::Verify(flags) => for_opening(&flags.interfaces),
-        Command::Bridge(_) => Set::NET_RAW,
+        Command::Bridge(flags) => for_opening(&[flags.first.clone(), flags.second.clone()]),
         Command::Replay(flags) => for_opening(slice::from_ref(&flags.interface)),
         // To detect and exclude other programs that write a file.
         Command::Repair(_) => Set::LEASE,

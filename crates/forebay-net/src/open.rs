@@ -46,6 +46,9 @@ pub struct Options {
     pub time: Option<TimeSource>,
     /// Receive no frames that this machine sends.
     pub incoming_only: bool,
+    /// Report for each frame of an interface which offloads were not done
+    /// ([`Frame::unfinished`](crate::port::Frame::unfinished)). Not for AF_XDP, where the kernel does not report it.
+    pub reports_unfinished: bool,
     /// An interface that goes down ends its port, instead of being waited for.
     pub stop_on_down: bool,
     /// Open an interface with AF_XDP also if this machine uses it, and take its traffic away.
@@ -64,6 +67,7 @@ impl Default for Options {
             one_link_type: false,
             time: None,
             incoming_only: false,
+            reports_unfinished: false,
             stop_on_down: false,
             take_traffic: false,
         }
@@ -374,6 +378,7 @@ fn live_config(options: &Options) -> af_packet::AfPacketConfig {
         filter: options.filter.clone(),
         ethernet_only: options.one_link_type,
         incoming_only: options.incoming_only,
+        reports_unfinished: options.reports_unfinished,
         time: options.time,
         stop_on_down: options.stop_on_down,
         ..af_packet::AfPacketConfig::default()

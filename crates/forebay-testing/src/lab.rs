@@ -10,7 +10,8 @@ use std::io;
 use std::panic::resume_unwind;
 use std::process::Command;
 use std::sync::Mutex;
-use std::thread;
+use std::sync::mpsc;
+use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 /// Set in a child process that was started in a user namespace, where it may create network namespaces.
@@ -83,6 +84,29 @@ fn own_network() -> io::Result<()> {
     // Interfaces created from now on do not announce themselves. Without IPv6 there is nothing to do.
     let _ = std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
     Ok(())
+}
+
+/// Runs `body` on a thread in another network namespace, to which these interfaces are moved. Call it inside of [`lab`].
+pub fn elsewhere<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    links: &[&str],
+    body: impl FnOnce() -> T + Send + 'scope,
+) -> ScopedJoinHandle<'scope, T> {
+    let (entered, thread) = mpsc::channel();
+    let (moved, go_on) = mpsc::channel();
+    let handle = scope.spawn(move || {
+        own_network().expect("a namespace");
+        // SAFETY: accesses no memory.
+        entered.send(unsafe { libc::gettid() }).expect("a receiver");
+        go_on.recv().expect("interfaces");
+        body()
+    });
+    let thread = thread.recv().expect("a namespace");
+    for link in links {
+        ip(&format!("link set {link} netns {thread}"));
+    }
+    moved.send(()).expect("a thread");
+    handle
 }
 
 /// An unprivileged user is root in a user namespace, but only a single-threaded process can enter one.

@@ -124,6 +124,7 @@ impl<'a> Request<'a> {
             trigger,
             options: Options {
                 incoming_only: false,
+                reports_unfinished: false,
                 time: flags.time,
                 filter,
                 ring_bytes: flags.ring.or(wants_few.then_some(RING_FOR_FEW)),

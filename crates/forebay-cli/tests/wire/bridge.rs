@@ -2,13 +2,20 @@
 
 use crate::{
     heard,
-    lab::{carries, ip, lab},
+    lab::{carries, elsewhere, ip, lab},
     support::*,
+    xdp::{MODES, xdp_lab},
 };
 use forebay_net::{file::File, port::Port};
 use forebay_testing::sender::{Sender, frame, number};
 use serde_json::Value;
-use std::process::{Child, Output};
+use std::{
+    io::{Read, Write},
+    net::{Shutdown, TcpListener, TcpStream, UdpSocket},
+    process::{Child, Output},
+    sync::mpsc,
+    time::Duration,
+};
 
 /// Two veth pairs with this MTU, up.
 fn pairs(mtu: u32) {
@@ -23,7 +30,11 @@ fn pairs(mtu: u32) {
 }
 
 fn bridge(arguments: &str) -> Child {
-    let mut child = start!("bridge a1 b1 --json {arguments}");
+    bridge_of("a1 b1", arguments)
+}
+
+fn bridge_of(names: &str, arguments: &str) -> Child {
+    let mut child = start!("bridge {names} --json {arguments}");
     heard(&mut child, "bridging a1 and b1");
     child
 }
@@ -196,7 +207,7 @@ fn an_interface_that_goes_down_and_up_again_is_survived() {
         let captured = capture("b0", &at_b);
         let passes = || {
             Sender::pinned("a0").numbers(5_000..5_010, 60).unwrap();
-            std::thread::sleep(std::time::Duration::from_millis(100));
+            std::thread::sleep(Duration::from_millis(100));
             interrupt(&captured, "-USR2");
             let frames = frames(&at_b);
             let mut numbers = frames.iter().filter_map(|it| number(it));
@@ -263,5 +274,135 @@ fn requests_that_make_no_sense_are_refused() {
     lab(&[], || {
         run!("bridge va va").fails(1, "bridging an interface with itself");
         run!("bridge va nope").fails(1, "no interface 'nope'");
+    });
+}
+
+/// Takes a connection, sends the file that arrives back, and returns it. Then echoes datagrams until one is empty.
+fn serve(ready: &mpsc::Sender<()>) -> Vec<u8> {
+    address("b0", 2);
+    let listener = TcpListener::bind("10.9.0.2:7001").unwrap();
+    let echo = UdpSocket::bind("10.9.0.2:7002").unwrap();
+    ready.send(()).unwrap();
+    let (mut stream, mut file) = (listener.accept().unwrap().0, Vec::new());
+    stream.read_to_end(&mut file).unwrap();
+    stream.write_all(&file).unwrap();
+    drop(stream);
+    let mut datagram = [0; 2000];
+    while let (len @ 1.., from) = echo.recv_from(&mut datagram).unwrap() {
+        echo.send_to(&datagram[..len], from).unwrap();
+    }
+    file
+}
+
+/// Sends a file and reads it back; then datagrams.
+fn send(file: &[u8]) {
+    address("a0", 1);
+    let mut stream = TcpStream::connect("10.9.0.2:7001").unwrap();
+    stream.write_all(file).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut back = Vec::new();
+    stream.read_to_end(&mut back).unwrap();
+    assert!(back == file, "not what was sent");
+    let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
+    let patience = Some(Duration::from_secs(30));
+    socket.set_read_timeout(patience).unwrap();
+    for len in [1, 1001, 1472] {
+        socket.send_to(&file[..len], "10.9.0.2:7002").unwrap();
+        let mut datagram = [0; 2000];
+        assert_eq!(socket.recv(&mut datagram).unwrap(), len);
+        assert_eq!(datagram[..len], file[..len]);
+    }
+    socket.send_to(&[], "10.9.0.2:7002").unwrap();
+}
+
+fn address(link: &str, host: u8) {
+    ip(&format!("addr add 10.9.0.{host}/24 dev {link}"));
+    ip(&format!("link set {link} up"));
+}
+
+#[test]
+fn a_file_passes_over_tcp_with_the_offloads_that_veth_has_by_default() {
+    lab(&[], || {
+        pairs(1500);
+        let child = bridge("");
+        let byte = |n: u32| (n.wrapping_mul(2_654_435_761) >> 24) as u8;
+        let file: Vec<u8> = (0..8_000_000).map(byte).collect();
+        let (ready, is_ready) = mpsc::channel();
+        std::thread::scope(|scope| {
+            let server = elsewhere(scope, &["b0"], move || serve(&ready));
+            is_ready.recv().unwrap();
+            let client = elsewhere(scope, &["a0"], || send(&file));
+            client.join().unwrap();
+            assert!(server.join().unwrap() == file, "not what was sent");
+        });
+        for it in directions(&stopped(child)) {
+            let [received, forwarded] = counts(&it, ["received", "forwarded"]);
+            assert_eq!(received, forwarded, "{it}");
+        }
+    });
+}
+
+/// Sends this many frames from each side to the other one. All of them must arrive, in order.
+#[track_caller]
+fn passes_both_ways(frames: u64) {
+    let far = ["b0", "a0"].map(|link| {
+        let mut child = start!("verify -i {link} --until-end --json");
+        heard(&mut child, " bytes\n");
+        child
+    });
+    let near = ["a0", "b0"]
+        .map(|link| start!("generate rate=20kpps,flows=4,count={frames} -i {link} --json"));
+    for child in near {
+        child.wait_with_output().unwrap().succeeds();
+    }
+    for child in far {
+        let json = child.wait_with_output().unwrap().keeps_the_law();
+        let found = counts(
+            &json["verify"],
+            ["received", "lost", "duplicates", "reordered", "corrupted"],
+        );
+        assert_eq!(found, [frames, 0, 0, 0, 0], "{json}");
+    }
+}
+
+#[test]
+fn with_af_xdp_frames_pass_both_ways_in_order_also_after_an_outage() {
+    xdp_lab(|| {
+        for mode in MODES {
+            pairs(1500);
+            let mut child = bridge_of(&format!("xdp:a1,mode={mode} xdp:b1,mode={mode}"), "");
+            passes_both_ways(50_000);
+            ip("link set b1 down");
+            let mut log = heard(&mut child, "b1: the interface went down");
+            ip("link set b1 up");
+            log += &heard(&mut child, "b1: the interface is up again");
+            ["a0", "b0", "b1"].into_iter().for_each(carries);
+            passes_both_ways(1_000);
+            let ran = stopped(child);
+            for it in directions(&ran) {
+                // Two markers of ten frames each have a place in it.
+                assert!(count(&it["forwarded"]) >= 51_000, "{it}: {log}");
+                assert_eq!(it["received"], it["forwarded"], "{it}");
+            }
+            assert_eq!(ran.json()["peer_dropped"], 0);
+            ["a0", "b0"]
+                .into_iter()
+                .for_each(|it| drop(ip(&format!("link del {it}"))));
+            ip("link add va type veth peer name vb");
+        }
+    });
+}
+
+#[test]
+fn af_xdp_takes_traffic_from_an_interface_with_an_address_only_if_asked_to() {
+    xdp_lab(|| {
+        pairs(1500);
+        ip("addr add 192.0.2.1/24 dev a1");
+        let refused = run!("bridge xdp:a1 b1");
+        refused.fails(1, "a1: the interface has the address 192.0.2.1. ");
+        contains(refused.log(), "--take-traffic");
+        let child = bridge_of("xdp:a1 b1", "--take-traffic --tap /dev/null");
+        passes_both_ways(1_000);
+        directions(&stopped(child));
     });
 }

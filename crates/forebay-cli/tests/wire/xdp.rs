@@ -9,14 +9,14 @@ use crate::{
 use serde_json::Value;
 
 /// A laboratory in which XDP programs can be loaded.
-fn xdp_lab(body: impl FnOnce() + Send) {
+pub(crate) fn xdp_lab(body: impl FnOnce() + Send) {
     lab::lab(&["tcpreplay"], || match forebay_net::af_xdp::probe() {
         Ok(()) => body(),
         Err(error) => skip(&format!("rights for XDP ({error})")),
     });
 }
 
-const MODES: [&str; 2] = ["native", "generic"];
+pub(crate) const MODES: [&str; 2] = ["native", "generic"];
 
 /// Checks that `sent` frames are accounted for in all three places: the object, the text, and the file.
 fn check(json: &Value, log: &str, found: &found::Found, sent: u64) {

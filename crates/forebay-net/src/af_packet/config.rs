@@ -37,6 +37,9 @@ pub struct AfPacketConfig {
     /// Capture only incoming frames. Default false. The loopback interface always does this, since it would otherwise show each
     /// frame twice.
     pub incoming_only: bool,
+    /// Report which offloads were not done ([`Frame::unfinished`](crate::port::Frame::unfinished)). Blocks then have room for
+    /// frames of 64 KiB, whatever the MTU. Default false.
+    pub reports_unfinished: bool,
     /// The clock that stamps frames. Default `None`, the system's. With [`TimeSource::Hardware`] the interface must be able to stamp
     /// every frame, and be set to do so; this changes no setting. Each frame for which the hardware gave no time has one of
     /// the system's clock; [`Port::hardware_times`](crate::port::Port::hardware_times) counts the others.
@@ -60,6 +63,7 @@ impl Default for AfPacketConfig {
             filter: None,
             time: None,
             incoming_only: false,
+            reports_unfinished: false,
             ethernet_only: false,
             stop_on_down: false,
         }
@@ -120,7 +124,11 @@ impl AfPacketConfig {
             bytes /= 2;
         }
         // Ethernet header and two VLAN tags in addition to the payload. A frame without offloads has at most 64 KiB.
-        let frame = self.snaplen.min(mtu.min(65_536) + 22);
+        let longest = match self.reports_unfinished {
+            true => 65_536, // merged segments
+            false => mtu.min(65_536),
+        };
+        let frame = self.snaplen.min(longest + 22);
         let blocks = |bytes: u64, count: u64| Blocks {
             bytes: bytes as u32,
             count: u32::try_from(count).unwrap_or(u32::MAX),

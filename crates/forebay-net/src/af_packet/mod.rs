@@ -203,7 +203,8 @@ impl AfPacket {
         socket.attach()?;
         let port = AfPacket {
             reader: Reader {
-                ring: Ring::new(memory, blocks, which.hardware(), snaplen),
+                ring: Ring::new(memory, blocks, which.hardware(), snaplen)
+                    .reporting_unfinished(config.reports_unfinished),
                 gaps: Gaps::new(blocks.count),
                 socket,
                 interfaces,

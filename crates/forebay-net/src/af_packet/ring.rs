@@ -13,6 +13,7 @@
 //! └──────────────────────────┴───────────────────────────────────────────┴──────────────────
 //!                              ├──────────────── tp_mac ─────────────▶│
 //!                              ├──────────────────────── tp_next_offset ───▶│
+//!  (a description of offloads, if requested, directly before the frame)
 //! ```
 //!
 //! **Ownership.** A block belongs to the kernel while its status lacks `TP_STATUS_USER`. The kernel sets that bit when it closes
@@ -28,7 +29,7 @@
 //! ([`Ring::damage`]), not undefined behaviour. The parent module decides when a block is returned and where drops are counted.
 #![allow(unsafe_code)]
 
-use crate::port::{Direction, Frame};
+use crate::port::{Direction, Frame, Unfinished};
 use crate::sys::Mapping;
 use std::mem::{offset_of, size_of};
 use std::ptr::NonNull;
@@ -93,6 +94,8 @@ pub(super) struct Ring {
     blocks: Blocks,
     hardware: Hardware,
     snaplen: u32,
+    /// Each frame follows a description of its offloads.
+    reports_unfinished: bool,
     /// The oldest block not yet returned to the kernel, and its offset in the mapping.
     current: u32,
     origin: usize,
@@ -129,6 +132,7 @@ impl Ring {
             blocks,
             hardware,
             snaplen,
+            reports_unfinished: false,
             current: 0,
             origin: 0,
             held: false,
@@ -143,6 +147,12 @@ impl Ring {
             last_gap: 0,
             damage: None,
         }
+    }
+
+    /// The socket puts a description of its offloads before each frame, if `reports`.
+    pub(super) fn reporting_unfinished(mut self, reports: bool) -> Self {
+        self.reports_unfinished = reports;
+        self
     }
 
     /// The address of a block's first byte.
@@ -267,6 +277,10 @@ impl Ring {
         if next < from + caplen && self.left > 1 {
             return self.damaged(at);
         }
+        let unfinished = match header.tp_status & libc::TP_STATUS_CSUMNOTREADY {
+            0 => Unfinished::default(),
+            _ => self.unfinished(at, from),
+        };
         // SAFETY: `header` checked the offset.
         let address = unsafe { self.address(at) };
         // SAFETY: `header` checked that the frame's end is within the block.
@@ -291,8 +305,24 @@ impl Ring {
                 Direction::Inbound
             },
             dropped_before: self.last_gap,
+            unfinished,
             ..Frame::default()
         })
+    }
+
+    /// What the description before the frame reports, if there is one. `header` has checked both offsets.
+    #[cold]
+    fn unfinished(&self, at: usize, from: usize) -> Unfinished {
+        if !self.reports_unfinished || from < HEADER + Unfinished::HEADER_BYTES {
+            return Unfinished::default();
+        }
+        // SAFETY: after this frame's header, and before its data.
+        let header = unsafe {
+            self.block_unchecked()
+                .add(at + from - Unfinished::HEADER_BYTES)
+        };
+        // SAFETY: within the block, as `header` has checked; ours; any bytes are a value.
+        Unfinished::from_header(unsafe { header.cast().read() })
     }
 
     /// The kernel's index and the hardware type of the interface from which the next frame of this burst came.
@@ -399,7 +429,11 @@ impl Ring {
         let from = usize::from(header.tp_mac);
         let known = header.tp_status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
         header.tp_status &= !(libc::TP_STATUS_VLAN_VALID | libc::TP_STATUS_VLAN_TPID_VALID);
-        let room = from >= HEADER + TAG_BYTES;
+        let described = match self.reports_unfinished {
+            true => Unfinished::HEADER_BYTES,
+            false => 0,
+        };
+        let room = from >= HEADER + TAG_BYTES + described;
         if room {
             header.tp_len = header.tp_len.saturating_add(TAG_BYTES as u32);
         }
@@ -410,17 +444,27 @@ impl Ring {
             } else {
                 libc::ETH_P_8021Q as u16
             };
-            let mut front = [0; ADDRESSES + TAG_BYTES];
-            // SAFETY: from ≥ HEADER + TAG_BYTES, so the new start is after this frame's header; the check of the frame's end
-            // covers the old addresses.
-            let start = unsafe { self.block_unchecked().add(at + from - TAG_BYTES) };
+            let (start, len) = (
+                at + from - TAG_BYTES - described,
+                TAG_BYTES + described + ADDRESSES,
+            );
+            // SAFETY: from ≥ HEADER + TAG_BYTES + described, so the new start is after this frame's header; the check of the
+            // frame's end covers the old addresses.
+            let start = unsafe { self.block_unchecked().add(start) };
             // SAFETY: the range between the new start and the frame's end contains as many bytes as the copy reads, in a held
             // block; `&mut self` ensures that no slice of it is alive.
-            let bytes = unsafe { slice::from_raw_parts_mut(start.as_ptr(), front.len()) };
-            front[..ADDRESSES].copy_from_slice(&bytes[TAG_BYTES..]);
-            front[ADDRESSES..ADDRESSES + 2].copy_from_slice(&tpid.to_be_bytes());
-            front[ADDRESSES + 2..].copy_from_slice(&(header.hv1.tp_vlan_tci as u16).to_be_bytes());
-            bytes.copy_from_slice(&front);
+            let bytes = unsafe { slice::from_raw_parts_mut(start.as_ptr(), len) };
+            bytes.copy_within(TAG_BYTES.., 0);
+            let tag = &mut bytes[described + ADDRESSES..];
+            tag[..2].copy_from_slice(&tpid.to_be_bytes());
+            tag[2..].copy_from_slice(&(header.hv1.tp_vlan_tci as u16).to_be_bytes());
+            // Offsets in the description of offloads count from the frame's first byte.
+            if let Some((description, _)) = bytes.split_first_chunk_mut()
+                && described > 0
+            {
+                let unfinished = Unfinished::from_header(*description);
+                *description = unfinished.moved(TAG_BYTES as u16).header(&[]);
+            }
             header.tp_mac -= TAG_BYTES as u16;
             header.tp_snaplen += TAG_BYTES as u32;
         }

@@ -210,6 +210,38 @@ fn a_vlan_tag_goes_back_between_addresses_and_type_exactly_once() {
 }
 
 #[test]
+fn a_description_of_offloads_moves_when_a_tag_goes_back() {
+    let mut ring = ring(4096).reporting_unfinished(true);
+    let sample = |tag| Sample {
+        mac: MAC as u16 + 10,
+        tag,
+        ..Sample::new(&bytes(60))
+    };
+    let offsets = ring.fill(0, &[sample(Some((0x8100, 5))), sample(None)]);
+    // The checksum from byte 34 is stored at byte 40.
+    let mut header = [1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    header[6..8].copy_from_slice(&34_u16.to_ne_bytes());
+    header[8..].copy_from_slice(&6_u16.to_ne_bytes());
+    let tag = libc::TP_STATUS_VLAN_VALID | libc::TP_STATUS_VLAN_TPID_VALID;
+    for (at, flags) in offsets.into_iter().zip([tag, 0]) {
+        let status = libc::TP_STATUS_USER | libc::TP_STATUS_CSUMNOTREADY;
+        ring.poke_u32(0, at + 20, status | flags);
+        ring.poke(0, at + MAC, &header);
+    }
+    ring.show(2);
+    let plain = Unfinished::from_header(header);
+    for (tag, expected) in [(&[0x81, 0, 0, 5][..], plain.moved(4)), (&[], plain)] {
+        for _ in 0..2 {
+            let got = ring.next().unwrap();
+            assert_eq!(got.data, [&bytes(60)[..12], tag, &bytes(60)[12..]].concat());
+            assert_eq!(got.unfinished, expected);
+            ring.put_back();
+        }
+        ring.next();
+    }
+}
+
+#[test]
 fn a_tag_without_a_known_protocol_is_802_1q() {
     let mut ring = ring(65_536);
     let offsets = ring.fill(0, &[Sample::tagged((0, 9), &bytes(20))]);

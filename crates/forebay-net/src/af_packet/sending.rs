@@ -14,7 +14,7 @@
 use super::{link_type, names, socket::Socket, tx_ring::Outcome, tx_ring::TxRing};
 use crate::{
     link::Netlink,
-    port::{Interface, LinkType},
+    port::{Interface, LinkType, Unfinished},
     sys::{self, Messages},
     transmit::{TxBackend, TxConfig, TxCounts, TxFailed, TxInfo, TxPort, TxWake},
 };
@@ -34,6 +34,8 @@ const ETHERNET_HEADER: u32 = 14;
 const VLAN_TAG: u32 = 4;
 /// Room before a reserved packet's data, for headers and tags that are added later.
 const HEADROOM: u32 = 64;
+/// The longest frame of merged segments.
+const MERGED_BYTES: u32 = 65_536 + ETHERNET_HEADER;
 const MAX_QUEUE: u32 = 1 << 15;
 /// Frames handed to the kernel with one call.
 const BURST: usize = 64;
@@ -65,6 +67,8 @@ pub struct AfPacketTx {
     max_frame_bytes: u32,
     /// Bytes of the shortest frame.
     min_frame_bytes: u32,
+    /// Bytes of the description of offloads before each frame; 0: there is none.
+    described: u32,
     pool: Pool,
     /// Committed packets without an outcome, in order.
     pending: VecDeque<Packet>,
@@ -147,8 +151,16 @@ impl AfPacketTx {
             _ => 0,
         };
         let max_frame_bytes = link.mtu.saturating_add(header).min(1 << 18);
-        let room = max_frame_bytes + VLAN_TAG;
+        let takes_unfinished = config.takes_unfinished && config.backend == TxBackend::Messages;
+        let (described, longest) = match takes_unfinished {
+            true => (Unfinished::HEADER_BYTES as u32, MERGED_BYTES),
+            false => (0, 0),
+        };
+        let room = described + max_frame_bytes.max(longest) + VLAN_TAG;
         let socket = Socket::open(link)?;
+        if takes_unfinished {
+            socket.carry_offloads()?;
+        }
         let backend = match config.backend {
             TxBackend::Messages => Backend::Messages(Messages::new(BURST)),
             TxBackend::Ring => Backend::Ring(TxRing::open(&socket, queue, room)?),
@@ -170,6 +182,7 @@ impl AfPacketTx {
             },
             max_frame_bytes,
             min_frame_bytes: header.max(1),
+            described,
             pool: Pool::new(&PoolConfig {
                 // Twice the queue, so that callers can fill packets while it is full.
                 slots: queue * 2,
@@ -191,7 +204,7 @@ impl AfPacketTx {
     fn accept(&mut self) {
         if let Some(packet) = self.pending.pop_front() {
             self.counts.accepted += 1;
-            self.counts.accepted_bytes += u64::from(packet.len());
+            self.counts.accepted_bytes += u64::from(packet.len() - self.described);
             self.delay = None;
             self.refused_in_a_row = 0;
             free(&mut self.pool, packet);
@@ -324,11 +337,20 @@ impl AfPacketTx {
 
     /// How to count this packet if it cannot be sent.
     fn misfit(&self, packet: &Packet) -> Option<fn(&mut TxFailed) -> &mut u64> {
-        let len = packet.len();
+        let Some(len) = packet.len().checked_sub(self.described) else {
+            return Some(|failed| &mut failed.too_short);
+        };
         if len < self.min_frame_bytes {
             return Some(|failed| &mut failed.too_short);
         }
-        (len > self.max_frame_bytes + VLAN_TAG).then_some(|failed| &mut failed.too_long)
+        let longest = match packet.as_slice().split_first_chunk() {
+            // The kernel splits it.
+            Some((header, frame)) if self.described > 0 => {
+                Unfinished::from_header(*header).longest_frame(frame) as u32
+            }
+            _ => len,
+        };
+        (longest > self.max_frame_bytes + VLAN_TAG).then_some(|failed| &mut failed.too_long)
     }
 
     /// Copies packets that lie in several slots into one each. Returns how many packets, from the front, are in one slot now, or
@@ -449,6 +471,7 @@ impl TxPort for AfPacketTx {
             },
             queue_frames: self.config.queue_frames,
             bypasses_qdisc: self.config.bypass_qdisc,
+            takes_unfinished: self.described > 0,
         }
     }
 }

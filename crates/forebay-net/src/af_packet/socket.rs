@@ -4,7 +4,7 @@
 //! selects the frames, so no frame is received with incomplete settings:
 //!
 //! ```text
-//!  socket(0) ▶ VERSION ▶ RESERVE ▶ RX_RING ▶ mmap ▶ filter ▶ bind(ETH_P_ALL) ▶ … ▶ bind(0xFFFF)
+//!  socket(0) ▶ VERSION ▶ RESERVE ▶ VNET_HDR ▶ RX_RING ▶ mmap ▶ filter ▶ bind(ETH_P_ALL) ▶ … ▶ bind(0xFFFF)
 //! ```
 //! Only an attached socket can join a fanout group, and until then it receives every frame. So the members of a group accept
 //! nothing at first, and get their filter when all have joined.
@@ -105,6 +105,9 @@ impl Socket {
             &(TAG_BYTES as libc::c_int),
             "reserving room for VLAN tags",
         )?;
+        if config.reports_unfinished {
+            self.carry_offloads()?;
+        }
         let request = libc::tpacket_req3 {
             tp_block_size: blocks.bytes,
             tp_block_nr: blocks.count,
@@ -234,6 +237,12 @@ impl Socket {
             &1,
             "excluding outgoing frames",
         )
+    }
+
+    /// Lets a header before each frame describe which offloads are not done: of received frames, and of frames to send.
+    pub(super) fn carry_offloads(&self) -> Result<()> {
+        const PACKET_VNET_HDR: libc::c_int = 15; // linux/if_packet.h
+        self.set(PACKET_VNET_HDR, &1, "asking for descriptions of offloads")
     }
 
     /// Asks for the times of the hardware, where it has taken them.

@@ -453,6 +453,7 @@ impl TxPort for AfXdpTx {
             copy: "sent from slots, copied by the kernel",
             queue_frames: self.config.queue_frames,
             bypasses_qdisc: true,
+            takes_unfinished: false,
         }
     }
 }

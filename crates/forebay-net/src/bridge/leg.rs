@@ -18,12 +18,14 @@ const RETRY: Duration = Duration::from_micros(100);
 /// Sends the frames of one direction, in batches.
 pub(super) struct Sender {
     port: Box<dyn TxPort>,
+    /// The port finishes what a sender left for the hardware.
+    takes_unfinished: bool,
     /// Empty packets of the port.
     empty: Vec<Packet>,
     /// Filled packets that the port has not taken yet.
     batch: Vec<Packet>,
     truncated: u64,
-    /// Frames that fit into no packet of the port. The port never saw them.
+    /// Frames that fit into no packet of the port, and merged ones that it cannot split. The port never saw them.
     too_long: u64,
     /// The interface has accepted nothing for too long: until it does, frames do not wait.
     is_stuck: bool,
@@ -38,6 +40,7 @@ pub(super) struct Sender {
 impl Sender {
     pub fn new(port: Box<dyn TxPort>) -> Self {
         Sender {
+            takes_unfinished: port.info().takes_unfinished,
             port,
             empty: Vec::with_capacity(BATCH),
             batch: Vec::with_capacity(BATCH),
@@ -75,12 +78,12 @@ impl Sender {
             self.truncated += 1;
             return true;
         }
+        if self.batch.len() >= BATCH {
+            self.hand_over(); // which may find that the interface is gone
+        }
         if self.is_gone {
             self.refused += 1;
             return true;
-        }
-        if self.batch.len() >= BATCH {
-            self.hand_over();
         }
         if self.batch.len() >= BATCH {
             return false;
@@ -91,17 +94,37 @@ impl Sender {
         let Some(mut packet) = self.empty.pop() else {
             return false;
         };
-        match packet.put(frame.data.len() as u32) {
-            Ok(room) => {
-                room.copy_from_slice(frame.data);
-                self.batch.push(packet);
-            }
-            Err(_) => {
+        match self.compose(&mut packet, frame) {
+            true => self.batch.push(packet),
+            false => {
                 self.too_long += 1;
+                // It may have bytes already.
+                let _ = packet.trim(0);
                 self.empty.push(packet);
             }
         }
         true
+    }
+
+    /// Copies a frame into an empty packet; `false`: it is too long.
+    fn compose(&self, packet: &mut Packet, frame: &Frame<'_>) -> bool {
+        let Frame {
+            data, unfinished, ..
+        } = *frame;
+        if self.takes_unfinished {
+            let header = unfinished.header(data);
+            let Ok(room) = packet.put((header.len() + data.len()) as u32) else {
+                return false;
+            };
+            room[..header.len()].copy_from_slice(&header);
+            room[header.len()..].copy_from_slice(data);
+            return true;
+        }
+        let Ok(room) = packet.put(data.len() as u32) else {
+            return false;
+        };
+        room.copy_from_slice(data);
+        !unfinished.is_some() || unfinished.finish(room)
     }
 
     /// Gives up what is left after a session that failed.

@@ -14,7 +14,9 @@
 //!   not forwarded back at once. If both interfaces are connected with each other, frames come back all the same, for ever: the
 //!   bridge does not detect loops.
 //! - Frames are sent with the VLAN tag that they had on the wire.
+//! - Checksums that were left to the hardware are completed, and merged segments are split again ([`Unfinished`](crate::port::Unfinished)).
 //! - Frames keep their order in each direction.
+//! - An interface that is opened with AF_XDP (`xdp:eth0`) receives with it, and sends with a packet socket. Each frame is copied.
 //! - If the other interface has no room, frames wait in the receive ring, and then the kernel drops and counts them. If it is down
 //!   for longer than [`TxConfig::patience`], frames for it fail and are counted until it is up again.
 //!
@@ -79,9 +81,15 @@ impl Default for BridgeConfig {
         BridgeConfig {
             receive: Options {
                 delay: Duration::from_millis(1),
+                reports_unfinished: true,
                 ..Options::default()
             },
-            send: TxConfig::default(),
+            send: TxConfig {
+                // Slots have room for merged segments, so there are fewer.
+                takes_unfinished: true,
+                queue_frames: 128,
+                ..TxConfig::default()
+            },
         }
     }
 }
@@ -107,7 +115,13 @@ impl Bridge {
             ..config.receive.clone()
         };
         // For sending first: this rejects names that are not those of one interface.
-        let [a, b] = [0, 1].map(|at: usize| open::transmit(&names[at], &config.send));
+        // With AF_XDP a queue has one socket, and that one receives: frames are sent by a packet socket.
+        let [a, b] = names.each_ref().map(|name| match name {
+            Name::Xdp(spec) => {
+                open::transmit(&Name::Interface(spec.interface.clone()), &config.send)
+            }
+            name => open::transmit(name, &config.send),
+        });
         let sending = [a?, b?];
         let [a, b] = [0, 1].map(|at: usize| sending[at].interface());
         if a.name == b.name {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    port::Interface,
+    port::{Frame, Interface, Unfinished},
     sim::Sim,
     transmit::{TxCounts, TxInfo, TxWake},
 };
@@ -254,4 +254,47 @@ fn an_interface_that_is_gone_ends_the_bridge_with_exact_counts() {
     let error = ran.summary.port_error.unwrap().to_string();
     assert!(error.contains("the interface is gone"), "{error}");
     assert_eq!(ran.directions[0].forwarded, 0);
+}
+
+#[test]
+fn checksums_are_finished_for_a_port_that_cannot_and_merged_frames_have_failed() {
+    let (far, seen) = Far::opened("b", Manner::Takes, 2048);
+    let mut sender = Sender::new(far);
+    let mut header = [1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    header[6..8].copy_from_slice(&34_u16.to_ne_bytes());
+    header[8..].copy_from_slice(&6_u16.to_ne_bytes());
+    let frame = Frame {
+        data: &[0; 60],
+        wire_len: 60,
+        unfinished: Unfinished::from_header(header),
+        ..Frame::default()
+    };
+    assert!(sender.forward(&frame));
+    (header[1], header[4]) = (5, 10); // a datagram of several: UDP segmentation
+    let merged = Frame {
+        unfinished: Unfinished::from_header(header),
+        ..frame
+    };
+    assert!(sender.forward(&merged) && sender.forward(&frame));
+    sender.end();
+    let seen = seen.lock().unwrap();
+    let finished = |it: &Vec<u8>| it.len() == 60 && it[40..42] == [0xff, 0xff];
+    assert!(seen.len() == 2 && seen.iter().all(finished));
+    assert_eq!(sender.counts().failed.too_long, 1);
+}
+
+#[test]
+fn no_frame_waits_for_an_interface_that_is_found_to_be_gone() {
+    let (far, _) = Far::opened("b", Manner::IsGone, 2048);
+    let mut sender = Sender::new(far);
+    let frame = Frame {
+        data: &[0; 60],
+        wire_len: 60,
+        ..Frame::default()
+    };
+    // The batch is handed over when it is full.
+    assert!((0..100).all(|_| sender.forward(&frame)));
+    assert!(sender.serve().is_err());
+    assert_eq!(sender.serve().unwrap(), None, "nothing is left to wait for");
+    assert_eq!(sender.counts().failed.link_down, 100);
 }

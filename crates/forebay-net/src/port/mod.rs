@@ -59,10 +59,13 @@
 mod in_file;
 mod link_type;
 mod threads;
+mod unfinished;
 
 pub use in_file::{Block, BlockKind, InFile, InSection, Left, Marks, Odd};
 pub use link_type::LinkType;
 pub use threads::{Fanout, ThreadCounts};
+pub use unfinished::Unfinished;
+pub(crate) use unfinished::{folded, sum};
 
 use forebay::{Result, store::Loan};
 use std::{os::fd::BorrowedFd, sync::Arc, time::Duration};
@@ -183,6 +186,9 @@ pub struct Frame<'a> {
     pub options: &'a [u8],
     /// Irregularities, if it comes from a file.
     pub marks: Marks,
+    /// Offloads that were not done, if the port reports them
+    /// ([`Options::reports_unfinished`](crate::open::Options::reports_unfinished)).
+    pub unfinished: Unfinished,
 }
 
 /// Consecutive frames of a pcapng file, encoded exactly as [`Format::put_frame`](crate::format::Format::put_frame) would encode

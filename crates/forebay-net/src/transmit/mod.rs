@@ -71,6 +71,10 @@ pub struct TxConfig {
     /// Skip the queueing discipline of the interface (`tc qdisc`). This is faster and exact, but ignores traffic control: rules
     /// such as `netem` or `tbf` do not apply. Off by default.
     pub bypass_qdisc: bool,
+    /// Each packet to send begins with [`Unfinished::header`](crate::port::Unfinished::header), so that the kernel does what is left to
+    /// be done: it computes checksums, and splits merged frames. Only `sendmmsg` can do this; [`TxInfo::takes_unfinished`] shows
+    /// whether the port does. Off by default.
+    pub takes_unfinished: bool,
     /// The maximum time without progress, while the interface is down, has no carrier or no room; 1 s by default. After that the
     /// port fails; if there is no room, only after three packets in a row have failed this way. With [`Duration::MAX`] it waits
     /// forever.
@@ -83,6 +87,7 @@ impl Default for TxConfig {
             backend: TxBackend::Messages,
             queue_frames: 512,
             bypass_qdisc: false,
+            takes_unfinished: false,
             patience: Duration::from_secs(1),
         }
     }
@@ -130,7 +135,7 @@ impl TxCounts {
 /// Packets that were not accepted, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TxFailed {
-    /// Longer than the interface's MTU allows.
+    /// Longer than the interface's MTU allows, or merged segments that the port cannot split.
     pub too_long: u64,
     /// Shorter than the interface's link-layer header.
     pub too_short: u64,
@@ -172,6 +177,8 @@ pub struct TxInfo {
     pub queue_frames: u32,
     /// The queueing discipline of the interface is skipped.
     pub bypasses_qdisc: bool,
+    /// Each packet must begin with a description of its offloads.
+    pub takes_unfinished: bool,
 }
 
 /// A way to send frames: bounded, never blocking, with exact counts.

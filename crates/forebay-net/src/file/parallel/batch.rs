@@ -198,6 +198,7 @@ impl Batch {
             options: &self.bytes[(found.record_end - found.options_len) as usize..]
                 [..found.options_len as usize],
             marks: found.marks,
+            ..Frame::default()
         };
         (frame, 0)
     }

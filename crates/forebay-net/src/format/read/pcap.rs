@@ -275,6 +275,7 @@ impl Reader {
             dropped_before: 0,
             options: &[],
             marks: Marks::default(),
+            ..Frame::default()
         }
     }
 

@@ -146,6 +146,7 @@ impl Reader {
             dropped_before: 0,
             options: &[],
             marks: Marks::default(),
+            ..Frame::default()
         };
         Some((frame, total))
     }
@@ -212,6 +213,7 @@ impl Reader {
             dropped_before: found.dropped_before,
             options: found.bytes,
             marks,
+            ..Frame::default()
         };
         Ok(Step::Packet(frame, body.len() + 4))
     }

@@ -1,6 +1,7 @@
 //! Changes the bytes of one Ethernet frame. Every length is checked: frames come from files.
 
 use super::{Change, Rewrite};
+use crate::port::{folded, sum};
 use forebay::packet::Packet;
 
 /// What was done to a frame.
@@ -127,20 +128,6 @@ fn add_tag(packet: &mut Packet, number: u16) -> bool {
 
 fn word(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
-}
-
-/// The sum of 16-bit words, not folded; an odd byte at the end counts as the upper half of a word.
-fn sum(bytes: &[u8]) -> u64 {
-    let pairs = bytes.chunks(2);
-    let words = pairs.map(|pair| u64::from(pair[0]) << 8 | u64::from(*pair.get(1).unwrap_or(&0)));
-    words.sum()
-}
-
-fn folded(mut sum: u64) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
 }
 
 /// One frame that is being changed.
