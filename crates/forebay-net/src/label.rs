@@ -125,7 +125,18 @@ impl Label {
 /// The flow of the frame with this number. Of 2^`log_flows` frames in a row, from a multiple of that, each is of another flow.
 #[inline]
 pub fn flow_of(sequence: u64, log_flows: u8) -> usize {
-    let turn = mix(sequence >> log_flows);
+    flow_in(turn_of(sequence >> log_flows), sequence, log_flows)
+}
+
+/// How the flows of a round are permuted: 2^`log_flows` frames in a row.
+#[inline]
+pub(crate) fn turn_of(round: u64) -> u64 {
+    mix(round)
+}
+
+/// The flow of a frame in a round with this permutation.
+#[inline]
+pub(crate) fn flow_in(turn: u64, sequence: u64, log_flows: u8) -> usize {
     ((sequence ^ turn) & ((1 << log_flows) - 1)) as usize
 }
 
@@ -254,11 +265,10 @@ pub(crate) fn sum_of_words(bytes: &[u8]) -> u64 {
 }
 
 #[inline]
-pub(crate) fn fold(mut sum: u64) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
+pub(crate) fn fold(sum: u64) -> u16 {
+    // Added to itself with its halves swapped, a number has the one's complement sum of its halves in its upper half.
+    let sum = (sum.wrapping_add(sum.rotate_left(32)) >> 32) as u32;
+    (sum.wrapping_add(sum.rotate_left(16)) >> 16) as u16
 }
 
 /// A well-mixed function of `x` (the finalizer of SplitMix64).
@@ -292,6 +302,22 @@ mod tests {
             ..Frame::default()
         };
         find(&frame, link)
+    }
+
+    #[test]
+    fn a_sum_is_folded_as_by_hand() {
+        let by_hand = |mut sum: u64| {
+            while sum > 0xffff {
+                sum = (sum & 0xffff) + (sum >> 16);
+            }
+            sum as u16
+        };
+        let mut dice = Dice(1);
+        let random = (0..1000).map(|_| dice.below(u64::MAX) >> dice.below(64));
+        let edges = [0, 1, 0xffff, 0x1_0000, 0xffff_ffff, 1 << 32, u64::MAX];
+        for sum in edges.into_iter().chain(random.collect::<Vec<_>>()) {
+            assert_eq!(fold(sum), by_hand(sum), "{sum:#x}");
+        }
     }
 
     #[test]

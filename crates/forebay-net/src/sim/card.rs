@@ -13,7 +13,7 @@ use super::{Host, Spec, Stall, pace::Pace};
 use std::collections::VecDeque;
 
 /// A run of accepted frames and the gap before it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Run {
     dropped_before: u64,
     first: u64,
@@ -33,13 +33,13 @@ pub(super) struct Card {
     dropped: u64,
     /// Dropped after the last accepted frame.
     gap: u64,
-    /// Accepted, not taken yet, in order.
+    /// The run that frames are taken from. What is left of it may be empty.
+    front: Run,
+    /// The other accepted frames, in order.
     runs: VecDeque<Run>,
     /// Of the accepted frames, those in each ring. Taken frames hold their place until release.
     in_card: u64,
     in_host: u64,
-    /// The frame taken last.
-    taken: u64,
     stopped: bool,
 }
 
@@ -61,10 +61,10 @@ impl Card {
             arrived: 0,
             dropped: 0,
             gap: 0,
+            front: Run::default(),
             runs: VecDeque::new(),
             in_card: 0,
             in_host: 0,
-            taken: 0,
             stopped: false,
         }
     }
@@ -175,33 +175,23 @@ impl Card {
     /// Takes the next frame: its sequence number and the gap before it.
     #[inline]
     pub fn next(&mut self) -> Option<(u64, u64)> {
-        let run = self.runs.front_mut()?;
+        if self.front.count == 0 {
+            self.front = self.runs.pop_front()?;
+        }
+        let run = &mut self.front;
         let sequence = run.first;
         let dropped = std::mem::take(&mut run.dropped_before);
         run.first += 1;
         run.count -= 1;
-        if run.count == 0 {
-            self.runs.pop_front();
-        }
-        self.taken = sequence;
         Some((sequence, dropped))
     }
 
     /// Puts the last frame back.
     pub fn put_back(&mut self, dropped_before: u64) {
-        let sequence = self.taken;
-        match self.runs.front_mut() {
-            Some(run) if run.first == sequence + 1 && run.dropped_before == 0 => {
-                run.first = sequence;
-                run.count += 1;
-                run.dropped_before = dropped_before;
-            }
-            _ => self.runs.push_front(Run {
-                dropped_before,
-                first: sequence,
-                count: 1,
-            }),
-        }
+        let run = &mut self.front;
+        run.first -= 1;
+        run.count += 1;
+        run.dropped_before = dropped_before;
     }
 
     /// Frees the slots of `count` taken frames.

@@ -9,7 +9,7 @@
 //! distinguish the flows.
 
 use super::Spec;
-use crate::label::{self, Kind, LABEL_BYTES, Label, flow_of, fold, mix, sum};
+use crate::label::{self, Kind, LABEL_BYTES, Label, flow_in, flow_of, fold, mix, sum, turn_of};
 
 const HEADERS: usize = 42;
 const LABEL: std::ops::Range<usize> = HEADERS..HEADERS + LABEL_BYTES;
@@ -49,6 +49,9 @@ pub(crate) struct Generator {
     cycle: Vec<u8>,
     log_flows: u8,
     sender: u16,
+    /// A round of frames, one of each flow, and how their flows are permuted. It is the same for the whole round.
+    round: u64,
+    turn: u64,
     /// The sum of the words of a label without a time, except its number and its check.
     label_sum: u64,
 }
@@ -69,6 +72,8 @@ impl Generator {
                 .collect(),
             log_flows: spec.flows.ilog2() as u8,
             sender: spec.sender.unwrap_or(sender),
+            round: u64::MAX,
+            turn: 0,
             label_sum: 0,
         };
         // What `frame` leaves as it is.
@@ -145,11 +150,16 @@ impl Generator {
         let class = self.class(sequence);
         let class = &mut self.classes[class];
         // Only the number and the check differ from frame to frame, and the headers if there are several flows.
+        let (frame, _) = class.frame.split_at_mut(LABEL.end);
         if self.log_flows > 0 {
-            let flow = flow_of(sequence, self.log_flows);
-            class.frame[..HEADERS].copy_from_slice(&class.headers[flow]);
+            let round = sequence >> self.log_flows;
+            if self.round != round {
+                (self.round, self.turn) = (round, turn_of(round));
+            }
+            let flow = flow_in(self.turn, sequence, self.log_flows);
+            frame[..HEADERS].copy_from_slice(&class.headers[flow]);
         }
-        let label = &mut class.frame[LABEL];
+        let label = &mut frame[LABEL];
         let number = sequence.to_be_bytes();
         label[..8].copy_from_slice(&number);
         let check = label::check_of(self.label_sum + label::sum_of_words(&number));
