@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     format::{Described, Format, copied::left_of_packet},
-    port::{Block, BlockKind, Frame, Interface, Left, Marks, Run, Statistics},
+    port::{Block, BlockKind, Direction, Frame, Interface, Left, Marks, Run, Statistics},
 };
 use forebay::{
     Error, Result,
@@ -364,14 +364,24 @@ impl Writing {
     ) -> Result<bool> {
         match self.format {
             Format::Pcapng => {
-                // Constants for the absent fields, so that the compiler removes their checks.
+                // Constants for the absent fields, so that the compiler removes their checks. With and without a direction, the
+                // block has options of a constant length, too.
                 let plain = Frame {
                     dropped_before: 0,
                     options: &[],
                     marks: Marks::default(),
                     ..*frame
                 };
-                self.compose(Format::Pcapng, &plain, described, accept)
+                match frame.direction {
+                    Direction::Unknown => {
+                        let plain = Frame {
+                            direction: Direction::Unknown,
+                            ..plain
+                        };
+                        self.compose(Format::Pcapng, &plain, described, accept)
+                    }
+                    _ => self.compose(Format::Pcapng, &plain, described, accept),
+                }
             }
             Format::Pcap => self.put_classic(frame, described, accept),
         }
