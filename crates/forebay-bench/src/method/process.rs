@@ -20,7 +20,7 @@ use rustix::{
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
     env,
-    fs::File,
+    fs::{self, File},
     io,
     os::{
         fd::OwnedFd,
@@ -211,6 +211,21 @@ impl Running {
         Ok(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
     }
 
+    /// Whether one of its threads runs, would run if it had a processor, or waits for a disk.
+    pub fn has_work(&self) -> Result<bool> {
+        let threads = format!("/proc/{}/task", self.pid.as_raw_pid());
+        for thread in fs::read_dir(&threads).with_context(|| format!("reading {threads}"))? {
+            // A thread may have ended since.
+            let state = fs::read_to_string(thread?.path().join("stat")).unwrap_or_default();
+            // The state follows the program's name, which is in parentheses and may have any character.
+            let state = state.rsplit_once(") ").map_or("", |(_, state)| state);
+            if state.starts_with(['R', 'D']) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Comes back when it has said `word`.
     pub fn hear(&mut self, word: &str, limit: Duration) -> Result<()> {
         let begun = Instant::now();
@@ -360,6 +375,18 @@ mod tests {
         assert_eq!(ended.said, "begun\n7\n");
         assert_eq!(ended.result::<u64>().unwrap(), 7);
         assert!(ended.cpu > Duration::ZERO);
+    }
+
+    #[test]
+    fn a_process_has_work_while_it_computes_and_none_while_it_waits() {
+        let begun = Instant::now();
+        let until = |running: &Running, has_work| {
+            while running.has_work().unwrap() != has_work {
+                assert!(begun.elapsed() < LONG);
+            }
+        };
+        until(&shell("while :; do :; done"), true);
+        until(&shell("exec sleep 60"), false);
     }
 
     #[test]

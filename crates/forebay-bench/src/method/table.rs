@@ -39,6 +39,17 @@ pub enum Cell {
         #[serde(skip)]
         decimals: usize,
     },
+    /// A median that the true figure may exceed.
+    AtLeast {
+        /// The figure.
+        #[serde(flatten)]
+        summary: Summary,
+        /// Always true: it distinguishes this cell in JSON.
+        at_least: bool,
+        /// Decimals to show.
+        #[serde(skip)]
+        decimals: usize,
+    },
     /// One number.
     Number(Figure),
     /// Words.
@@ -70,6 +81,18 @@ impl Cell {
         })
     }
 
+    /// The same figure, which the true one may exceed.
+    pub fn at_least(self) -> Cell {
+        match self {
+            Cell::Spread { summary, decimals } => Cell::AtLeast {
+                summary,
+                at_least: true,
+                decimals,
+            },
+            other => other,
+        }
+    }
+
     /// A summary, or that there is none.
     pub fn spread(summary: Option<Summary>, decimals: usize) -> Cell {
         summary.map_or(Cell::Unknown, |summary| Cell::Spread { summary, decimals })
@@ -79,6 +102,9 @@ impl Cell {
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Cell::Spread { summary, decimals } if summary.samples == 1 => {
+                write!(f, "{:.decimals$}", summary.median)
+            }
             Cell::Spread { summary, decimals } => {
                 let (median, low, high) = (summary.median, summary.low, summary.high);
                 write!(
@@ -86,6 +112,9 @@ impl fmt::Display for Cell {
                     "{median:.decimals$} ({low:.decimals$}–{high:.decimals$})"
                 )
             }
+            &Cell::AtLeast {
+                summary, decimals, ..
+            } => write!(f, "at least {}", Cell::Spread { summary, decimals }),
             Cell::Number(Figure { value, decimals }) => write!(f, "{value:.decimals$}"),
             Cell::Text(text) => f.write_str(text),
             Cell::Unknown => f.write_str("–"),
@@ -142,7 +171,7 @@ impl fmt::Display for Table {
                 .unwrap_or(0)
         };
         let widths: Vec<usize> = (0..self.columns.len()).map(width_of).collect();
-        writeln!(f, "{}", self.title)?;
+        wrapped(&self.title, "", f)?;
         write!(f, "  {:name_width$}", "")?;
         for (column, &width) in self.columns.iter().zip(&widths) {
             write!(f, "  {column:>width$}")?;
@@ -162,8 +191,35 @@ impl fmt::Display for Table {
         }
         self.notes
             .iter()
-            .try_for_each(|note| writeln!(f, "  * {note}"))
+            .try_for_each(|note| wrapped(note, "  * ", f))
     }
+}
+
+/// Columns of a line of text.
+const WIDTH: usize = 80;
+
+/// Lines of at most [`WIDTH`] columns: the first after `mark`, the others after as many spaces.
+fn wrapped(text: &str, mark: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let indent = mark.chars().count();
+    let mut width = indent;
+    f.write_str(mark)?;
+    for (at, word) in text.split(' ').enumerate() {
+        let more = word.chars().count();
+        match at {
+            0 => {}
+            _ if width + 1 + more > WIDTH => {
+                write!(f, "\n{:indent$}", "")?;
+                width = indent;
+            }
+            _ => {
+                f.write_str(" ")?;
+                width += 1;
+            }
+        }
+        f.write_str(word)?;
+        width += more;
+    }
+    writeln!(f)
 }
 
 #[cfg(test)]
@@ -185,5 +241,32 @@ mod tests {
         let json = serde_json::to_value(&table).unwrap();
         assert_eq!(json["rows"][0]["cells"][0], 1.25);
         assert!(json["rows"][0]["cells"][1].is_null());
+    }
+
+    #[test]
+    fn long_titles_and_notes_take_several_lines() {
+        let title = ["word"; 20].join(" ");
+        let mut table = Table::new(&title, &[]);
+        table.note(&title);
+        let text = table.to_string();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines[0], ["word"; 16].join(" "));
+        assert_eq!(lines[1], ["word"; 4].join(" "));
+        assert_eq!(lines[3], format!("  * {}", ["word"; 15].join(" ")));
+        assert_eq!(lines[4], format!("    {}", ["word"; 5].join(" ")));
+    }
+
+    #[test]
+    fn a_figure_that_may_be_higher_is_marked_in_text_and_json() {
+        let summary = Summary::of(vec![1.0, 2.0, 3.0]);
+        let cell = Cell::spread(summary, 1).at_least();
+        assert_eq!(cell.to_string(), "at least 2.0 (1.0–3.0)");
+        let one = Cell::spread(Summary::of(vec![2.0]), 1);
+        assert_eq!(one.to_string(), "2.0", "one sample has no spread");
+        let json = serde_json::to_value(&cell).unwrap();
+        assert_eq!(
+            (&json["median"], &json["at_least"]),
+            (&2.0.into(), &true.into())
+        );
     }
 }

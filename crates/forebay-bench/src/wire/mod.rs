@@ -1,7 +1,9 @@
 //! Packets from an interface to a file: forebay, other tools and a bare reader on the same load; and our own path at its limit.
 //!
-//! `captures` compares them, `limits` has the simulated card, which needs no rights. `lab` is their network, `folders` their files,
-//! `sides` the capturing programs. `roles` lists our processes: `send` sends, `walk` reads and drops, `session` is the whole capture.
+//! `captures` compares them at a stated rate, `loss_free` finds the highest rate at which each loses nothing, `limits` has the simulated
+//! card, which needs no rights. `trial` is one capture, `search` chooses the rates, and `verdict` puts a comparison into words. `lab` is the
+//! network, `folders` has the files, `sides` the capturing programs. `roles` lists our processes: `send` sends, `walk` reads and drops,
+//! `session` is the whole capture.
 //!
 //! ```text
 //!   a separate network namespace, which ends with this program
@@ -15,10 +17,14 @@ mod captures;
 mod folders;
 mod lab;
 mod limits;
+mod loss_free;
 mod roles;
+mod search;
 mod send;
 mod session;
 mod sides;
+mod trial;
+mod verdict;
 mod walk;
 
 pub use roles::play;
@@ -35,11 +41,12 @@ const CAPTURED: &str = "vb";
 /// What each side gets of the kernel's memory.
 const RING_BYTES: u32 = 64 << 20;
 
-/// The captures, to memory and to a disk, and our own path.
+/// The captures, to memory and to a disk: at a stated rate, and the highest rates without a loss; and our own path.
 pub fn run(effort: Effort) -> Result<Vec<Table>> {
     let folders = Folders::new()?;
     let lab = Lab::new();
     let mut tables = captures::run(&lab, &folders, effort)?;
+    tables.extend(loss_free::run(&lab, &folders, effort));
     tables.extend(limits::run(&folders, effort));
     Ok(tables)
 }

@@ -1,13 +1,17 @@
 //! The roles of our processes, given as JSON on the command line of this program. They end with their standard input.
 
-use super::{folders, lab, send, session, walk};
+use super::{
+    folders, lab,
+    send::{self, Burst},
+    session, walk,
+};
 use anyhow::{Context, Result};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     stdio::stdin,
 };
 use serde::{Deserialize, Serialize};
-use std::{io::Read, path::PathBuf};
+use std::{io::Read, path::PathBuf, time::Duration};
 
 /// A process of ours.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -16,11 +20,11 @@ pub enum Role {
     Keep { folders: Vec<PathBuf> },
     /// Holds the network.
     Hold,
-    /// Sends `frames` frames at a rate a second.
+    /// Sends these bursts over and over, for this time: `rate` frames a second, or as many as possible.
     Send {
-        frames: u64,
-        frame_bytes: usize,
-        rate: u64,
+        bursts: Vec<Burst>,
+        rate: Option<f64>,
+        time: Duration,
     },
     /// Walks the kernel's ring, and drops all.
     Walk,
@@ -37,11 +41,7 @@ pub fn play(role: &str) -> Result<()> {
     match serde_json::from_str(role).context("a role on the wire")? {
         Role::Keep { folders } => folders::keep(&folders),
         Role::Hold => lab::hold(),
-        Role::Send {
-            frames,
-            frame_bytes,
-            rate,
-        } => send::send(frames, frame_bytes, rate),
+        Role::Send { bursts, rate, time } => send::send(&bursts, rate, time),
         Role::Walk => walk::walk(),
         Role::Capture { port, file, count } => session::capture(&port, file, count),
     }

@@ -1,4 +1,4 @@
-//! The load: frames of one size, many a system call, each batch when it is due.
+//! The load: bursts of frames, each burst of one size and sent with one system call when it is due.
 //!
 //! The kernel cuts what a UDP socket sends into datagrams just before the wire (`UDP_SEGMENT`, on an interface that takes no longer
 //! ones), which is the fastest way into a veth: frames one by one, though many a call, are half as many here. veth delivers on the
@@ -23,45 +23,89 @@ const HEADERS: usize = 14 + 20 + 8;
 const DATAGRAMS: usize = 64;
 const SEND_BYTES: usize = 65_507;
 
+/// Frames of one size that are sent at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Burst {
+    /// Bytes of a frame, without the check sequence, which no interface shows.
+    pub frame_bytes: usize,
+    pub frames: usize,
+}
+
+impl Burst {
+    /// As many frames of this size as one system call sends.
+    pub fn of(frame_bytes: usize) -> Burst {
+        Burst {
+            frame_bytes,
+            frames: DATAGRAMS.min(SEND_BYTES / (frame_bytes - HEADERS)),
+        }
+    }
+
+    /// A cycle of bursts in the proportions of the "Internet mix": of 12 frames 7 have 64 bytes, 4 have 594 and 1 has 1518, with
+    /// their check sequences.
+    pub fn imix() -> Vec<Burst> {
+        let cycle: [(usize, usize); 3] = [(60, 7), (590, 4), (1514, 1)];
+        let burst = |(frame_bytes, frames)| Burst {
+            frame_bytes,
+            frames: 8 * frames,
+        };
+        cycle.map(burst).to_vec()
+    }
+}
+
 /// What became of a load.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Sent {
+    pub frames: u64,
     /// Frames a second.
     pub rate: f64,
     /// How late the latest batch was.
     pub latest: Duration,
 }
 
-/// Frames that are sent at once, of this size without their check sequence.
-pub fn batch(frame_bytes: usize) -> usize {
-    DATAGRAMS.min(SEND_BYTES / (frame_bytes - HEADERS))
-}
-
-/// Sends this number of frames of this size, whole batches, `rate` a second, and reports the result.
-pub fn send(frames: u64, frame_bytes: usize, rate: u64) -> Result<()> {
-    let batch = batch(frame_bytes);
-    let payload = frame_bytes - HEADERS;
-    let socket = UdpSocket::bind("0.0.0.0:0").context("opening a socket")?;
-    cut_into(&socket, payload).context("asking for UDP_SEGMENT")?;
-    socket.connect((STATION, 9)).context("to the other end")?; // the port that discards
-    let bytes = vec![0; batch * payload];
+/// Sends these bursts over and over for this time, `rate` frames a second or as many as possible, and reports the result.
+pub fn send(bursts: &[Burst], rate: Option<f64>, time: Duration) -> Result<()> {
+    let sockets: Result<Vec<_>> = bursts.iter().map(|burst| socket(*burst)).collect();
+    let sockets = sockets?;
     let (begun, mut sent, mut latest) = (Instant::now(), 0, Duration::ZERO);
-    while sent < frames {
-        let due = begun + Duration::from_secs_f64(sent as f64 / rate as f64);
-        while Instant::now() < due {
-            hint::spin_loop();
+    let mut turns = bursts.iter().zip(&sockets).cycle();
+    let elapsed = loop {
+        let now = begun.elapsed();
+        if let Some(rate) = rate {
+            let due = Duration::from_secs_f64(sent as f64 / rate);
+            if due >= time {
+                break due;
+            }
+            while begun.elapsed() < due {
+                hint::spin_loop();
+            }
+            latest = latest.max(begun.elapsed() - due);
+        } else if now >= time {
+            break now;
         }
-        latest = latest.max(due.elapsed());
-        let taken = socket.send(&bytes).context("sending")?;
+        let (burst, (socket, bytes)) = turns.next().context("nothing to send")?;
+        let taken = socket.send(bytes).context("sending")?;
         ensure!(
             taken == bytes.len(),
             "{taken} of {} bytes sent",
             bytes.len()
         );
-        sent += batch as u64;
-    }
-    let rate = sent as f64 / begun.elapsed().as_secs_f64();
-    tell(&Sent { rate, latest })
+        sent += burst.frames as u64;
+    };
+    let rate = sent as f64 / elapsed.max(begun.elapsed()).as_secs_f64();
+    tell(&Sent {
+        frames: sent,
+        rate,
+        latest,
+    })
+}
+
+/// A socket that cuts the bytes into the frames of a burst.
+fn socket(burst: Burst) -> Result<(UdpSocket, Vec<u8>)> {
+    let payload = burst.frame_bytes - HEADERS;
+    let socket = UdpSocket::bind("0.0.0.0:0").context("opening a socket")?;
+    cut_into(&socket, payload).context("asking for UDP_SEGMENT")?;
+    socket.connect((STATION, 9)).context("to the other end")?; // the port that discards
+    Ok((socket, vec![0; burst.frames * payload]))
 }
 
 fn cut_into(socket: &UdpSocket, payload: usize) -> io::Result<()> {

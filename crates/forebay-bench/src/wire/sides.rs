@@ -2,10 +2,11 @@
 
 use super::{CAPTURED, RING_BYTES, roles::Role};
 use crate::method::process::{Running, in_role, program};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use std::{
     path::Path,
     process::{Command, Stdio},
+    time::Duration,
 };
 
 /// One of those compared.
@@ -13,39 +14,60 @@ pub struct Side {
     pub name: &'static str,
     /// What it says when it listens.
     pub ready: &'static str,
+    /// How long the kernel holds frames back for it, because a block of its ring is not full.
+    pub holds: Duration,
     kind: Kind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    Forebay,
+    /// Ours over AF_PACKET.
+    Packet,
+    /// Ours over AF_XDP, in this mode.
+    Xdp(&'static str),
     Walk,
     Tcpdump,
     Dumpcap,
     Netsniff,
 }
 
+const FOREBAY: Side = Side::of("forebay", Kind::Packet, "ready", 100);
+const NATIVE: Side = Side::of("forebay xdp native", Kind::Xdp("native"), "ready", 0);
+const GENERIC: Side = Side::of("forebay xdp generic", Kind::Xdp("generic"), "ready", 0);
+const TCPDUMP: Side = Side::of("tcpdump", Kind::Tcpdump, "listening on", 1000);
+const DUMPCAP: Side = Side::of("dumpcap", Kind::Dumpcap, "File:", 250);
+const NETSNIFF: Side = Side::of("netsniff-ng", Kind::Netsniff, "Running!", 100);
+const WALK: Side = Side::of(
+    "limit: the ring walked, nothing written",
+    Kind::Walk,
+    "ready",
+    100,
+);
+
 /// Ours first, the limit last.
-pub const SIDES: [Side; 5] = [
-    Side::of("forebay", Kind::Forebay, "ready"),
-    Side::of("tcpdump", Kind::Tcpdump, "listening on"),
-    Side::of("dumpcap", Kind::Dumpcap, "File:"),
-    Side::of("netsniff-ng", Kind::Netsniff, "Running!"),
-    Side::of(
-        "limit: the ring walked, nothing written",
-        Kind::Walk,
-        "ready",
-    ),
-];
+pub const SIDES: [Side; 5] = [FOREBAY, TCPDUMP, DUMPCAP, NETSNIFF, WALK];
+
+/// All that write files, with every backend of ours.
+pub const WRITERS: [Side; 6] = [FOREBAY, NATIVE, GENERIC, TCPDUMP, DUMPCAP, NETSNIFF];
 
 impl Side {
-    const fn of(name: &'static str, kind: Kind, ready: &'static str) -> Side {
-        Side { name, ready, kind }
+    const fn of(name: &'static str, kind: Kind, ready: &'static str, holds_ms: u64) -> Side {
+        Side {
+            name,
+            ready,
+            holds: Duration::from_millis(holds_ms),
+            kind,
+        }
     }
 
     /// Whether it is another project's.
     pub fn is_rival(&self) -> bool {
-        !matches!(self.kind, Kind::Forebay | Kind::Walk)
+        !matches!(self.kind, Kind::Packet | Kind::Xdp(_) | Kind::Walk)
+    }
+
+    /// Whether it is ours, over AF_XDP.
+    pub fn is_xdp(&self) -> bool {
+        matches!(self.kind, Kind::Xdp(_))
     }
 
     /// Whether it writes what it sees.
@@ -54,28 +76,27 @@ impl Side {
     }
 
     /// The program, if it is one of the system's.
-    pub fn program(&self) -> Option<Result<Command>> {
+    pub fn program(&self) -> Result<Command> {
         match self.kind {
-            Kind::Tcpdump => Some(program("tcpdump", "tcpdump")),
-            Kind::Dumpcap => Some(program("dumpcap", "wireshark-common")),
-            Kind::Netsniff => Some(program("netsniff-ng", "netsniff-ng")),
-            Kind::Forebay | Kind::Walk => None,
+            Kind::Tcpdump => program("tcpdump", "tcpdump"),
+            Kind::Dumpcap => program("dumpcap", "wireshark-common"),
+            Kind::Netsniff => program("netsniff-ng", "netsniff-ng"),
+            Kind::Packet | Kind::Xdp(_) | Kind::Walk => bail!("it is this program"),
         }
     }
 
     /// It, capturing into `file`.
     pub fn command(&self, file: &Path) -> Result<Command> {
-        let mut command = match (self.program(), self.kind) {
-            (Some(program), _) => program?,
-            (None, Kind::Walk) => in_role("wire", &Role::Walk)?,
-            (None, _) => {
-                let role = Role::Capture {
-                    port: format!("packet:{CAPTURED}"),
-                    file: Some(file.into()),
-                    count: None,
-                };
-                in_role("wire", &role)?
-            }
+        let capture = |port| Role::Capture {
+            port,
+            file: Some(file.into()),
+            count: None,
+        };
+        let mut command = match self.kind {
+            Kind::Packet => in_role("wire", &capture(format!("packet:{CAPTURED}")))?,
+            Kind::Xdp(mode) => in_role("wire", &capture(format!("xdp:{CAPTURED},mode={mode}")))?,
+            Kind::Walk => in_role("wire", &Role::Walk)?,
+            Kind::Tcpdump | Kind::Dumpcap | Kind::Netsniff => self.program()?,
         };
         let mebibytes = RING_BYTES >> 20;
         match self.kind {
@@ -95,7 +116,7 @@ impl Side {
                 .arg(format!("{mebibytes}MiB"))
                 .arg("-o")
                 .arg(file),
-            Kind::Forebay | Kind::Walk => &mut command,
+            Kind::Packet | Kind::Xdp(_) | Kind::Walk => &mut command,
         };
         command.stdin(if self.is_rival() {
             Stdio::null()
