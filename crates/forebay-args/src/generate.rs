@@ -6,8 +6,8 @@ use super::{
     verify::limit,
 };
 use clap::Args as ClapArgs;
-use forebay_net::{open::Name, sim::Spec, units};
-use std::{net::Ipv4Addr, time::Duration};
+use forebay_net::{open::Name, sim::Spec};
+use std::net::Ipv4Addr;
 
 pub const HELP: &str = "\
 The SPEC is KEY=VALUE,…, as for the simulated card:
@@ -70,28 +70,8 @@ pub struct Generate {
     #[arg(long, value_name = "MAC", value_parser = mac)]
     pub from_mac: Option<[u8; 6]>,
 
-    /// Copy frames into a ring shared with the kernel (PACKET_TX_RING), instead of sending them with sendmmsg
-    #[arg(long)]
-    pub tx_ring: bool,
-
-    /// Skip the interface's queueing discipline: faster, but ignores traffic control such as netem
-    #[arg(long)]
-    pub bypass_qdisc: bool,
-
-    /// How long to wait while the interface is down or takes no frame, before giving up: a time, or forever
-    #[arg(long, value_name = "TIME", default_value = "1", value_parser = patience)]
-    pub wait: Duration,
-
-    /// Print no summary, only errors and frames that failed
-    #[arg(short = 'q', long)]
-    pub quiet: bool,
-
-    /// Print the counts as one JSON object on standard output
-    #[arg(long)]
-    pub json: bool,
-
     #[command(flatten)]
-    pub sandbox: super::Sandbox,
+    pub sending: super::Sending,
 }
 
 /// What a simulated card would receive, without the keys about receiving.
@@ -116,12 +96,4 @@ fn mac(text: &str) -> Parsed<[u8; 6]> {
     let bytes = bytes.and_then(|it| it.try_into().ok());
     bytes
         .ok_or_else(|| format!("'{text}' is not an address. Use a value such as 02:00:00:00:00:01"))
-}
-
-fn patience(text: &str) -> Parsed<Duration> {
-    let time = match text {
-        "forever" => Some(Duration::MAX),
-        _ => units::duration(text),
-    };
-    time.ok_or_else(|| format!("'{text}' is not a time. Use a value such as 10, 500ms or forever"))
 }

@@ -25,6 +25,7 @@ mod records;
 mod repair;
 mod replay;
 mod sandbox;
+mod sending;
 mod share;
 #[cfg(test)]
 mod tables_tests;
@@ -50,6 +51,7 @@ pub use records::{Check, Dump, Records, RecordsCommand};
 pub use repair::Repair;
 pub use replay::Replay;
 pub use sandbox::Sandbox;
+pub use sending::Sending;
 pub use share::Shares;
 pub use top::Top;
 pub use verify::Verify;

@@ -8,7 +8,7 @@ use forebay_net::{
     transmit::Rate,
     units,
 };
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
 pub const HELP: &str = "\
 Changes that --rewrite makes, several separated by commas:
@@ -97,28 +97,8 @@ pub struct Replay {
     #[arg(long, value_name = "ACTION", default_value = "send", value_parser = cut_frames)]
     pub cut: CutFrames,
 
-    /// Copy packets into a ring shared with the kernel (PACKET_TX_RING), instead of sending them with sendmmsg
-    #[arg(long)]
-    pub tx_ring: bool,
-
-    /// Skip the interface's queueing discipline: faster, but ignores traffic control such as netem
-    #[arg(long)]
-    pub bypass_qdisc: bool,
-
-    /// How long to wait while the interface is down or takes no packet, before giving up: a time, or forever
-    #[arg(long, value_name = "TIME", default_value = "1", value_parser = patience)]
-    pub wait: Duration,
-
-    /// Print no summary, only errors and packets that failed
-    #[arg(short = 'q', long)]
-    pub quiet: bool,
-
-    /// Print the counts as one JSON object on standard output
-    #[arg(long)]
-    pub json: bool,
-
     #[command(flatten)]
-    pub sandbox: super::Sandbox,
+    pub sending: super::Sending,
 }
 
 fn above_zero(text: &str) -> Parsed<f64> {
@@ -153,12 +133,4 @@ fn cut_frames(text: &str) -> Parsed<CutFrames> {
         "skip" => Ok(CutFrames::Skip),
         _ => Err(format!("'{text}' is not an action. Use send, pad or skip")),
     }
-}
-
-fn patience(text: &str) -> Parsed<Duration> {
-    let time = match text {
-        "forever" => Some(Duration::MAX),
-        _ => units::duration(text),
-    };
-    time.ok_or_else(|| format!("'{text}' is not a time. Use a value such as 10, 500ms or forever"))
 }

@@ -3,91 +3,46 @@
 use crate::{
     args::{Criterion, Generate as Flags},
     output::{self, Line, Stream},
-    privileges,
-    sandbox::{self, Needs, Sandbox},
-    signals::{self, Asked},
-    usage::refuse,
+    sending::{self, Sender, failed_line, say, time},
 };
 use anyhow::Result;
-use forebay::{standard, time::Clock};
+use forebay::time::Clock;
 use forebay_net::{
     generate::{self, GenerateConfig, Generated},
-    open::{self, Name},
-    session::Control,
     sim::Spec,
-    transmit::{TxBackend, TxConfig, TxFailed, TxInfo},
     units,
 };
 use serde_json::{Value, json};
-use std::{
-    process::ExitCode,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::{process::ExitCode, time::Duration};
 
 const SCHEMA: u32 = 1;
 
 pub fn run(flags: &Flags) -> Result<ExitCode> {
-    if !matches!(flags.interface, Name::Interface(_)) {
-        return refuse(
-            "-i: frames can be sent only on an interface of this machine, such as eth0".into(),
-        );
-    }
     let config = config(flags);
-    if flags.json {
-        standard::output()?;
-    }
-    let to = TxConfig {
-        backend: match flags.tx_ring {
-            true => TxBackend::Ring,
-            false => TxBackend::Messages,
-        },
-        bypass_qdisc: flags.bypass_qdisc,
-        patience: flags.wait,
-        ..TxConfig::default()
-    };
-    let mut port = open::transmit(&flags.interface, &to)?;
-    privileges::shed(None)?;
-    let needs = Needs {
-        sends: true,
-        ..Needs::default()
-    };
-    let sandbox = sandbox::enter(&flags.sandbox, &needs);
-    let control = Control::new()?;
-    // Relaxed: it publishes nothing but itself.
-    let wants_counts = Arc::new(AtomicBool::new(false));
-    let (heard, asked_for_counts) = (control.clone(), wants_counts.clone());
-    signals::listen(&[Asked::Report], move |asked| match asked {
-        Asked::Stop => heard.stop(),
-        Asked::Report => asked_for_counts.store(true, Relaxed),
-        Asked::Flush | Asked::Rotate | Asked::Trigger => {}
-    })?;
-    output::start(false)?;
-    let name = port.name().to_owned();
-    if !flags.quiet {
+    let mut sender = Sender::open(&flags.interface, &flags.sending, &[])?;
+    let name = sender.port.name().to_owned();
+    if !flags.sending.quiet {
         say(&format!("sending on {name}: {}", config.spec));
     }
+    let wants_counts = sender.counts_requests();
     let sent = generate::run(
-        port.as_mut(),
+        sender.port.as_mut(),
         &config,
         Clock::real(),
-        &control,
+        &sender.control,
         &mut |progress| {
-            if wants_counts.swap(false, Relaxed) {
+            if wants_counts() {
                 say(&law(progress));
             }
-            if !flags.quiet {
+            if !flags.sending.quiet {
                 output::show(|columns| progress_line(progress, config.spec.count, columns));
             }
         },
     )?;
     output::hide();
     print(flags, &sent);
-    if flags.json {
-        let object = object(&sent, &name, &config.spec, &port.info(), &sandbox);
+    if flags.sending.json {
+        let object = object(&sent, &config.spec, &sender);
         output::summary(Stream::Output, &output::json(&object));
     }
     Ok(exit_code(&sent))
@@ -130,11 +85,6 @@ fn exit_code(sent: &Generated) -> ExitCode {
     }
 }
 
-fn say(text: &str) {
-    let lines = output::wrapped(&format!("forebay: {text}"));
-    lines.iter().for_each(|line| output::say(line));
-}
-
 fn frames(count: u64) -> String {
     format!("{count} frame{}", if count == 1 { "" } else { "s" })
 }
@@ -156,25 +106,6 @@ fn law(sent: &Generated) -> String {
     )
 }
 
-fn causes(failed: &TxFailed) -> [(&'static str, u64); 5] {
-    [
-        ("too_long", failed.too_long),
-        ("too_short", failed.too_short),
-        ("link_down", failed.link_down),
-        ("refused", failed.refused),
-        ("abandoned", failed.abandoned),
-    ]
-}
-
-/// `1.2 µs`.
-fn time(ns: u64) -> String {
-    match ns {
-        0..1_000 => format!("{ns} ns"),
-        1_000..1_000_000 => format!("{:.1} µs", ns as f64 / 1e3),
-        _ => format!("{:.1} ms", ns as f64 / 1e6),
-    }
-}
-
 /// The rate on the wire, with preambles, gaps and check sequences.
 fn bits_per_second(sent: &Generated, spec: &Spec) -> f64 {
     sent.frames_per_second() * spec.mean_wire_bits()
@@ -187,22 +118,17 @@ fn print(flags: &Flags, sent: &Generated) {
     if !sent.law_holds() {
         output::error("the counts do not add up. This is a bug in forebay; please report it");
     }
-    let failed = &sent.counts.failed;
-    if !flags.quiet || failed.total() > 0 {
+    let failed = failed_line(&sent.counts.failed);
+    if !flags.sending.quiet || failed.is_some() {
         say(&law(sent));
     }
-    let some: Vec<_> = causes(failed)
-        .into_iter()
-        .filter(|(_, count)| *count > 0)
-        .map(|(cause, count)| format!("{cause} {count}"))
-        .collect();
-    if !some.is_empty() {
-        say(&format!("failed: {}", some.join(", ")));
+    if let Some(line) = failed {
+        say(&line);
     }
     if !sent.is_ended {
         say("the end markers were not sent: verify cannot count what was lost at the end");
     }
-    if flags.quiet || sent.frames < 2 {
+    if flags.sending.quiet || sent.frames < 2 {
         return;
     }
     say(&format!(
@@ -249,49 +175,22 @@ fn progress_line(progress: &Generated, count: Option<u64>, columns: usize) -> St
     line.fit("  ", columns)
 }
 
-fn object(
-    sent: &Generated,
-    interface: &str,
-    spec: &Spec,
-    info: &TxInfo,
-    sandbox: &Sandbox,
-) -> Value {
-    let counts = &sent.counts;
-    let failed = causes(&counts.failed).into_iter();
-    let failed: serde_json::Map<_, _> = failed
-        .map(|(cause, count)| (cause.to_owned(), json!(count)))
-        .collect();
-    let is_paced = sent.pace.packets > 1;
-    let gap_error = |share| is_paced.then(|| sent.pace.gap_error_ns(share));
-    json!({
+fn object(sent: &Generated, spec: &Spec, sender: &Sender) -> Value {
+    let mut object = json!({
         "schema": SCHEMA,
-        "interface": interface,
-        "backend": info.backend,
-        "copy": info.copy,
-        "bypasses_qdisc": info.bypasses_qdisc,
         "sender": sent.sender,
         "frames": sent.frames,
         "markers": sent.markers,
-        "sent": counts.sent,
-        "accepted": counts.accepted,
-        "accepted_bytes": counts.accepted_bytes,
-        "failed": failed,
-        "retried": counts.retried,
         "seconds": sent.elapsed.as_secs_f64(),
         "postponed_seconds": sent.postponed.as_secs_f64(),
         "frames_per_second": sent.frames_per_second(),
         "bits_per_second": bits_per_second(sent, spec),
-        "worst_lag_ns": is_paced.then_some(sent.pace.worst_lag_ns),
-        "gap_error_ns": {
-            "p50": gap_error(0.5),
-            "p90": gap_error(0.9),
-            "p99": gap_error(0.99),
-            "p999": gap_error(0.999),
-            "max": gap_error(1.0),
-        },
         "ended": sent.is_ended,
-        "sandbox": sandbox.as_json(),
         "error": sent.error.as_ref().map(|error| error.to_string()),
         "law_holds": sent.law_holds(),
-    })
+    });
+    if let Value::Object(fields) = &mut object {
+        fields.extend(sending::fields(sender, &sent.pace));
+    }
+    object
 }

@@ -1,7 +1,7 @@
 //! The command `forebay`: parses, runs, prints, exits. All work is done in `forebay-net`.
 //!
-//! `forebay_args` holds the flags. `capture` and `pipe` have a `request` that turns flags into the
-//! library's configuration. `signals` handles Ctrl-C and other signals, `privileges` drops capabilities, `sandbox` gives up files
+//! `forebay_args` holds the flags. `capture` and `pipe` have a `request` that turns flags into the library's configuration. `sending` is
+//! what `replay` and `generate` share. `signals` handles Ctrl-C and other signals, `privileges` drops capabilities, `sandbox` gives up files
 //! and system calls that are not needed any more, `output` prints everything, `print` turns packets into text, `usage` rejects
 //! requests, and `habit` recognises command lines of tcpdump.
 //!
@@ -31,6 +31,7 @@ mod records;
 mod repair;
 mod replay;
 mod sandbox;
+mod sending;
 mod shares;
 mod signals;
 mod top;

@@ -333,6 +333,13 @@ impl Messages {
     }
 }
 
+/// Asks for a send buffer of this size. The kernel may give less.
+pub(crate) fn set_send_buffer(fd: BorrowedFd<'_>, bytes: libc::c_int) {
+    let set = |option| set_option(fd, libc::SOL_SOCKET, option, &bytes);
+    // Without CAP_NET_ADMIN the limit net.core.wmem_max applies. A smaller buffer only makes smaller bursts.
+    let _ = set(libc::SO_SNDBUFFORCE).or_else(|_| set(libc::SO_SNDBUF));
+}
+
 /// Asks the kernel to send the frames in a socket's transmit ring. Never waits.
 pub(crate) fn send_ring(fd: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: passes no memory to the kernel.

@@ -1,7 +1,7 @@
 //! Where control sockets are: finding their paths, creating them, and connecting to them.
 //!
 //! A socket belongs to one capture. Its mode is 0600, and its folder may not be writable by other users, unless it is sticky as
-//! `/tmp` is. A capture removes its socket at its end. After `kill -9` the socket stays, but nobody answers: the next capture of
+//! `/tmp` is. A capture removes its socket at its end. After `kill -9` the socket stays, but no process answers: the next capture of
 //! that name replaces it.
 
 use crate::{output, usage::refuse};
@@ -88,7 +88,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Creates the socket at `path`, in place of one that nobody answers.
+    /// Creates the socket at `path`, in place of one that no process answers on.
     ///
     /// # Errors
     /// A capture answers there, another file has this name, the folder is not safe, or the system rejects the request.
@@ -209,7 +209,7 @@ fn lock(folder: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Removes a socket that nobody answers, and rejects everything else.
+/// Removes a socket that no process answers on, and rejects everything else.
 fn refuse_what_is_there(path: &Path) -> Result<()> {
     let shown = path.display();
     let about = match fs::symlink_metadata(path) {

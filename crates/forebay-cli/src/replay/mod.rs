@@ -8,28 +8,16 @@ mod text;
 use crate::{
     args::Replay as Flags,
     output::{self, Stream},
-    privileges,
-    sandbox::{self, Needs},
-    signals::{self, Asked},
+    sending::Sender,
     usage::refuse,
 };
 use anyhow::Result;
-use forebay::{standard, time::Clock};
+use forebay::time::Clock;
 use forebay_net::{
     filter::Filter,
-    open::{self, Name},
     replay::{Replay, ReplayConfig, ReplaySummary, Rewrite, Speed},
-    session::Control,
-    transmit::{TxBackend, TxConfig},
 };
-use std::{
-    process::ExitCode,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::{process::ExitCode, time::Duration};
 use text::Screen;
 
 /// Replays, and prints the counts.
@@ -37,53 +25,21 @@ use text::Screen;
 /// # Errors
 /// A bad request, or the interface cannot be opened.
 pub fn run(flags: &Flags) -> Result<ExitCode> {
-    if matches!(flags.interface, Name::Sim(_) | Name::Tap(_) | Name::File(_)) {
-        return refuse(
-            "-i: packets can be sent only on an interface of this machine, such as eth0".into(),
-        );
-    }
     let config = config(flags)?;
-    if flags.json {
-        standard::output()?;
-    }
-    let to = TxConfig {
-        backend: match flags.tx_ring {
-            true => TxBackend::Ring,
-            false => TxBackend::Messages,
-        },
-        bypass_qdisc: flags.bypass_qdisc,
-        patience: flags.wait,
-        ..TxConfig::default()
-    };
-    let mut port = open::transmit(&flags.interface, &to)?;
-    privileges::shed(None)?;
-    let needs = Needs {
-        sends: true,
-        ..Needs::default()
-    };
-    let sandbox = sandbox::enter(&flags.sandbox, &needs.reading(&flags.files));
-    let control = Control::new()?;
-    // Relaxed: it publishes nothing but itself.
-    let wants_counts = Arc::new(AtomicBool::new(false));
-    let (heard, asked_for_counts) = (control.clone(), wants_counts.clone());
-    signals::listen(&[Asked::Report], move |asked| match asked {
-        Asked::Stop => heard.stop(),
-        Asked::Report => asked_for_counts.store(true, Relaxed),
-        Asked::Flush | Asked::Rotate | Asked::Trigger => {}
-    })?;
-    output::start(false)?;
-    let screen = Screen::new(flags, port.as_ref());
+    let mut sender = Sender::open(&flags.interface, &flags.sending, &flags.files)?;
+    let screen = Screen::new(flags, sender.port.as_ref());
     screen.start();
-    let replay = Replay::new(config, Clock::real(), control);
-    let summary = replay.run(port.as_mut(), &mut |progress| {
-        if wants_counts.swap(false, Relaxed) {
+    let wants_counts = sender.counts_requests();
+    let replay = Replay::new(config, Clock::real(), sender.control.clone());
+    let summary = replay.run(sender.port.as_mut(), &mut |progress| {
+        if wants_counts() {
             screen.counts(progress);
         }
         screen.progress(progress);
     });
-    screen.end(&summary, port.as_ref());
-    if flags.json {
-        let object = json::summary(&summary, flags, port.as_ref(), &sandbox);
+    screen.end(&summary, sender.port.as_ref());
+    if flags.sending.json {
+        let object = json::summary(&summary, flags, &sender);
         output::summary(Stream::Output, &output::json(&object));
     }
     Ok(exit_code(&summary))

@@ -3,6 +3,7 @@
 use crate::{
     args::Replay as Flags,
     output::{self, Line},
+    sending::{failed_line, say, time},
 };
 use forebay_net::{
     replay::{CutFrames, ReplayCounts, ReplayProgress, ReplaySummary},
@@ -34,7 +35,7 @@ impl<'a> Screen<'a> {
     }
 
     pub fn start(&self) {
-        if !self.flags.quiet {
+        if !self.flags.sending.quiet {
             say(&self.start);
         }
     }
@@ -44,7 +45,7 @@ impl<'a> Screen<'a> {
     }
 
     pub fn progress(&self, progress: &ReplayProgress) {
-        if !self.flags.quiet {
+        if !self.flags.sending.quiet {
             output::show(|columns| progress_line(progress, columns));
         }
     }
@@ -56,11 +57,11 @@ impl<'a> Screen<'a> {
             output::error(error);
         }
         let failed = counts.sent.failed.total();
-        if !self.flags.quiet || failed > 0 {
+        if !self.flags.sending.quiet || failed > 0 {
             say(&sent_line(counts));
         }
-        if failed > 0 {
-            say(&failed_line(counts));
+        if let Some(line) = failed_line(&counts.sent.failed) {
+            say(&line);
         }
         if counts.sent.failed.too_long > 0 {
             let max = port.max_frame_bytes();
@@ -70,7 +71,7 @@ impl<'a> Screen<'a> {
                 those(counts.sent.failed.too_long)
             ));
         }
-        if !self.flags.quiet {
+        if !self.flags.sending.quiet {
             self.details(summary);
         }
         if let Err(why) = summary.law() {
@@ -147,12 +148,6 @@ impl<'a> Screen<'a> {
     }
 }
 
-fn say(text: &str) {
-    output::wrapped(&format!("forebay: {text}"))
-        .iter()
-        .for_each(|line| output::say(line));
-}
-
 fn packets(count: u64) -> String {
     match count {
         1 => "1 packet".into(),
@@ -186,31 +181,6 @@ fn sent_line(counts: &ReplayCounts) -> String {
         sent.accepted,
         sent.failed.total()
     )
-}
-
-fn failed_line(counts: &ReplayCounts) -> String {
-    let failed = &counts.sent.failed;
-    let causes = [
-        (failed.too_long, "too long"),
-        (failed.too_short, "shorter than a header"),
-        (failed.link_down, "because the interface was down or gone"),
-        (failed.refused, "refused by the system"),
-        (failed.abandoned, "abandoned"),
-    ];
-    let parts = causes.iter().filter(|(count, _)| *count > 0);
-    let parts: Vec<_> = parts
-        .map(|(count, cause)| format!("{count} {cause}"))
-        .collect();
-    format!("failed: {}", parts.join(", "))
-}
-
-/// `850 ns`, `1.20 µs`, `3.400 ms`.
-fn time(ns: u64) -> String {
-    match ns {
-        0..1_000 => format!("{ns} ns"),
-        1_000..1_000_000 => format!("{:.2} µs", ns as f64 / 1e3),
-        _ => format!("{:.2} ms", ns as f64 / 1e6),
-    }
 }
 
 fn progress_line(progress: &ReplayProgress, columns: usize) -> String {

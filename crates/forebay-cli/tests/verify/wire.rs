@@ -201,7 +201,7 @@ fn an_interface_that_is_down_fails_with_counts_that_add_up() {
         let cases = "
             generate size=9018 -i va           | 1 | ip link set va mtu 9000
             generate rate=1G -i nosuch0        | 1 | no interface 'nosuch0'
-            generate rate=1G -i sim            | 2 | frames can be sent only on an interface
+            generate rate=1G -i sim            | 2 | packets can be sent only on an interface
             generate rate=1G,ring=4 -i va      | 2 | ring= is about receiving
             generate rate=1Xpps -i va          | 2 | frames a second such as 500kpps
             generate rate=1G -i va --to-mac 1  | 2 | Use a value such as 02:00

@@ -332,10 +332,10 @@ impl AfPacket {
             ring, interfaces, ..
         } = &mut self.reader;
         if interfaces.are_any()
-            && let Some(told) = ring.comes_from()
-            && interfaces.number(told).is_none()
+            && let Some(index) = ring.comes_from()
+            && interfaces.number(index).is_none()
         {
-            interfaces.meet(told, self.snaplen);
+            interfaces.meet(index, self.snaplen);
         }
     }
 
@@ -582,7 +582,7 @@ impl Frames for Reader {
             return self.ring.next();
         }
         let number = match self.ring.comes_from() {
-            Some(told) => self.interfaces.number(told)?,
+            Some(index) => self.interfaces.number(index)?,
             None => 0, // the end of the burst, or damage
         };
         let frame = self.ring.next()?;

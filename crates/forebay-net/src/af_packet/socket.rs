@@ -294,13 +294,6 @@ impl Socket {
         self.set(libc::PACKET_QDISC_BYPASS, &1, tried)
     }
 
-    /// Asks for a send buffer of this size. The kernel may give less.
-    pub(super) fn send_buffer(&self, bytes: libc::c_int) {
-        let set = |option| sys::set_option(self.as_fd(), libc::SOL_SOCKET, option, &bytes);
-        // Without CAP_NET_ADMIN the limit net.core.wmem_max applies. A smaller buffer only makes smaller bursts.
-        let _ = set(libc::SO_SNDBUFFORCE).or_else(|_| set(libc::SO_SNDBUF));
-    }
-
     /// Makes and maps a transmit ring of `count` slots of `bytes` each, in blocks of `block_bytes`.
     pub(super) fn map_tx_ring(&self, bytes: u32, count: u32, block_bytes: u32) -> Result<Mapping> {
         let version = libc::tpacket_versions::TPACKET_V2 as libc::c_int;

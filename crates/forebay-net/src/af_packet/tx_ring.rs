@@ -7,7 +7,7 @@
 //! ```
 //!
 //! **Ownership.** A slot is ours while its status is `AVAILABLE` or `WRONG_FORMAT`. `SEND_REQUEST` offers it to the kernel, but only
-//! [`send_ring`](crate::sys::send_ring) on our thread makes the kernel look, so between those calls we may take it back. The
+//! [`send_ring`](crate::sys::send_ring) on our thread makes the kernel read the ring, so between those calls we may take it back. The
 //! kernel marks a slot that it has taken `SENDING`, and `AVAILABLE` when the frame's bytes are no longer needed
 //! (`tpacket_snd` and `tpacket_destruct_skb` in net/packet/af_packet.c).
 //!
@@ -36,7 +36,7 @@ const BLOCK_BYTES: u32 = 64 << 10;
 /// What became of the oldest placed frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// The kernel has not looked at it.
+    /// The kernel has not processed it.
     Waits,
     /// The kernel took it.
     Accepted,
@@ -144,7 +144,7 @@ impl TxRing {
     pub(super) fn take_back(&mut self) {
         for n in 0..self.placed {
             let status = self.status(self.after_head(n));
-            // Relaxed: the kernel looks only after the next `place`, which releases.
+            // Relaxed: the kernel reads it only after the next `place`, which releases.
             status.store(libc::TP_STATUS_AVAILABLE, Ordering::Relaxed);
         }
         self.placed = 0;

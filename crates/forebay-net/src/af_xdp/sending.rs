@@ -30,48 +30,34 @@ use crate::{
     link::Netlink,
     port::{Interface, LinkType},
     sys,
-    transmit::{TxConfig, TxCounts, TxFailed, TxInfo, TxPort, TxWake},
+    transmit::{
+        Cause, DOWN_RETRY, ETHERNET_HEADER, HEADROOM, Outbox, TxConfig, TxCounts, TxInfo, TxPort,
+        TxWake, VLAN_TAG, Wait,
+    },
 };
 use forebay::{
     Error, Result,
-    packet::{Packet, Pool, PoolConfig},
+    packet::Packet,
     ring::kernel::{Damaged, End},
 };
-use std::{
-    collections::VecDeque,
-    io, iter,
-    os::fd::AsFd,
-    time::{Duration, Instant},
-};
+use std::{collections::VecDeque, io, iter, os::fd::AsFd};
 
-/// Ethernet addresses and type.
-const HEADER: u32 = 14;
-const VLAN_TAG: u32 = 4;
-/// Room before a reserved packet's data, for headers and tags that are added later.
-const HEADROOM: u32 = 64;
-const MAX_QUEUE: u32 = 1 << 15;
 /// A descriptor of nothing. Without options: one of them would join the next descriptor to it.
 const VOID: libc::xdp_desc = libc::xdp_desc {
     addr: u64::MAX,
     len: u32::MAX,
     options: 0,
 };
-/// How soon a full queue, or an interface that is down, is tried again.
-const FULL_RETRY: Duration = Duration::from_micros(20);
-const DOWN_RETRY: Duration = Duration::from_millis(10);
-
 /// An AF_XDP socket that sends on one queue of an interface.
 #[derive(Debug)]
 pub struct AfXdpTx {
     /// Closed before the pool's memory is unmapped.
     socket: Socket,
-    interface: Interface,
-    max_frame_bytes: u32,
+    outbox: Outbox,
     ring: Ring<libc::xdp_desc>,
     ring_end: End,
     completed: Ring<u64>,
     completed_end: End,
-    pool: Pool,
     slot_bytes: u32,
     /// Lengths of the frames in the transmit ring, in order.
     pending: VecDeque<u32>,
@@ -79,10 +65,6 @@ pub struct AfXdpTx {
     void: usize,
     /// The packet in each slot whose address the kernel has.
     held: Box<[Option<Packet>]>,
-    config: TxConfig,
-    counts: TxCounts,
-    /// Since when nothing was accepted, and whether because the interface is down.
-    delay: Option<(Instant, bool)>,
 }
 
 impl AfXdpTx {
@@ -96,12 +78,8 @@ impl AfXdpTx {
     /// - `spec` has a key that is for receiving only, or a value of `config` is out of its range.
     pub fn open(spec: &Spec, config: &TxConfig) -> Result<Self> {
         let name = &spec.interface[..];
+        Outbox::check(name, config)?;
         let queue_frames = config.queue_frames;
-        if queue_frames == 0 || queue_frames > MAX_QUEUE {
-            let tried = format!("making a queue of {queue_frames} frames");
-            let range = format!("Ask for 1 to {MAX_QUEUE} frames");
-            return Err(Error::invalid(name, tried).advise(range));
-        }
         if spec.mode.is_some() || spec.copies || spec.busy_poll.is_some() {
             let tried = "mode, copy and busy-poll are for receiving";
             return Err(Error::invalid(name, tried).advise("For sending, only queue=N is possible"));
@@ -112,7 +90,7 @@ impl AfXdpTx {
             return Err(Error::new(name, "AF_XDP sends Ethernet frames only")
                 .advise(format!("Use packet:{name}")));
         }
-        let max_frame_bytes = link.mtu.saturating_add(HEADER);
+        let max_frame_bytes = link.mtu.saturating_add(ETHERNET_HEADER);
         let room = HEADROOM + max_frame_bytes.saturating_add(VLAN_TAG);
         let Some(slot_bytes) = [2048, 4096].into_iter().find(|&slot| room <= slot) else {
             let tried = format!(
@@ -121,14 +99,18 @@ impl AfXdpTx {
             );
             return Err(Error::new(name, tried).advise(format!("Use packet:{name}")));
         };
-        let pool = Pool::new(&PoolConfig {
-            // As many again can be filled, or wait for their completion, while the queue is full.
-            slots: queue_frames * 2,
-            slot_bytes,
-            headroom: HEADROOM,
-            ..PoolConfig::default()
-        })?;
-        let (memory, len) = pool.memory();
+        let interface = Interface {
+            name: name.into(),
+            description: format!("AF_XDP copied, queue {}", spec.queue.unwrap_or(0)),
+            snaplen: max_frame_bytes,
+            ..Interface::default()
+        };
+        let config = &TxConfig {
+            bypass_qdisc: true,
+            ..config.clone()
+        };
+        let outbox = Outbox::new(interface, ETHERNET_HEADER, slot_bytes, config)?;
+        let (memory, len) = outbox.pool.memory();
         let registration = libc::xdp_umem_reg {
             addr: memory.addr().get() as u64,
             len: len as u64,
@@ -148,18 +130,10 @@ impl AfXdpTx {
             busy_poll: None,
         };
         let (ring, completed) = socket.bind_sender(&registration, slots, completions, binding)?;
-        // Each queued frame is charged with its length and about 1 KiB of the kernel's own data.
-        let buffer = u64::from(queue_frames) * u64::from(room + 1024);
-        socket.send_buffer(buffer.min(1 << 26) as i32);
+        sys::set_send_buffer(socket.as_fd(), outbox.buffer_bytes(room));
         Ok(AfXdpTx {
             socket,
-            interface: Interface {
-                name: name.into(),
-                description: format!("AF_XDP copied, queue {}", binding.queue),
-                snaplen: max_frame_bytes,
-                ..Interface::default()
-            },
-            max_frame_bytes,
+            outbox,
             ring_end: End::producer(ring.capacity()),
             ring,
             completed_end: End::consumer(completed.capacity()),
@@ -168,12 +142,8 @@ impl AfXdpTx {
             held: iter::repeat_with(|| None)
                 .take(queue_frames as usize * 2)
                 .collect(),
-            pool,
             pending: VecDeque::with_capacity(queue_frames as usize),
             void: 0,
-            config: config.clone(),
-            counts: TxCounts::default(),
-            delay: None,
         })
     }
 
@@ -197,7 +167,7 @@ impl AfXdpTx {
                 let text = format!("the kernel completed {address}, which it did not have");
                 return Err(Error::new(self.name(), text));
             };
-            free(&mut self.pool, packet);
+            self.outbox.free(packet);
         }
         if found > 0 {
             self.completed_end.advance(found);
@@ -239,7 +209,7 @@ impl AfXdpTx {
 
     /// Where a packet's bytes are in the registered memory, if they are there and its slot is not on its way already.
     fn address(&self, packet: &Packet) -> Option<(u64, usize)> {
-        let (memory, len) = self.pool.memory();
+        let (memory, len) = self.outbox.pool.memory();
         let data = packet.as_slice();
         let at = data.as_ptr().addr().checked_sub(memory.addr().get())?;
         let slot = at / self.slot_bytes as usize;
@@ -254,13 +224,9 @@ impl AfXdpTx {
         let (packet, (address, slot)) = match self.address(&packet).filter(|_| is_whole) {
             Some(place) => (packet, place),
             None => {
-                let Some(mut copy) = self.pool.take() else {
+                let Some(copy) = self.outbox.copy(&packet) else {
                     return Err(packet);
                 };
-                match copy.put(len) {
-                    Ok(room) => room.copy_from_slice(&packet.to_vec()),
-                    Err(_) => return Err(packet),
-                }
                 let Some(place) = self.address(&copy) else {
                     return Err(packet);
                 };
@@ -282,7 +248,7 @@ impl AfXdpTx {
 
     /// Counts all pending frames as failed. Their descriptors cannot be taken out of the ring, so they are made void: in copy mode the
     /// kernel reads them only within a call of ours, and skips one that names no memory.
-    fn fail_all(&mut self, count: fn(&mut TxFailed) -> &mut u64) {
+    fn fail_all(&mut self, cause: Cause) {
         let failed = self.pending.len();
         for n in 1..=failed {
             let slot = self.ring_end.slot(0_usize.wrapping_sub(n));
@@ -292,61 +258,36 @@ impl AfXdpTx {
                 .held
                 .get_mut((address / u64::from(self.slot_bytes)) as usize);
             if let Some(packet) = held.and_then(Option::take) {
-                free(&mut self.pool, packet);
+                self.outbox.free(packet);
             }
         }
-        *count(&mut self.counts.failed) += failed as u64;
+        self.outbox.fail(failed, cause);
         self.void += failed;
         self.pending.clear();
-        self.delay = None;
     }
 
     /// The oldest frame has to wait, which must not take forever.
-    fn put_off(&mut self, is_down: bool) -> Result<()> {
-        self.counts.retried += 1;
-        let since = self.delay.map_or_else(Instant::now, |(since, _)| since);
-        self.delay = Some((since, is_down));
-        let waited = since.elapsed();
-        if waited < self.config.patience {
+    fn put_off(&mut self, cause: Wait) -> Result<()> {
+        let Some((cause, error)) = self.outbox.put_off(cause) else {
             return Ok(());
-        }
-        let (tried, advice) = match is_down {
-            true => {
-                self.fail_all(|failed| &mut failed.link_down);
-                let advice = format!("Bring it up: ip link set {} up", self.name());
-                ("the interface is down".into(), advice)
-            }
-            false => {
-                self.fail_all(|failed| &mut failed.abandoned);
-                let advice = "Check that its other end is connected and up: ip link";
-                let time = waited.as_secs_f64();
-                (
-                    format!("the interface has accepted no frame for {time:.1} s"),
-                    advice.into(),
-                )
-            }
         };
-        Err(Error::new(self.name(), tried).advise(advice))
+        self.fail_all(cause);
+        error.map_or(Ok(()), Err)
     }
-}
-
-/// Returns a slot to its pool, at once if it is ours.
-fn free(pool: &mut Pool, packet: Packet) {
-    drop(pool.put_back(packet));
 }
 
 impl TxPort for AfXdpTx {
     fn interface(&self) -> &Interface {
-        &self.interface
+        &self.outbox.interface
     }
 
     fn max_frame_bytes(&self) -> u32 {
-        self.max_frame_bytes
+        self.outbox.max_frame_bytes
     }
 
     fn reserve(&mut self, n: usize, packets: &mut Vec<Packet>) -> usize {
-        let room = self.config.queue_frames as usize - self.pending.len();
-        self.pool.take_burst(n.min(room), packets)
+        let room = self.outbox.room(self.pending.len());
+        self.outbox.pool.take_burst(n.min(room), packets)
     }
 
     fn commit(&mut self, packets: &mut Vec<Packet>) -> Result<usize> {
@@ -355,7 +296,7 @@ impl TxPort for AfXdpTx {
         if self.void > 0 {
             return Ok(0); // the interface is still down
         }
-        let queue = self.config.queue_frames as usize;
+        let queue = self.outbox.config.queue_frames as usize;
         let vacant = self.ring_end.available(self.ring.consumer(), queue); // CREDIT
         let mut vacant = vacant.map_err(|damaged| self.damaged(damaged))?;
         let mut taken = 0;
@@ -364,12 +305,8 @@ impl TxPort for AfXdpTx {
             && vacant > 0
             && let Some(packet) = left.next()
         {
-            let len = packet.len();
-            let failed = &mut self.counts.failed;
-            if len < HEADER {
-                failed.too_short += 1;
-            } else if len > self.max_frame_bytes + VLAN_TAG {
-                failed.too_long += 1;
+            if let Some(cause) = self.outbox.misfit(packet.len()) {
+                *cause(&mut self.outbox.counts.failed) += 1;
             } else if let Err(packet) = self.place(packet) {
                 packets.push(packet); // no slot is free for a copy
                 break;
@@ -379,7 +316,7 @@ impl TxPort for AfXdpTx {
             taken += 1;
         }
         packets.extend(left);
-        self.counts.sent += taken as u64;
+        self.outbox.counts.sent += taken as u64;
         self.ring_end.publish(self.ring.producer()); // PUBLISH
         self.advance()?;
         Ok(taken)
@@ -399,22 +336,20 @@ impl TxPort for AfXdpTx {
             for n in 1..=taken {
                 let len = self.pending.pop_front().unwrap_or_default();
                 if n == taken && errno == Some(libc::EBUSY) {
-                    self.counts.failed.refused += 1;
+                    self.outbox.fail(1, |failed| &mut failed.refused);
                     continue;
                 }
-                self.counts.accepted += 1;
-                self.counts.accepted_bytes += u64::from(len);
+                self.outbox.accept(len);
             }
             if taken > 0 {
-                self.delay = None;
                 continue;
             }
             match errno {
                 None
                 | Some(libc::EAGAIN | libc::EINTR | libc::EBUSY | libc::ENOBUFS | libc::ENOMEM) => {
-                    self.put_off(false)?
+                    self.put_off(Wait::Queue)?
                 }
-                Some(libc::ENETDOWN) => self.put_off(true)?,
+                Some(libc::ENETDOWN) => self.put_off(Wait::Link)?,
                 Some(_) => {
                     self.fail_all(|failed| &mut failed.link_down);
                     let error = Error::new(self.name(), "sending: the interface is gone");
@@ -429,13 +364,10 @@ impl TxPort for AfXdpTx {
     }
 
     fn arm(&mut self) -> Result<TxWake<'_>> {
-        Ok(match self.delay {
-            Some((_, is_down)) if !self.pending.is_empty() => TxWake::After(match is_down {
-                true => DOWN_RETRY,
-                false => FULL_RETRY,
-            }),
-            _ if self.void > 0 => TxWake::After(DOWN_RETRY),
-            _ => TxWake::Ready,
+        Ok(match self.pending.is_empty() {
+            false => self.outbox.wake(self.socket.as_fd()),
+            true if self.void > 0 => TxWake::After(DOWN_RETRY),
+            true => TxWake::Ready,
         })
     }
 
@@ -444,15 +376,15 @@ impl TxPort for AfXdpTx {
     }
 
     fn counts(&self) -> TxCounts {
-        self.counts
+        self.outbox.counts
     }
 
     fn info(&self) -> TxInfo {
         TxInfo {
             backend: "af_xdp",
             copy: "sent from slots, copied by the kernel",
-            queue_frames: self.config.queue_frames,
-            bypasses_qdisc: true,
+            queue_frames: self.outbox.config.queue_frames,
+            bypasses_qdisc: self.outbox.config.bypass_qdisc,
             takes_unfinished: false,
         }
     }

@@ -259,14 +259,6 @@ impl Socket {
         let _ = sys::receive_now(self.as_fd(), &mut []);
     }
 
-    /// Lets the kernel hold frames of this many bytes that it has not sent yet, as far as it permits.
-    pub(super) fn send_buffer(&self, bytes: libc::c_int) {
-        let force = sys::set_option(self.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes);
-        if force.is_err() {
-            let _ = sys::set_option(self.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, &bytes);
-        }
-    }
-
     /// Whether frames arrive in our memory without a copy.
     pub(super) fn is_zero_copy(&self) -> bool {
         let none = libc::xdp_options { flags: 0 };

@@ -47,8 +47,10 @@
 //! # Ok::<(), forebay::Error>(())
 //! ```
 
+mod outbox;
 mod pace;
 
+pub(crate) use outbox::{Cause, DOWN_RETRY, ETHERNET_HEADER, HEADROOM, Outbox, VLAN_TAG, Wait};
 pub use pace::{Pace, PaceReport, Rate};
 
 use crate::{port::Interface, session::Control};
@@ -76,8 +78,8 @@ pub struct TxConfig {
     /// whether the port does. Off by default.
     pub takes_unfinished: bool,
     /// The maximum time without progress, while the interface is down, has no carrier or no room; 1 s by default. After that the
-    /// port fails; if there is no room, only after three packets in a row have failed this way. With [`Duration::MAX`] it waits
-    /// forever.
+    /// port fails; if there is no room, and a queueing discipline may have a filter, only after three packets in a row have failed
+    /// this way. With [`Duration::MAX`] it waits forever.
     pub patience: Duration,
 }
 

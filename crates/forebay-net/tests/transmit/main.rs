@@ -52,6 +52,32 @@ fn packet(pool: &mut Pool, frame: &[u8]) -> Packet {
     packet
 }
 
+/// A port with the default configuration but for its backend and patience.
+fn patient(backend: TxBackend, patience: Duration) -> AfPacketTx {
+    open(&TxConfig {
+        backend,
+        patience,
+        ..TxConfig::default()
+    })
+}
+
+/// Packets in the port's slots, with these frames.
+fn fill(port: &mut dyn TxPort, frames: &[Vec<u8>]) -> Vec<Packet> {
+    let mut packets = Vec::new();
+    assert_eq!(port.reserve(frames.len(), &mut packets), frames.len());
+    for (packet, frame) in packets.iter_mut().zip(frames) {
+        let room = packet.put(frame.len() as u32).expect("a slot has room");
+        room.copy_from_slice(frame);
+    }
+    packets
+}
+
+fn frames(count: u64, len: usize) -> Vec<Vec<u8>> {
+    (0..count)
+        .map(|number| sender::frame(number, len))
+        .collect()
+}
+
 /// Expects exactly these frames.
 fn arrive(port: &mut AfPacket, frames: &[Vec<u8>]) {
     let mut seen = 0;
@@ -115,7 +141,7 @@ fn frames_that_cannot_be_sent_are_counted_by_cause_and_do_not_stop_the_others() 
                 ..PoolConfig::default()
             };
             let mut pool = Pool::new(&config).unwrap();
-            let good: Vec<_> = (0..4).map(|number| sender::frame(number, 1000)).collect();
+            let good = frames(4, 1000);
             let long = sender::frame(9, 1515);
             let mut packets = vec![
                 packet(&mut pool, &good[0]),
@@ -153,10 +179,7 @@ fn a_frame_in_several_slots_is_sent_whole() {
         let frame = sender::frame(1, 1400);
         for backend in BOTH {
             let mut from = receiver();
-            let mut to = open(&TxConfig {
-                backend,
-                ..TxConfig::default()
-            });
+            let mut to = patient(backend, Duration::from_secs(1));
             to.commit(&mut vec![packet(&mut pool, &frame)]).unwrap();
             transmit::drain(&mut to, &Control::new().unwrap()).unwrap();
             arrive(&mut from, std::slice::from_ref(&frame));
@@ -169,19 +192,11 @@ fn a_frame_in_several_slots_is_sent_whole() {
 fn frames_wait_for_an_interface_that_is_down() {
     lab(&[], || {
         for backend in BOTH {
-            let mut to = open(&TxConfig {
-                backend,
-                patience: Duration::MAX,
-                ..TxConfig::default()
-            });
-            let frames: Vec<_> = (0..50).map(|number| sender::frame(number, 200)).collect();
+            let mut to = patient(backend, Duration::MAX);
+            let frames = frames(50, 200);
             send(&mut to, &frames[..10]);
             ip("link set va down");
-            let mut packets = Vec::new();
-            to.reserve(40, &mut packets);
-            for (packet, frame) in packets.iter_mut().zip(&frames[10..]) {
-                packet.put(200).unwrap().copy_from_slice(frame);
-            }
+            let mut packets = fill(&mut to, &frames[10..]);
             assert_eq!(to.commit(&mut packets).unwrap(), 40);
             let counts = to.counts();
             assert_eq!((counts.accepted, counts.pending()), (10, 40));
@@ -199,19 +214,11 @@ fn frames_wait_for_an_interface_that_is_down() {
 fn frames_wait_for_a_carrier_which_the_kernel_does_not() {
     lab(&[], || {
         for backend in BOTH {
-            let mut to = open(&TxConfig {
-                backend,
-                patience: Duration::MAX,
-                ..TxConfig::default()
-            });
+            let mut to = patient(backend, Duration::MAX);
             ip("link set vb down");
             while ip("link show va").contains("state UP") {}
-            let mut packets = Vec::new();
-            to.reserve(40, &mut packets);
-            let frames: Vec<_> = (0..40).map(|number| sender::frame(number, 200)).collect();
-            for (packet, frame) in packets.iter_mut().zip(&frames) {
-                packet.put(200).unwrap().copy_from_slice(frame);
-            }
+            let frames = frames(40, 200);
+            let mut packets = fill(&mut to, &frames);
             std::thread::sleep(Duration::from_millis(2)); // the carrier is looked up again
             assert_eq!(to.commit(&mut packets).unwrap(), 40);
             assert_eq!((to.counts().accepted, to.counts().pending()), (0, 40));
@@ -242,12 +249,8 @@ fn frames_that_a_filter_drops_fail_and_do_not_stop_the_others() {
         }
         for backend in BOTH {
             let mut from = receiver();
-            let mut to = open(&TxConfig {
-                backend,
-                patience: Duration::from_millis(20),
-                ..TxConfig::default()
-            });
-            let mut frames: Vec<_> = (0..5).map(|number| sender::frame(number, 200)).collect();
+            let mut to = patient(backend, Duration::from_millis(20));
+            let mut frames = frames(5, 200);
             frames[2][12..14].copy_from_slice(&[0x88, 0xb6]);
             send(&mut to, &frames);
             frames.remove(2);
@@ -262,11 +265,7 @@ fn frames_that_a_filter_drops_fail_and_do_not_stop_the_others() {
 fn without_patience_a_port_whose_interface_is_down_fails_and_can_be_used_again() {
     lab(&[], || {
         for backend in BOTH {
-            let mut to = open(&TxConfig {
-                backend,
-                patience: Duration::ZERO,
-                ..TxConfig::default()
-            });
+            let mut to = patient(backend, Duration::ZERO);
             ip("link set va down");
             let mut pool = Pool::new(&PoolConfig::default()).unwrap();
             let frame = sender::frame(3, 100);
@@ -290,10 +289,7 @@ fn without_patience_a_port_whose_interface_is_down_fails_and_can_be_used_again()
 fn an_interface_that_is_deleted_ends_the_port_with_exact_counts() {
     lab(&[], || {
         for backend in BOTH {
-            let mut to = open(&TxConfig {
-                backend,
-                ..TxConfig::default()
-            });
+            let mut to = patient(backend, Duration::from_secs(1));
             ip("link del va");
             let mut pool = Pool::new(&PoolConfig::default()).unwrap();
             let frame = sender::frame(3, 100);
@@ -328,12 +324,8 @@ fn frames_for_which_a_slow_interface_has_no_room_are_retried_and_none_is_lost() 
         }
         for backend in BOTH {
             let mut from = receiver();
-            let mut to = open(&TxConfig {
-                backend,
-                patience: LONG,
-                ..TxConfig::default()
-            });
-            let frames: Vec<_> = (0..500).map(|number| sender::frame(number, 600)).collect();
+            let mut to = patient(backend, LONG);
+            let frames = frames(500, 600);
             send(&mut to, &frames);
             arrive(&mut from, &frames);
             let counts = settled(&to);

@@ -197,7 +197,7 @@ impl Server {
         }
     }
 
-    /// Whether somebody still waits for the final counts, `since` the capture ended.
+    /// Whether a client still waits for the final counts, `since` the capture ended.
     fn lingers(
         &mut self,
         clients: &[Connection],
