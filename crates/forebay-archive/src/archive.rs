@@ -412,7 +412,25 @@ impl Archive {
             "" => format!("{}: {tried}", self.name),
             advice => format!("{}: {tried}. {advice}", self.name),
         };
-        anyhow::Error::new(error).context(what)
+        anyhow!("{}", innermost(&error)).context(what)
+    }
+}
+
+/// The innermost cause in one line: each layer of the client repeats the causes below it.
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut last = error;
+    while let Some(source) = last.source() {
+        last = source;
+    }
+    let text = last.to_string();
+    // Object stores answer in XML.
+    let tag = |name: &str| {
+        let (_, rest) = text.split_once(&format!("<{name}>"))?;
+        Some(rest.split_once("</")?.0)
+    };
+    match (tag("Code"), tag("Message")) {
+        (Some(code), Some(message)) => format!("{message} ({code})"),
+        _ => text.lines().next().unwrap_or_default().to_owned(),
     }
 }
 

@@ -10,6 +10,9 @@
 
 pub mod archive;
 pub mod index;
+pub mod rebuild;
 pub mod schema;
 pub mod segment;
+pub mod ship;
+pub mod status;
 pub mod table;

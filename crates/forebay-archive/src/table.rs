@@ -336,7 +336,7 @@ fn log_store(archive: &Archive) -> Result<LogStoreRef> {
 }
 
 /// A name that no other file has: 32 hexadecimal digits.
-fn unique() -> String {
+pub(crate) fn unique() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     // Each `RandomState` has new keys, which the system's random numbers seed.
     let random = |salt: u64| RandomState::new().hash_one((salt, std::process::id(), now_ms()));
@@ -344,7 +344,7 @@ fn unique() -> String {
     format!("{:016x}{:016x}", random(next), random(!next))
 }
 
-fn now_ms() -> i64 {
+pub(crate) fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |it| it.as_millis() as i64)
 }

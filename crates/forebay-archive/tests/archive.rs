@@ -1,35 +1,20 @@
 //! Segments and their index in an archive that is a local folder.
 
+mod common;
+
+use common::captured;
 use forebay_archive::{
     archive::Archive,
     segment::{self, Pack, Packed},
     table::{Rows, Table},
 };
-use forebay_net::{
-    format::read::Step,
-    open,
-    port::Port,
-    session::{Control, Output, Session, SessionConfig},
-};
+use forebay_net::{format::read::Step, port::Port};
 use forebay_testing::folder::Folder;
 use std::{
     fs::{self, File},
-    path::{Path, PathBuf},
+    path::Path,
     process::Command,
 };
-
-/// Captures from the simulated card to a file.
-fn captured(folder: &Folder, name: &str, card: &str) -> PathBuf {
-    let path = PathBuf::from(folder.path(name));
-    let names = [format!("sim:clock=virtual,{card}").parse().unwrap()];
-    let clock = open::clock(&names).unwrap();
-    let ports = open::ports(&names, &Default::default(), &clock).unwrap();
-    let output = Output::File(path.clone());
-    let control = Control::new().unwrap();
-    let session = Session::open(ports, output, SessionConfig::default(), clock, control);
-    session.unwrap().run(&mut |_| {});
-    path
-}
 
 fn packed(path: &Path, sensor: &str, compress: bool) -> (Packed, File) {
     let output = path.with_extension("packed");

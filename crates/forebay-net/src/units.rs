@@ -88,7 +88,7 @@ pub fn bytes(text: &str, bare: u64) -> Option<u64> {
     scale(number, factor)
 }
 
-/// A time with its unit: `500ns`, `20us`, `1.5ms`, `2s`, `1min`; a bare number is seconds.
+/// A time with its unit: `500ns`, `20us`, `1.5ms`, `2s`, `1min`, `2h`, `30d`; a bare number is seconds.
 ///
 /// ```
 /// # use forebay_net::units::duration;
@@ -104,6 +104,8 @@ pub fn duration(text: &str) -> Option<Duration> {
         "ms" => 1_000_000,
         "" | "s" => 1_000_000_000,
         "min" => 60_000_000_000,
+        "h" => 3_600_000_000_000,
+        "d" => 86_400_000_000_000,
         _ => return None,
     };
     scale(number, ns).map(Duration::from_nanos)

@@ -15,6 +15,7 @@ mod pack;
 mod read;
 mod tail;
 
+pub(crate) use directory::hex;
 pub use directory::{Block, Directory};
 pub use pack::{Pack, Packed, pack};
 pub use read::{decoder, unpack};

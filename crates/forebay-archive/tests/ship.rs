@@ -1,0 +1,319 @@
+//! `ship`, `status` and `rebuild` as their users run them, on archives in local folders.
+
+mod common;
+
+use common::{archive, captured, run, status};
+use forebay_testing::{dice::Dice, folder::Folder};
+use serde_json::Value;
+use std::{
+    fs::{self, File},
+    io::Write,
+    path::Path,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+fn spool(folder: &Folder) -> String {
+    let spool = folder.path("spool");
+    fs::create_dir_all(&spool).unwrap();
+    spool
+}
+
+/// The names of the files of a folder that are not hidden.
+fn names(folder: &str) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let names = entries.map(|it| it.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = names.filter(|it| !it.starts_with('.')).collect();
+    names.sort();
+    names
+}
+
+fn last_json(out: &str) -> Value {
+    serde_json::from_str(out.lines().last().unwrap()).unwrap()
+}
+
+#[test]
+fn finished_files_go_to_the_archive_once_and_the_spool_is_freed() {
+    let folder = Folder::new();
+    let (spool, to) = (spool(&folder), folder.path("to"));
+    captured(&folder, "spool/a.pcapng", "count=3000,size=imix");
+    captured(&folder, "spool/b.pcapng.zst", "count=2000,seed=2");
+    captured(&folder, "spool/c.pcap.gz", "count=1000,seed=3");
+    fs::write(folder.path("spool/notes.txt"), "no capture").unwrap();
+    let again = fs::read(folder.path("spool/a.pcapng")).unwrap();
+    let (code, out, err) = run(&["ship", &spool, &to, "--sensor", "hall", "--once", "--json"]);
+    assert_eq!(code, 0, "{err}");
+    let counts = last_json(&out);
+    assert_eq!(
+        (&counts["shipped_files"], &counts["shipped_packets"]),
+        (&3.into(), &6000.into())
+    );
+    assert_eq!(names(&spool), ["notes.txt"]);
+    let sensors = status(&to);
+    assert_eq!(
+        (&sensors[0]["captured"], &sensors[0]["indexed"]),
+        (&6000.into(), &6000.into())
+    );
+    // The same file again, under another name: the archive has it.
+    fs::write(folder.path("spool/other.pcapng"), again).unwrap();
+    let (_, out, _) = run(&["ship", &spool, &to, "--sensor", "hall", "--once", "--json"]);
+    assert_eq!(last_json(&out)["repeated_files"], 1);
+    assert_eq!(status(&to)[0]["indexed"], 6000);
+    // Shipped files can stay for a while.
+    captured(&folder, "spool/d.pcapng", "count=10,seed=4");
+    run(&[
+        "ship",
+        &spool,
+        &to,
+        "--sensor",
+        "hall",
+        "--once",
+        "--keep-local",
+        "2h",
+    ]);
+    assert_eq!(names(&format!("{spool}/shipped")), ["d.pcapng"]);
+    run(&[
+        "ship",
+        &spool,
+        &to,
+        "--sensor",
+        "hall",
+        "--once",
+        "--keep-local",
+        "1B",
+    ]);
+    assert!(names(&format!("{spool}/shipped")).is_empty());
+}
+
+#[test]
+fn what_a_killed_capture_left_is_cut_to_what_is_whole_and_garbage_is_put_aside() {
+    let folder = Folder::new();
+    let (spool, to) = (spool(&folder), folder.path("to"));
+    for (name, seed) in [("a.pcapng.part", 1), ("torn.pcapng", 2)] {
+        let path = captured(&folder, "whole.pcapng", &format!("count=100,seed={seed}"));
+        let whole = fs::read(&path).unwrap();
+        fs::write(format!("{spool}/{name}"), &whole[..whole.len() - 200]).unwrap();
+    }
+    fs::write(format!("{spool}/garbage.pcapng"), [7; 500]).unwrap();
+    // A capture still writes this one.
+    let mut open = File::create(format!("{spool}/open.pcapng.part")).unwrap();
+    open.write_all(&fs::read(folder.path("whole.pcapng")).unwrap())
+        .unwrap();
+    forebay::store::lock_output(&open).unwrap();
+    // The first pass repairs, the second one ships.
+    for _ in 0..2 {
+        let (code, _, err) = run(&["ship", &spool, &to, "--sensor", "hall", "--once"]);
+        assert_eq!(code, 0, "{err}");
+    }
+    let left = names(&spool);
+    assert_eq!(
+        left,
+        [
+            "a.pcapng.part.cut",
+            "failed",
+            "open.pcapng.part",
+            "torn.pcapng.cut"
+        ],
+        "{left:?}"
+    );
+    assert_eq!(names(&format!("{spool}/failed")), ["garbage.pcapng"]);
+    let sensors = status(&to);
+    assert!(sensors[0]["shipped"].as_u64().unwrap() >= 190);
+}
+
+#[test]
+fn two_spools_cannot_ship_as_one_sensor_and_one_spool_has_one_ship() {
+    let folder = Folder::new();
+    let to = folder.path("to");
+    for (name, expected) in [("one", 0), ("two", 1)] {
+        fs::create_dir_all(folder.path(name)).unwrap();
+        captured(&folder, &format!("{name}/a.pcapng"), "count=10");
+        let (code, _, err) = run(&[
+            "ship",
+            &folder.path(name),
+            &to,
+            "--sensor",
+            "hall",
+            "--once",
+        ]);
+        assert_eq!(code, expected, "{err}");
+        assert!(
+            code == 0 || err.contains("the name hall belongs to the spool"),
+            "{err}"
+        );
+    }
+    assert_eq!(names(&folder.path("two")), ["a.pcapng"], "nothing is lost");
+    let one = folder.path("one");
+    let mut first = archive(&["ship", &one, &to, "--sensor", "hall"]);
+    let mut first = first
+        .stderr(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let refused = (0..200).any(|_| {
+        let (code, _, err) = run(&["ship", &one, &to, "--sensor", "hall", "--once"]);
+        std::thread::sleep(Duration::from_millis(10));
+        code == 1 && err.contains("another `ship` works on this spool")
+    });
+    assert!(refused);
+    let ended = Command::new("kill").arg(first.id().to_string()).status();
+    assert!(ended.unwrap().success());
+    assert_eq!(
+        first.wait().unwrap().code(),
+        Some(0),
+        "ended by a signal, with counts"
+    );
+}
+
+#[test]
+fn a_full_spool_loses_its_oldest_files_only_if_asked_and_they_are_counted() {
+    let folder = Folder::new();
+    let (spool, to) = (spool(&folder), folder.path("to"));
+    for (number, age) in [(1, 300), (2, 200), (3, 100)] {
+        let path = captured(
+            &folder,
+            &format!("spool/{number}.pcapng"),
+            &format!("count=1000,seed={number}"),
+        );
+        let time = std::time::SystemTime::now() - Duration::from_secs(age);
+        File::options()
+            .write(true)
+            .open(path)
+            .unwrap()
+            .set_modified(time)
+            .unwrap();
+    }
+    let size = fs::metadata(format!("{spool}/3.pcapng")).unwrap().len();
+    let limit = format!("{}B", 2 * size + 1000);
+    let common = [
+        "ship",
+        &spool,
+        &to,
+        "--sensor",
+        "hall",
+        "--once",
+        "--json",
+        "--spool-limit",
+        &limit,
+    ];
+    let (code, out, err) = run(&[&common[..], &["--when-full", "drop-oldest"]].concat());
+    assert_eq!(code, 0, "{err}");
+    let counts = last_json(&out);
+    assert_eq!(
+        (&counts["dropped_packets"], &counts["shipped_packets"]),
+        (&1000.into(), &2000.into()),
+        "{out}"
+    );
+    // The record of the loss reaches the archive with the next run.
+    run(&common);
+    let sensors = status(&to);
+    assert_eq!(
+        (&sensors[0]["dropped"], &sensors[0]["captured"]),
+        (&1000.into(), &3000.into())
+    );
+    assert!(names(&format!("{spool}/dropped")).is_empty());
+}
+
+#[test]
+fn an_index_that_is_gone_is_rebuilt_and_damage_is_reported() {
+    let folder = Folder::new();
+    let (spool, to) = (spool(&folder), folder.path("to"));
+    for seed in 1..=3 {
+        captured(
+            &folder,
+            &format!("spool/{seed}.pcapng"),
+            &format!("count=2000,seed={seed}"),
+        );
+    }
+    run(&["ship", &spool, &to, "--sensor", "hall", "--once"]);
+    let before = status(&to);
+    fs::remove_dir_all(format!("{to}/index")).unwrap();
+    let (code, out, _) = run(&["status", &to]);
+    assert!(
+        code == 1 && out.contains("run `forebay-archive rebuild`"),
+        "{out}"
+    );
+    let (code, out, err) = run(&["rebuild", &to, "--json"]);
+    assert_eq!((code, &last_json(&out)["added"]), (0, &3.into()), "{err}");
+    assert_eq!(status(&to), before);
+    assert_eq!(last_json(&run(&["rebuild", &to, "--json"]).1)["added"], 0);
+    // One byte of one segment.
+    let mut segments = Vec::new();
+    let mut folders = vec![Path::new(&to).join("segments")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path)
+            } else {
+                segments.push(path)
+            }
+        }
+    }
+    let mut bytes = fs::read(&segments[0]).unwrap();
+    bytes[1000] ^= 1;
+    fs::write(&segments[0], bytes).unwrap();
+    fs::remove_dir_all(format!("{to}/index")).unwrap();
+    let (code, out, err) = run(&["rebuild", &to, "--json"]);
+    assert_eq!((code, &last_json(&out)["added"]), (1, &2.into()));
+    assert!(err.contains("is damaged"), "{err}");
+}
+
+/// `FOREBAY_ARCHIVE_KILLS` sets how often.
+#[test]
+fn a_ship_that_is_killed_anywhere_loses_nothing_and_doubles_nothing() {
+    let folder = Folder::new();
+    let (spool, to) = (spool(&folder), folder.path("to"));
+    let kills = std::env::var("FOREBAY_ARCHIVE_KILLS").map_or(12, |it| it.parse().unwrap());
+    let mut dice = Dice(27);
+    let mut packets = 0;
+    for round in 0..kills {
+        let count = 500 + 10 * round;
+        captured(
+            &folder,
+            &format!("spool/{round}.pcapng"),
+            &format!("count={count},seed={round}"),
+        );
+        packets += count;
+        let mut child = archive(&["ship", &spool, &to, "--sensor", "hall"]);
+        let mut child = child
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(dice.below(400)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let (code, _, err) = run(&["ship", &spool, &to, "--sensor", "hall", "--once"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(names(&spool).is_empty(), "{:?}", names(&spool));
+    let sensor = &status(&to)[0];
+    assert_eq!(
+        (&sensor["segments"], &sensor["captured"]),
+        (&kills.into(), &packets.into())
+    );
+    assert_eq!(
+        (&sensor["shipped"], &sensor["indexed"]),
+        (&packets.into(), &packets.into())
+    );
+}
+
+#[test]
+fn a_table_of_a_newer_version_is_refused_with_advice_and_nothing_is_lost() {
+    let folder = Folder::new();
+    let (spool, to) = (spool(&folder), folder.path("to"));
+    captured(&folder, "spool/a.pcapng", "count=10");
+    run(&["ship", &spool, &to, "--sensor", "hall", "--once"]);
+    let newer = r#"{"protocol":{"minReaderVersion":99,"minWriterVersion":99}}"#;
+    fs::write(
+        format!("{to}/index/_delta_log/00000000000000000002.json"),
+        newer,
+    )
+    .unwrap();
+    captured(&folder, "spool/b.pcapng", "count=10,seed=2");
+    let (code, _, err) = run(&["ship", &spool, &to, "--sensor", "hall", "--once"]);
+    assert_eq!(code, 1);
+    assert!(err.contains("install a newer forebay-archive"), "{err}");
+    assert_eq!(names(&spool), ["b.pcapng"]);
+}
