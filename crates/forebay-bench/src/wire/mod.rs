@@ -3,7 +3,7 @@
 //! `captures` compares them at a stated rate, `loss_free` finds the highest rate at which each loses nothing, `limits` has the simulated
 //! card, which needs no rights. `trial` is one capture, `search` chooses the rates, and `verdict` puts a comparison into words. `lab` is the
 //! network, `folders` has the files, `sides` the capturing programs. `roles` lists our processes: `send` sends, `walk` reads and drops,
-//! `session` is the whole capture.
+//! `session` is the whole capture. `sending` compares sending programs, which `senders` starts; `arrivals` is the receiver of all.
 //!
 //! ```text
 //!   a separate network namespace, which ends with this program
@@ -13,6 +13,7 @@
 //!      warm-up ─▶ pause ─▶ [ time on a processor ─▶ frames ─▶ pause ─▶ time on a processor ] ─▶ end ─▶ packets in the file
 //! ```
 
+mod arrivals;
 mod captures;
 mod folders;
 mod lab;
@@ -21,6 +22,8 @@ mod loss_free;
 mod roles;
 mod search;
 mod send;
+mod senders;
+mod sending;
 mod session;
 mod sides;
 mod trial;
@@ -41,12 +44,13 @@ const CAPTURED: &str = "vb";
 /// What each side gets of the kernel's memory.
 const RING_BYTES: u32 = 64 << 20;
 
-/// The captures, to memory and to a disk: at a stated rate, and the highest rates without a loss; and our own path.
+/// The captures, to memory and to a disk: at a stated rate, and the highest rates without a loss; sending; and our own path.
 pub fn run(effort: Effort) -> Result<Vec<Table>> {
     let folders = Folders::new()?;
     let lab = Lab::new();
     let mut tables = captures::run(&lab, &folders, effort)?;
     tables.extend(loss_free::run(&lab, &folders, effort));
+    tables.extend(sending::run(&lab, &folders, effort));
     tables.extend(limits::run(&folders, effort));
     Ok(tables)
 }

@@ -1,9 +1,9 @@
 //! The roles of our processes, given as JSON on the command line of this program. They end with their standard input.
 
 use super::{
-    folders, lab,
+    arrivals, folders, lab,
     send::{self, Burst},
-    session, walk,
+    senders, session, walk,
 };
 use anyhow::{Context, Result};
 use rustix::{
@@ -34,6 +34,16 @@ pub enum Role {
         file: Option<PathBuf>,
         count: Option<u64>,
     },
+    /// Receives frames that were to arrive with these gaps, until its input ends.
+    Receive { gap_ns: Option<f64> },
+    /// Sends this number of frames of a file, over and over.
+    Replay {
+        file: PathBuf,
+        rate: Option<u64>,
+        count: u64,
+    },
+    /// Sends generated frames.
+    Generate { spec: String },
 }
 
 /// Plays the role that `role` has as JSON.
@@ -44,6 +54,9 @@ pub fn play(role: &str) -> Result<()> {
         Role::Send { bursts, rate, time } => send::send(&bursts, rate, time),
         Role::Walk => walk::walk(),
         Role::Capture { port, file, count } => session::capture(&port, file, count),
+        Role::Receive { gap_ns } => arrivals::receive(gap_ns),
+        Role::Replay { file, rate, count } => senders::replay(file, rate, count),
+        Role::Generate { spec } => senders::generate(&spec),
     }
 }
 
