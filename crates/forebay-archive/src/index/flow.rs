@@ -68,7 +68,8 @@ impl Flow {
     }
 
     /// The type of the frame's payload, after VLAN tags: 0x0800 for IPv4, also on links that have no such field; 0 for an 802.3
-    /// frame, which has a length instead. `None`: unknown.
+    /// frame, which has a length instead. `None`: unknown, or the packet ends before the addresses or ports that packets of this type
+    /// have, so that a filter may find anything in it.
     pub fn ether_type(&self) -> Option<u16> {
         (self.has & HAS_TYPE != 0).then_some(self.ether_type)
     }
@@ -92,7 +93,16 @@ impl Flow {
             229 => self.read_type(0x86dd, data),
             113 => self.read_type(word(data, 14)?, data.get(16..)?),
             276 => self.read_type(word(data, 0)?, data.get(20..)?),
-            0 | 108 => self.read_ip(data.get(4..)?),
+            // Each BSD has its own number for IPv6; the byte order is that of the capturing machine, or big-endian.
+            0 => match u32::from_le_bytes(*data.first_chunk()?) {
+                2 => self.read_type(0x0800, &data[4..]),
+                24 | 28 | 30 => self.read_type(0x86dd, &data[4..]),
+                _ => None,
+            },
+            108 => match u32::from_be_bytes(*data.first_chunk()?) {
+                2 => self.read_type(0x0800, &data[4..]),
+                _ => None,
+            },
             _ => None,
         }
     }
@@ -111,13 +121,17 @@ impl Flow {
         // Up to 1500 it is the length of an 802.3 frame.
         self.ether_type = if kind <= 1500 { 0 } else { kind };
         self.has |= HAS_TYPE;
-        match kind {
+        let flags = match kind {
             0x0800 => self.read_ipv4(data),
             0x86dd => self.read_ipv6(data),
             0x0806 | 0x8035 => self.read_arp(data),
-            0x8100 | 0x88a8 | 0x9100 => self.read_tagged(data),
-            _ => None,
+            0x8100 | 0x88a8 | 0x9100 => return self.read_tagged(data),
+            _ => return None,
+        };
+        if self.has & HAS_ADDRESSES == 0 {
+            self.has &= !HAS_TYPE;
         }
+        flags
     }
 
     fn read_tagged(&mut self, mut data: &[u8]) -> Option<u8> {
@@ -156,6 +170,7 @@ impl Flow {
             (false, Some(payload)) => self.read_transport(payload),
             _ => None,
         };
+        self.expect_ports(is_later_fragment);
         self.order();
         Some(flags.unwrap_or(0))
     }
@@ -189,8 +204,18 @@ impl Flow {
             true => None,
             false => self.read_transport(payload),
         };
+        self.expect_ports(is_later_fragment);
         self.order();
         Some(flags.unwrap_or(0))
+    }
+
+    /// The type is not known if the packet ends before its ports.
+    #[inline]
+    fn expect_ports(&mut self, is_later_fragment: bool) {
+        let should_have = !is_later_fragment && matches!(self.protocol, TCP | UDP | SCTP);
+        if should_have && self.has & HAS_PORTS == 0 {
+            self.has &= !HAS_TYPE;
+        }
     }
 
     #[inline]
@@ -357,8 +382,9 @@ mod tests {
             (228, 0, None),
         ] {
             let mut frame = vec![0; header];
-            if let Some(at) = at {
-                frame[at..at + 2].copy_from_slice(&[8, 0]);
+            match at {
+                Some(at) => frame[at..at + 2].copy_from_slice(&[8, 0]),
+                None => frame.iter_mut().take(1).for_each(|family| *family = 2),
             }
             frame.extend(&ip);
             assert_eq!(Flow::of(LinkType(link), &frame), expected, "{link}");
