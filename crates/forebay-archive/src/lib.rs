@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod archive;
+pub mod find;
 pub mod index;
 pub mod rebuild;
 pub mod schema;

@@ -16,7 +16,7 @@ use cli::{
 };
 use forebay_archive::{
     archive::Archive,
-    rebuild,
+    find, rebuild,
     ship::{Event, Ship, ShipConfig, spool::Keep},
     status,
 };
@@ -54,6 +54,7 @@ fn main() -> ExitCode {
 async fn run(command: &Command) -> Result<ExitCode> {
     match command {
         Command::Ship(flags) => ship(flags).await,
+        Command::Find(flags) => find::run(flags).await,
         Command::Status(flags) => print_status(flags).await,
         Command::Rebuild(flags) => rebuild(flags).await,
     }

@@ -1,7 +1,7 @@
 //! The flags of `forebay-archive`.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use forebay_archive::ship::spool::Keep;
+use forebay_archive::{find, ship::spool::Keep};
 use forebay_net::units;
 use std::path::PathBuf;
 
@@ -17,6 +17,8 @@ pub struct Flags {
 pub enum Command {
     /// Bring the finished files of a capture into an archive, index them, and free the disk
     Ship(Ship),
+    /// Find packets: read the index, then only the blocks in which packets may match
+    Find(find::Args),
     /// Print the packets of each sensor, and check that they add up
     Status(Status),
     /// Add the rows of segments that have none in the index, from the segments themselves

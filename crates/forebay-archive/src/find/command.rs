@@ -1,0 +1,332 @@
+//! The command: flags, output, exit codes.
+
+use super::{
+    Answer, Request,
+    counted::{Counted, Reads},
+    flows::{Flows, shown},
+    output::Output,
+    plan::{self, Block, Plan},
+    read::{self, Reading},
+    report::{Outcome, Progress, is_broken_pipe, report},
+    time,
+};
+use crate::{archive::Archive, table::Table};
+use anyhow::{Context, Result, anyhow, bail};
+use clap::Parser;
+use forebay_net::{
+    filter::{Filter, View},
+    format::Format,
+    port::LinkType,
+};
+use jiff::Zoned;
+use std::{
+    fs::File,
+    io::{self, BufWriter, IsTerminal, Write},
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitCode, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Find packets in an archive
+///
+/// Reads the index, then only the blocks of segments in which packets may match, and prints or writes the matching packets of all
+/// sensors in the order of time.
+///
+/// Exit codes: 0 the search is complete, 1 it failed or a segment could not be read, 2 the command line is wrong, 130 it was
+/// interrupted.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "find", display_name = "forebay-find")]
+pub struct Args {
+    /// The filter: libpcap's language, as in `forebay capture`. Without it, every packet matches
+    #[arg(value_name = "EXPR")]
+    expression: Vec<String>,
+    /// The archive: a folder, or s3://…, gs://… or az://…
+    #[arg(long = "in", value_name = "ARCHIVE")]
+    archive: String,
+    /// Packets from this time on: 2026-11-23T14:00:00Z, '2026-11-23 14:00' (local), 14:00, 2026-11-23, -2h, yesterday, @SECONDS
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    from: Option<String>,
+    /// Packets before this time
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    to: Option<String>,
+    /// Only packets of this sensor; may be repeated
+    #[arg(long, value_name = "NAME")]
+    sensor: Vec<String>,
+    /// Write the packets to a pcapng file, or to a pcap file if the name ends with .pcap or .cap; - is standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(super) write: Option<PathBuf>,
+    /// Print the flows of the packets instead, as a table or with --json as lines. What the index knows for certain is not read
+    #[arg(long, conflicts_with_all = ["write", "count"])]
+    pub(super) flows: bool,
+    /// Print only how many packets match
+    #[arg(long, conflicts_with = "write")]
+    pub(super) count: bool,
+    /// Stop after this many packets, or print this many flows
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "count")]
+    limit: Option<u64>,
+    /// Show what is read and why. Without -w, --flows and --count, no segment is read
+    #[arg(long)]
+    pub(super) explain: bool,
+    /// Print the summary as JSON
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Print only errors
+    #[arg(short, long)]
+    pub(super) quiet: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The expression or a time is wrong, the archive cannot be read, or the output cannot be written.
+pub async fn run(args: &Args) -> Result<ExitCode> {
+    let request = request(args, &Zoned::now())?;
+    let stop = Arc::new(AtomicBool::new(false));
+    tokio::spawn(watch_signals(stop.clone())?);
+    let reads = Arc::new(Reads::default());
+    let archive = Archive::open(&args.archive, false)?
+        .wrapped(|store| Arc::new(Counted::over(store, reads.clone())));
+    let outcome = search(args, &archive, &request, &stop).await?;
+    report(args, &request, &outcome, &reads)?;
+    Ok(match &outcome.reading {
+        reading if !reading.failed.is_empty() => ExitCode::from(1),
+        reading if reading.stopped => ExitCode::from(130),
+        _ => ExitCode::SUCCESS,
+    })
+}
+
+/// The first Ctrl-C ends the search in good order, the second one at once.
+fn watch_signals(stop: Arc<AtomicBool>) -> Result<impl Future<Output = ()> + Send> {
+    let mut interrupt = signal(SignalKind::interrupt()).context("handling signals")?;
+    let mut terminate = signal(SignalKind::terminate()).context("handling signals")?;
+    Ok(async move {
+        loop {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            if stop.swap(true, Relaxed) {
+                std::process::exit(130);
+            }
+        }
+    })
+}
+
+fn request(args: &Args, now: &Zoned) -> Result<Request> {
+    let expression = args.expression.join(" ");
+    let filter: Filter = expression.parse().map_err(|error| anyhow!("{error}"))?;
+    check(&filter)?;
+    let parse = |text: &Option<String>, flag: &str, default: i64| match text {
+        Some(text) => time::parse(text, now).map_err(|what| anyhow!("{flag}: {what}")),
+        None => Ok(default),
+    };
+    let from = parse(&args.from, "--from", i64::MIN)?;
+    let to = parse(&args.to, "--to", i64::MAX)?;
+    if from >= to {
+        bail!(
+            "--from {} is not before --to {}: no packet is between them",
+            shown(from),
+            shown(to)
+        );
+    }
+    let answer = match args {
+        Args { flows: true, .. } => Answer::Flows,
+        Args { count: true, .. } => Answer::Count,
+        Args {
+            explain: true,
+            write: None,
+            ..
+        } => Answer::Plan,
+        _ => Answer::Packets,
+    };
+    Ok(Request {
+        filter,
+        from,
+        to,
+        sensors: args.sensor.clone(),
+        answer,
+        limit: args.limit,
+    })
+}
+
+/// Refuses an expression that matches no packet of any link type that captures usually have.
+fn check(filter: &Filter) -> Result<()> {
+    let mut first = None;
+    for link in [1, 101, 113, 276, 0, 9, 104] {
+        match filter.compile(LinkType(link), View::Packet, 262_144) {
+            Ok(_) => return Ok(()),
+            Err(error) => first = first.or(Some(error)),
+        }
+    }
+    first.map_or(Ok(()), |error| Err(anyhow!("{error}")))
+}
+
+async fn search(
+    args: &Args,
+    archive: &Archive,
+    request: &Request,
+    stop: &AtomicBool,
+) -> Result<Outcome> {
+    let table = Table::open(archive).await?;
+    let table = table.with_context(|| format!("{0}: there is no index here. Is it an archive? `forebay archive ship SPOOL {0}` makes one", archive.name()))?;
+    let mut plan = plan::plan(archive, &table, request).await?;
+    let mut outcome = Outcome {
+        plan: Plan::default(),
+        reading: Reading::default(),
+        packets: 0,
+        flows: None,
+        lost: None,
+        from_index: 0,
+        reader_ended: false,
+    };
+    let mut progress = Progress::new(args, &plan);
+    let mut progressed = |reading: &Reading| {
+        progress.draw(reading);
+        match stop.load(Relaxed) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    };
+    match request.answer {
+        Answer::Plan => {}
+        Answer::Packets => {
+            let (to, name, child) = open(args)?;
+            let format = args
+                .write
+                .as_deref()
+                .map_or(Format::Pcapng, Format::of_path);
+            let mut output = Output::begin(to, &name, format)?;
+            let mut left = request.limit.unwrap_or(u64::MAX);
+            let reading = read::read(
+                archive,
+                &plan.blocks,
+                request,
+                |packet, sources| {
+                    output.packet(&packet, sources)?;
+                    left -= 1;
+                    Ok(if left == 0 {
+                        ControlFlow::Break(())
+                    } else {
+                        ControlFlow::Continue(())
+                    })
+                },
+                &mut progressed,
+            );
+            let reading = reading.await;
+            outcome.packets = output.packets;
+            let ended = reading.and_then(|reading| {
+                outcome.lost = Some(output.finish(&reading.interfaces)?);
+                outcome.reading = reading;
+                Ok(())
+            });
+            match ended {
+                Err(error) if is_broken_pipe(&error) => outcome.reader_ended = true,
+                ended => ended?,
+            }
+            if let Some(mut child) = child {
+                child.wait().context("waiting for `forebay capture`")?;
+            }
+        }
+        Answer::Flows | Answer::Count => {
+            let mut flows = Flows::default();
+            let (certain, uncertain): (Vec<Block>, Vec<Block>) = std::mem::take(&mut plan.blocks)
+                .into_iter()
+                .partition(|it| it.is_certain);
+            for block in &certain {
+                for row in &block.rows {
+                    outcome.from_index += row.packets;
+                    if request.answer == Answer::Flows {
+                        flows.row(&block.sensor, row);
+                    }
+                }
+            }
+            outcome.packets = outcome.from_index;
+            outcome.reading = read::read(
+                archive,
+                &uncertain,
+                request,
+                |packet, sources| {
+                    outcome.packets += 1;
+                    if request.answer == Answer::Flows {
+                        flows.packet(&packet, sources);
+                    }
+                    Ok(ControlFlow::Continue(()))
+                },
+                &mut progressed,
+            )
+            .await?;
+            plan.blocks = uncertain;
+            let mut to = BufWriter::new(io::stdout().lock());
+            let printed = match request.answer {
+                Answer::Flows => {
+                    outcome.flows = Some(flows.len() as u64);
+                    flows.print(&mut to, args.json, request.limit)
+                }
+                _ if args.json => Ok(()),
+                _ => writeln!(to, "{}", outcome.packets).context("writing to standard output"),
+            };
+            match printed.and_then(|()| to.flush().context("writing to standard output")) {
+                Err(error) if is_broken_pipe(&error) => {}
+                printed => printed?,
+            }
+        }
+    }
+    progress.clear();
+    outcome.plan = plan;
+    Ok(outcome)
+}
+
+/// The destination of the packets, its name, and the program that prints them if there is one.
+fn open(args: &Args) -> Result<(Box<dyn Write>, String, Option<Child>)> {
+    match args.write.as_deref() {
+        Some(path) if path == Path::new("-") => {
+            if io::stdout().is_terminal() {
+                bail!(
+                    "-w - would write packets to a terminal. Redirect standard output, or leave out -w to print them"
+                );
+            }
+            Ok((
+                Box::new(BufWriter::with_capacity(1 << 20, io::stdout())),
+                "standard output".into(),
+                None,
+            ))
+        }
+        Some(path) => {
+            let name = path.display().to_string();
+            let file = File::create(path).with_context(|| format!("{name}: creating it"))?;
+            Ok((
+                Box::new(BufWriter::with_capacity(1 << 20, file)),
+                name,
+                None,
+            ))
+        }
+        None => {
+            let beside = std::env::current_exe()
+                .ok()
+                .map(|it| it.with_file_name("forebay"))
+                .filter(|it| it.exists());
+            let program = beside.unwrap_or_else(|| "forebay".into());
+            let child = Command::new(&program)
+                .args(["capture", "-r", "-"])
+                .stdin(Stdio::piped())
+                .spawn();
+            let mut child = child.with_context(|| {
+                format!("starting `{} capture -r -`, which prints packets. Install forebay, or use -w FILE, --flows or --count", program.display())
+            })?;
+            let stdin = child
+                .stdin
+                .take()
+                .context("the pipe to `forebay capture` is missing")?;
+            Ok((
+                Box::new(BufWriter::with_capacity(64 << 10, stdin)),
+                "the pipe to `forebay capture`".into(),
+                Some(child),
+            ))
+        }
+    }
+}

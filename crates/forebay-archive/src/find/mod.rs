@@ -1,0 +1,68 @@
+//! Finds packets in an archive: `forebay find`.
+//!
+//! ```text
+//!  expression ─▶ tree ─▶ predicate ── files · row groups · rows that may match ──▶ blocks ─▶ packets ─▶ our BPF ─▶ pcapng, flows, count
+//!                         predicate.rs, statistics.rs         plan.rs                read.rs                        output.rs, flows.rs
+//! ```
+//! The index only leaves out what cannot match; the program of the filter decides about each packet. So the result equals a search
+//! through all segments.
+
+mod command;
+mod counted;
+mod flows;
+mod index_file;
+#[cfg(test)]
+mod oracle_tests;
+mod output;
+mod plan;
+mod predicate;
+mod read;
+mod report;
+mod statistics;
+#[cfg(test)]
+mod tests;
+mod time;
+
+pub use command::{Args, run};
+
+use forebay_net::filter::Filter;
+use statistics::Bounds;
+
+/// What to find.
+#[derive(Clone, Debug)]
+struct Request {
+    filter: Filter,
+    /// Packets from this time on, in nanoseconds since 1970.
+    from: i64,
+    /// Packets before this time.
+    to: i64,
+    /// Only these sensors; empty: all.
+    sensors: Vec<String>,
+    answer: Answer,
+    limit: Option<u64>,
+}
+
+/// What to return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Packets,
+    Flows,
+    Count,
+    /// Nothing: only show what would be read.
+    Plan,
+}
+
+impl Request {
+    /// Whether the counts of rows are needed.
+    fn is_about_flows(&self) -> bool {
+        matches!(self.answer, Answer::Flows | Answer::Count)
+    }
+
+    fn is_of(&self, sensor: &str) -> bool {
+        self.sensors.is_empty() || self.sensors.iter().any(|it| it == sensor)
+    }
+
+    fn may_be_in(&self, bounds: &Bounds) -> bool {
+        self.sensors.is_empty() || self.sensors.iter().any(|it| bounds.may_be_of(it))
+    }
+}

@@ -1,0 +1,361 @@
+//! Reads blocks and returns their matching packets in the order of time.
+//!
+//! ```text
+//!  blocks, by their earliest time ─▶ neighbours: one request ─▶ several at once ─▶ unpacked, decoded, filtered
+//!                                                                  packets before the next block's earliest ◀── heap
+//! ```
+//! The index knows the earliest and the latest time of the packets that may match in a block. A packet is returned once it is earlier
+//! than all blocks that are still to be read. So memory holds the blocks that are being fetched ([`MAX_REQUEST_BYTES`] each) and the
+//! matching packets of blocks that overlap in time.
+
+use super::{Request, plan::Block};
+use crate::{
+    archive::Archive,
+    index::flow,
+    segment::{self, Directory},
+};
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use forebay_net::{
+    filter::Programs,
+    format::read::{Decoder, Step},
+    port::{Direction, Frame, Interface},
+};
+use futures::StreamExt;
+use std::{
+    cmp::Ordering,
+    collections::{BinaryHeap, HashMap},
+    ops::ControlFlow,
+    sync::Arc,
+    time::Duration,
+};
+use tokio::sync::OnceCell;
+
+/// The maximum length of a request for neighbouring blocks, unless one block is longer.
+const MAX_REQUEST_BYTES: u64 = 8 << 20;
+/// Requests at the same time.
+const MAX_AT_ONCE: usize = 8;
+/// How often a search that waits for the store looks whether it should stop.
+const STOP_CHECK: Duration = Duration::from_millis(100);
+
+/// A matching packet.
+#[derive(Debug)]
+pub struct Packet {
+    pub time_ns: u64,
+    /// Its number among the packets found, for packets with equal times.
+    number: u64,
+    /// Index into [`Reading::interfaces`].
+    pub interface: usize,
+    pub wire_len: u32,
+    pub direction: Direction,
+    /// Packets that the source lost since the last matching packet, as far as the blocks that were read show it.
+    pub dropped_before: u64,
+    pub data: Box<[u8]>,
+    pub options: Box<[u8]>,
+}
+
+impl Packet {
+    /// As a frame of an interface with this number.
+    pub fn frame(&self, interface: u32) -> Frame<'_> {
+        Frame {
+            data: &self.data,
+            wire_len: self.wire_len,
+            time_ns: self.time_ns,
+            interface,
+            direction: self.direction,
+            dropped_before: self.dropped_before,
+            options: &self.options,
+            ..Frame::default()
+        }
+    }
+}
+
+/// An interface of a sensor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Source {
+    pub sensor: Arc<str>,
+    pub interface: Interface,
+    /// Packets that it lost after its last matching packet.
+    pub lost_after: u64,
+}
+
+/// What was read so far.
+#[derive(Default)]
+pub struct Reading {
+    pub interfaces: Vec<Source>,
+    /// Blocks and their bytes.
+    pub blocks: u64,
+    pub bytes: u64,
+    /// Packets that were tested, and those that matched.
+    pub tested: u64,
+    pub matched: u64,
+    /// Segments that could not be read, and why.
+    pub failed: Vec<(Arc<str>, String)>,
+    /// It was stopped before all blocks were read.
+    pub stopped: bool,
+    heap: BinaryHeap<Earliest>,
+}
+
+/// A packet in a heap whose greatest element is the earliest.
+struct Earliest(Packet);
+
+impl Ord for Earliest {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let key = |it: &Earliest| (it.0.time_ns, it.0.number);
+        key(other).cmp(&key(self))
+    }
+}
+
+impl PartialOrd for Earliest {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Earliest {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Earliest {}
+
+/// Neighbouring blocks of a segment, which one request reads.
+struct Fetch<'a> {
+    blocks: Vec<&'a Block>,
+    earliest: i64,
+}
+
+impl Fetch<'_> {
+    fn range(&self) -> std::ops::Range<u64> {
+        let (first, last) = (self.blocks[0], self.blocks[self.blocks.len() - 1]);
+        first.offset..last.offset.saturating_add(last.length)
+    }
+}
+
+/// Joins neighbours, and orders the requests by their earliest packets.
+fn fetches(blocks: &[Block]) -> Vec<Fetch<'_>> {
+    let mut blocks: Vec<_> = blocks.iter().collect();
+    blocks.sort_unstable_by_key(|it| (&it.segment, it.offset));
+    let mut fetches: Vec<Fetch<'_>> = Vec::new();
+    for block in blocks {
+        if let Some(last) = fetches.last_mut() {
+            let range = last.range();
+            let is_next = last.blocks[0].segment == block.segment && range.end == block.offset;
+            if is_next && range.end - range.start + block.length <= MAX_REQUEST_BYTES {
+                last.earliest = last.earliest.min(block.span.0);
+                last.blocks.push(block);
+                continue;
+            }
+        }
+        fetches.push(Fetch {
+            earliest: block.span.0,
+            blocks: vec![block],
+        });
+    }
+    fetches.sort_by_key(|it| it.earliest);
+    fetches
+}
+
+/// Reads `blocks`. Calls `each` for every matching packet in the order of time, with the interfaces so far, until it breaks.
+/// `progress` is called after each request; if it breaks, reading stops.
+///
+/// A segment that is missing or damaged does not end the search: [`Reading::failed`] has it.
+///
+/// # Errors
+/// `each` failed.
+pub async fn read(
+    archive: &Archive,
+    blocks: &[Block],
+    request: &Request,
+    mut each: impl FnMut(Packet, &[Source]) -> Result<ControlFlow<()>>,
+    mut progress: impl FnMut(&Reading) -> ControlFlow<()>,
+) -> Result<Reading> {
+    let mut reading = Reading::default();
+    let mut programs = Programs::new(request.filter.clone());
+    let mut directories: HashMap<Arc<str>, Arc<OnceCell<Arc<Directory>>>> = HashMap::new();
+    let fetches = fetches(blocks);
+    // What must not be returned yet: the earliest time of all requests from this one on.
+    let horizons: Vec<i64> = fetches
+        .iter()
+        .skip(1)
+        .map(|it| it.earliest)
+        .chain([i64::MAX])
+        .collect();
+    let jobs = fetches.iter().map(|fetch| {
+        let cell = directories
+            .entry(fetch.blocks[0].segment.clone())
+            .or_default()
+            .clone();
+        fetch_blocks(archive, fetch, cell)
+    });
+    let jobs: Vec<_> = jobs.collect();
+    drop(directories);
+    let mut jobs = futures::stream::iter(jobs).buffered(MAX_AT_ONCE);
+    let mut done = 0;
+    'fetches: while done < fetches.len() {
+        let fetched = tokio::select! {
+            fetched = jobs.next() => fetched,
+            () = tokio::time::sleep(STOP_CHECK) => {
+                if progress(&reading).is_break() {
+                    reading.stopped = true;
+                    break;
+                }
+                continue;
+            }
+        };
+        let Some(fetched) = fetched else { break };
+        let fetch = &fetches[done];
+        let parsed = fetched.and_then(|(directory, bytes)| {
+            let begin = fetch.range().start;
+            for block in &fetch.blocks {
+                let at = (block.offset - begin) as usize;
+                let stored = &bytes[at..at + block.length as usize];
+                reading.add(block, &directory, stored, request, &mut programs)?;
+            }
+            Ok(())
+        });
+        if let Err(error) = parsed {
+            let segment = &fetch.blocks[0].segment;
+            if !reading.failed.iter().any(|(failed, _)| failed == segment) {
+                reading.failed.push((segment.clone(), format!("{error:#}")));
+            }
+        }
+        let horizon = horizons[done];
+        done += 1;
+        while reading
+            .heap
+            .peek()
+            .is_some_and(|it| (it.0.time_ns as i64) < horizon || horizon == i64::MAX)
+        {
+            let Some(Earliest(packet)) = reading.heap.pop() else {
+                break;
+            };
+            if each(packet, &reading.interfaces)?.is_break() {
+                break 'fetches;
+            }
+        }
+        if progress(&reading).is_break() {
+            reading.stopped = done < fetches.len();
+            break;
+        }
+    }
+    reading.heap.clear();
+    Ok(reading)
+}
+
+async fn fetch_blocks(
+    archive: &Archive,
+    fetch: &Fetch<'_>,
+    directory: Arc<OnceCell<Arc<Directory>>>,
+) -> Result<(Arc<Directory>, Bytes)> {
+    let segment = &fetch.blocks[0].segment;
+    let read = || async { archive.directory(segment, None).await.map(Arc::new) };
+    let directory = directory.get_or_try_init(read).await?.clone();
+    let bytes = archive.range(segment, fetch.range()).await?;
+    Ok((directory, bytes))
+}
+
+impl Reading {
+    /// Decodes a block and keeps its matching packets.
+    fn add(
+        &mut self,
+        block: &Block,
+        directory: &Directory,
+        stored: &[u8],
+        request: &Request,
+        programs: &mut Programs,
+    ) -> Result<()> {
+        self.blocks += 1;
+        self.bytes += stored.len() as u64;
+        let number = directory
+            .block_at(block.offset)
+            .filter(|it| directory.blocks[*it].length == block.length);
+        let number = number.context("its index and its directory differ")?;
+        let is_packed = block.segment.ends_with(".zst");
+        let plain = segment::unpack(stored, directory.blocks[number].plain_length, is_packed)?;
+        let mut decoder = segment::decoder(directory, number)?;
+        // The numbers in `interfaces` of the segment's interfaces.
+        let mut known: Vec<Option<usize>> = Vec::new();
+        let mut at = 0;
+        while at < plain.len() {
+            let (frame, len) = match next(&mut decoder, &plain[at..])? {
+                (Some(frame), len) => (frame, len),
+                (None, len) => {
+                    at += len;
+                    continue;
+                }
+            };
+            at += len;
+            self.tested += 1;
+            let number = frame.interface as usize;
+            let interface = &decoder.interfaces()[number];
+            let program = programs.of(interface.link);
+            if known.len() <= number {
+                known.resize(number + 1, None);
+            }
+            let source =
+                *known[number].get_or_insert_with(|| self.source(&block.sensor, interface));
+            self.interfaces[source].lost_after += frame.dropped_before;
+            let is_inside = i64::try_from(frame.time_ns)
+                .is_ok_and(|it| (request.from..request.to).contains(&it));
+            if !is_inside || program.run(frame.data, frame.wire_len) == 0 {
+                continue;
+            }
+            let dropped_before = std::mem::take(&mut self.interfaces[source].lost_after);
+            let is_empty = frame.data.is_empty();
+            self.heap.push(Earliest(Packet {
+                time_ns: frame.time_ns,
+                number: self.matched,
+                interface: source,
+                wire_len: frame.wire_len,
+                direction: frame.direction,
+                dropped_before,
+                data: frame.data.into(),
+                options: frame.options.into(),
+            }));
+            self.matched += 1;
+            if is_empty {
+                decoder.took_empty();
+            }
+        }
+        Ok(())
+    }
+
+    fn source(&mut self, sensor: &Arc<str>, interface: &Interface) -> usize {
+        let interface = Interface {
+            in_file: None,
+            ..interface.clone()
+        };
+        let same = |it: &Source| it.sensor == *sensor && it.interface == interface;
+        if let Some(at) = self.interfaces.iter().position(same) {
+            return at;
+        }
+        self.interfaces.push(Source {
+            sensor: sensor.clone(),
+            interface,
+            lost_after: 0,
+        });
+        self.interfaces.len() - 1
+    }
+}
+
+/// The next record of a block: a packet, or something else, and its length.
+fn next<'a>(decoder: &mut Decoder, bytes: &'a [u8]) -> Result<(Option<Frame<'a>>, usize)> {
+    loop {
+        match decoder.next(bytes) {
+            Ok(Step::Packet(frame, len)) => return Ok((Some(frame), len)),
+            Ok(Step::Described(len) | Step::Other(len)) => return Ok((None, len)),
+            Ok(Step::Zeros) => {
+                decoder.classify_zeros(bytes, true);
+            }
+            Ok(Step::More(_)) => anyhow::bail!("a block ends in the middle of a record"),
+            Err(fault) => anyhow::bail!("a block has a {} that {}", decoder.unit(), fault.what()),
+        }
+    }
+}
+
+/// The flow of a packet.
+pub fn flow_of(packet: &Packet, sources: &[Source]) -> flow::Flow {
+    flow::Flow::of(sources[packet.interface].interface.link, &packet.data).0
+}

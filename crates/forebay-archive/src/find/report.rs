@@ -1,0 +1,216 @@
+//! What a search found and read, for people and as JSON, and the progress line.
+
+use super::{Answer, Request, command::Args, counted::Reads, plan::Plan, read::Reading};
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use std::{
+    io::{self, IsTerminal, Write},
+    path::Path,
+    time::{Duration, Instant},
+};
+
+/// The result of a search.
+pub struct Outcome {
+    pub plan: Plan,
+    pub reading: Reading,
+    /// Packets that were written, printed or counted.
+    pub packets: u64,
+    pub flows: Option<u64>,
+    /// Packets that the sources lost, as marked in the output.
+    pub lost: Option<u64>,
+    /// Packets that the index alone answered.
+    pub from_index: u64,
+    /// The program that reads the output ended before all packets were written.
+    pub reader_ended: bool,
+}
+
+/// Whether the reader of a pipe has ended, which is not an error.
+pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let io = error.chain().find_map(|it| it.downcast_ref::<io::Error>());
+    io.is_some_and(|it| it.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// Prints the summary and the errors.
+pub fn report(args: &Args, request: &Request, outcome: &Outcome, reads: &Reads) -> Result<()> {
+    let mut errors = io::stderr().lock();
+    for (segment, error) in &outcome.reading.failed {
+        // Standard error may be closed: there is nowhere left to report that.
+        let _ = writeln!(
+            errors,
+            "forebay find: {segment}: its packets are missing from the result: {error}"
+        );
+    }
+    if args.json {
+        let value = json(request, outcome, reads);
+        let goes_to_stdout = !matches!(request.answer, Answer::Flows)
+            && (args.write.as_deref() != Some(Path::new("-")))
+            && (request.answer != Answer::Packets || args.write.is_some());
+        let printed = match goes_to_stdout {
+            true => writeln!(io::stdout(), "{value}"),
+            false => writeln!(errors, "{value}"),
+        };
+        return match printed {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            printed => printed.context("writing the summary"),
+        };
+    }
+    if args.quiet {
+        return Ok(());
+    }
+    let Outcome { plan, reading, .. } = outcome;
+    let mut lines = Vec::new();
+    if args.explain {
+        let left = plan.files - plan.by_time - plan.by_statistics - plan.by_bloom;
+        lines.push(format!("index version  {}", plan.version));
+        lines.push(format!("files          {} in the table", plan.files));
+        lines.push(format!(
+            "               {} outside the time range",
+            plan.by_time
+        ));
+        lines.push(format!(
+            "               {} excluded by minimum and maximum",
+            plan.by_statistics
+        ));
+        lines.push(format!(
+            "               {} excluded by bloom filters",
+            plan.by_bloom
+        ));
+        lines.push(format!("               {left} read"));
+        lines.push(format!(
+            "row groups     {} of {} read",
+            plan.groups_read, plan.groups
+        ));
+        lines.push(format!(
+            "rows           {} of {} may match",
+            plan.rows, plan.rows_read
+        ));
+        lines.push(format!(
+            "blocks         {} to read, {} bytes as stored",
+            plan.blocks.len(),
+            plan.bytes()
+        ));
+        for (name, of) in [
+            ("log", &reads.log),
+            ("index", &reads.index),
+            ("segments", &reads.segments),
+        ] {
+            lines.push(format!(
+                "read of {name:<8} {} bytes with {} requests",
+                of.bytes(),
+                of.requests()
+            ));
+        }
+    }
+    if request.answer != Answer::Plan {
+        let s = |n: u64| if n == 1 { "" } else { "s" };
+        let found = match outcome.reader_ended {
+            true => "written before the reader of the output ended",
+            false => "found",
+        };
+        let mut line = format!("{} packet{} {found}", outcome.packets, s(outcome.packets));
+        if let Some(flows) = outcome.flows {
+            line += &format!(" in {flows} flow{}", s(flows));
+        }
+        line += &format!(
+            "; {} block{} and {} bytes of segments read",
+            reading.blocks,
+            s(reading.blocks),
+            reads.segments.bytes()
+        );
+        if let Some(lost @ 1..) = outcome.lost {
+            line += &format!("; the sensors lost {lost} packet{} between them", s(lost));
+        }
+        if reading.stopped {
+            line += "; interrupted: later packets are missing";
+        }
+        if !reading.failed.is_empty() {
+            let n = reading.failed.len() as u64;
+            line += &format!("; {n} segment{} could not be read", s(n));
+        }
+        lines.push(line);
+    }
+    for line in lines {
+        let _ = writeln!(errors, "{line}"); // as above
+    }
+    Ok(())
+}
+
+fn json(request: &Request, outcome: &Outcome, reads: &Reads) -> Value {
+    let Outcome { plan, reading, .. } = outcome;
+    let failed = reading
+        .failed
+        .iter()
+        .map(|(segment, error)| json!({ "segment": &**segment, "error": error }));
+    json!({
+        "packets": outcome.packets,
+        "flows": outcome.flows,
+        "packets_from_index": outcome.from_index,
+        "lost": outcome.lost,
+        "reader_ended": outcome.reader_ended,
+        "interrupted": reading.stopped,
+        "limited": request.limit.is_some_and(|limit| outcome.packets >= limit && request.answer == Answer::Packets),
+        "failed_segments": failed.collect::<Vec<_>>(),
+        "index": {
+            "version": plan.version,
+            "files": plan.files,
+            "files_outside_time": plan.by_time,
+            "files_excluded_by_statistics": plan.by_statistics,
+            "files_excluded_by_bloom_filters": plan.by_bloom,
+            "row_groups": plan.groups,
+            "row_groups_read": plan.groups_read,
+            "rows_read": plan.rows_read,
+            "rows": plan.rows,
+        },
+        "blocks": { "planned": plan.blocks.len(), "planned_bytes": plan.bytes(), "read": reading.blocks, "read_bytes": reading.bytes, "packets_tested": reading.tested },
+        "reads": { "log": reads.log.to_json(), "index": reads.index.to_json(), "segments": reads.segments.to_json() },
+    })
+}
+
+/// A line on the terminal while blocks are read.
+pub struct Progress {
+    is_shown: bool,
+    blocks: usize,
+    bytes: u64,
+    last: Instant,
+    is_drawn: bool,
+}
+
+impl Progress {
+    pub fn new(args: &Args, plan: &Plan) -> Progress {
+        let prints = args.write.is_none() && !args.flows && !args.count;
+        Progress {
+            is_shown: !args.quiet && !prints && io::stderr().is_terminal(),
+            blocks: plan.blocks.len(),
+            bytes: plan.bytes(),
+            last: Instant::now(),
+            is_drawn: false,
+        }
+    }
+
+    pub fn draw(&mut self, reading: &Reading) {
+        if !self.is_shown || self.last.elapsed() < Duration::from_millis(200) {
+            return;
+        }
+        self.last = Instant::now();
+        self.is_drawn = true;
+        let percent = (reading.bytes * 100)
+            .checked_div(self.bytes)
+            .unwrap_or(100)
+            .min(100);
+        let Reading {
+            blocks, matched, ..
+        } = reading;
+        // Progress is not worth an error.
+        let _ = write!(
+            io::stderr(),
+            "\r\x1b[K{percent} %: {blocks} of {} blocks read, {matched} packets found",
+            self.blocks
+        );
+    }
+
+    pub fn clear(&mut self) {
+        if self.is_drawn {
+            let _ = write!(io::stderr(), "\r\x1b[K"); // as above
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! What the statistics of a file, or of a row group, say about the flows of its rows.
+
+use super::predicate::{Facts, IPV6, TAGS, Truth, is_extension, mapped};
+use crate::schema;
+use forebay_net::filter::tree::{Place, Test};
+use parquet::{
+    bloom_filter::Sbbf,
+    file::{metadata::RowGroupMetaData, statistics::Statistics},
+};
+use serde_json::Value;
+use std::collections::HashMap;
+
+/// The columns whose statistics are used.
+const NUMBERS: [&str; 9] = [
+    schema::FIRST_NS,
+    schema::LAST_NS,
+    schema::PORT_A,
+    schema::PORT_B,
+    schema::PROTOCOL,
+    schema::ETHER_TYPE,
+    schema::VLAN,
+    schema::VLAN_TAGS,
+    schema::PACKETS,
+];
+const TEXTS: [&str; 3] = [schema::SENSOR, schema::KEY_A, schema::KEY_B];
+
+/// Ranges of ports up to this length are looked up in bloom filters.
+const MAX_PORTS: u16 = 16;
+
+/// The values of a column in some rows.
+#[derive(Clone, Debug, Default)]
+enum Values<T> {
+    /// Not known: any.
+    #[default]
+    Unknown,
+    /// All are null.
+    Null,
+    Between(T, T),
+}
+
+/// Bounds of the columns of some rows.
+#[derive(Default)]
+pub struct Bounds {
+    numbers: HashMap<&'static str, Values<i64>>,
+    texts: HashMap<&'static str, Values<String>>,
+    /// Whether each of the rows has an EtherType.
+    all_have_types: bool,
+    blooms: HashMap<&'static str, Sbbf>,
+}
+
+impl Bounds {
+    /// From the statistics of a file in the log of the table.
+    pub fn of_file(statistics: Option<&str>) -> Bounds {
+        let mut bounds = Bounds::default();
+        let Some(value) = statistics.and_then(|text| serde_json::from_str::<Value>(text).ok())
+        else {
+            return bounds;
+        };
+        let rows = value["numRecords"].as_u64();
+        let nulls = |name: &str| value["nullCount"][name].as_u64();
+        for name in NUMBERS {
+            let [min, max] = ["minValues", "maxValues"].map(|it| value[it][name].as_i64());
+            bounds
+                .numbers
+                .insert(name, Values::of(min, max, nulls(name), rows));
+        }
+        for name in TEXTS {
+            let [min, max] =
+                ["minValues", "maxValues"].map(|it| value[it][name].as_str().map(str::to_owned));
+            bounds
+                .texts
+                .insert(name, Values::of(min, max, nulls(name), rows));
+        }
+        bounds.all_have_types = nulls(schema::ETHER_TYPE) == Some(0);
+        bounds
+    }
+
+    /// From the metadata of a row group.
+    pub fn of_group(group: &RowGroupMetaData) -> Bounds {
+        let mut bounds = Bounds::default();
+        let rows = u64::try_from(group.num_rows()).ok();
+        for column in group.columns() {
+            let Some(statistics) = column.statistics() else {
+                continue;
+            };
+            let nulls = statistics.null_count_opt();
+            let name = column.column_path().string();
+            if let Some(name) = NUMBERS.into_iter().find(|it| *it == name) {
+                let (min, max) = match statistics {
+                    Statistics::Int32(it) => (
+                        it.min_opt().map(|it| i64::from(*it)),
+                        it.max_opt().map(|it| i64::from(*it)),
+                    ),
+                    Statistics::Int64(it) => (it.min_opt().copied(), it.max_opt().copied()),
+                    _ => (None, None),
+                };
+                bounds
+                    .numbers
+                    .insert(name, Values::of(min, max, nulls, rows));
+                bounds.all_have_types |= name == schema::ETHER_TYPE && nulls == Some(0);
+            } else if let (Some(name), Statistics::ByteArray(it)) =
+                (TEXTS.into_iter().find(|it| *it == name), statistics)
+            {
+                let text =
+                    |bytes: &parquet::data_type::ByteArray| bytes.as_utf8().ok().map(str::to_owned);
+                let (min, max) = (it.min_opt().and_then(text), it.max_opt().and_then(text));
+                bounds.texts.insert(name, Values::of(min, max, nulls, rows));
+            }
+        }
+        bounds
+    }
+
+    /// Adds the bloom filter of a column.
+    pub fn add_bloom(&mut self, column: &'static str, bloom: Sbbf) {
+        self.blooms.insert(column, bloom);
+    }
+
+    fn number(&self, column: &str) -> &Values<i64> {
+        self.numbers.get(column).unwrap_or(&Values::Unknown)
+    }
+
+    /// Whether a row can have a value from `first` to `last`.
+    fn may_have(&self, column: &str, first: i64, last: i64) -> bool {
+        self.number(column).overlap(&first, &last)
+    }
+
+    /// Whether a row can be of this sensor.
+    pub fn may_be_of(&self, sensor: &str) -> bool {
+        let sensor = sensor.to_owned();
+        let values = self.texts.get(schema::SENSOR).unwrap_or(&Values::Unknown);
+        values.overlap(&sensor, &sensor)
+    }
+
+    /// Whether packets of a row can be from `from` on and before `to`.
+    pub fn may_be_between(&self, from: i64, to: i64) -> bool {
+        self.may_have(schema::LAST_NS, from, i64::MAX)
+            && self.may_have(schema::FIRST_NS, i64::MIN, to.saturating_sub(1))
+    }
+
+    fn may_have_address(&self, column: &str, low: u128, high: u128) -> bool {
+        let (low_key, high_key) = (schema::key(low), schema::key(high));
+        let values = self.texts.get(column).unwrap_or(&Values::Unknown);
+        let bloom = self.blooms.get(column).filter(|_| low == high);
+        values.overlap(&low_key, &high_key)
+            && bloom.is_none_or(|bloom| bloom.check(low_key.as_str()))
+    }
+
+    fn may_have_port(&self, column: &str, first: u16, last: u16) -> bool {
+        let is_short = last.checked_sub(first).is_some_and(|it| it < MAX_PORTS);
+        let bloom = self.blooms.get(column).filter(|_| is_short);
+        let is_in = |bloom: &Sbbf| (first..=last).any(|port| bloom.check(&i32::from(port)));
+        self.may_have(column, first.into(), last.into()) && bloom.is_none_or(is_in)
+    }
+
+    fn may_be_next(&self, number: u8) -> bool {
+        let may = |number: u8| self.may_have(schema::PROTOCOL, number.into(), number.into());
+        let may_be_ipv6 = self.may_have(schema::ETHER_TYPE, IPV6.into(), IPV6.into());
+        may(number)
+            || may_be_ipv6
+                && (is_extension(number) || (0..=255).any(|it| is_extension(it) && may(it)))
+    }
+}
+
+impl<T: PartialOrd> Values<T> {
+    fn of(min: Option<T>, max: Option<T>, nulls: Option<u64>, rows: Option<u64>) -> Values<T> {
+        match (min, max) {
+            (Some(min), Some(max)) => Values::Between(min, max),
+            _ if nulls.is_some() && nulls == rows => Values::Null,
+            _ => Values::Unknown,
+        }
+    }
+
+    fn overlap(&self, first: &T, last: &T) -> bool {
+        match self {
+            Values::Unknown => true,
+            Values::Null => false,
+            Values::Between(min, max) => min <= last && first <= max,
+        }
+    }
+}
+
+impl Facts for Bounds {
+    fn test(&self, test: &Test, place: Place) -> Truth {
+        let Place::AfterVlans(skipped) = place else {
+            return Truth::Maybe;
+        };
+        let skipped = i64::from(skipped);
+        // Of other rows the test sees other bytes than those of the network header.
+        if !self.all_have_types || self.may_have(schema::VLAN_TAGS, i64::MIN, skipped - 1) {
+            return Truth::Maybe;
+        }
+        let may = match test {
+            Test::EtherType(kind) if TAGS.contains(kind) => true,
+            Test::EtherType(kind) => {
+                self.may_have(schema::ETHER_TYPE, (*kind).into(), (*kind).into())
+            }
+            Test::IpProtocol { number, .. } => self.may_be_next(*number),
+            Test::Address { network, .. } => {
+                let (address, mask) = mapped(network);
+                let last = address | !mask;
+                self.may_have_address(schema::KEY_A, address, last)
+                    || self.may_have_address(schema::KEY_B, address, last)
+            }
+            Test::Ports { first, last, .. } => {
+                self.may_have_port(schema::PORT_A, *first, *last)
+                    || self.may_have_port(schema::PORT_B, *first, *last)
+            }
+            Test::Vlan(number) => {
+                let number = number.filter(|_| skipped == 0).map(i64::from);
+                self.may_have(schema::VLAN_TAGS, skipped + 1, i64::MAX)
+                    && number.is_none_or(|number| self.may_have(schema::VLAN, number, number))
+            }
+            _ => true,
+        };
+        if may { Truth::Maybe } else { Truth::No }
+    }
+}

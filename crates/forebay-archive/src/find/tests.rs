@@ -1,0 +1,473 @@
+//! Searches against full scans of the captures: what matches is found, whatever the expression, and only what is needed is read.
+
+use super::{
+    Answer, Request,
+    counted::{Counted, Reads},
+    oracle_tests::{STEP, expressions, frames},
+    plan, read,
+};
+use crate::{
+    archive::Archive,
+    segment::{Pack, pack},
+    table::{Rows, Table},
+};
+use forebay::time::Clock;
+use forebay_net::{
+    filter::{Filter, Programs},
+    format::{
+        Format,
+        read::{Decoder, Step},
+    },
+    port::{Frame, Interface, LinkType},
+    session::{Control, Output, Session, SessionConfig},
+    sim::{Sim, Sizes, Spec},
+};
+use forebay_testing::{dice::Dice, folder::Folder};
+use std::{
+    fs::File,
+    io::{Seek, SeekFrom},
+    ops::ControlFlow,
+    sync::Arc,
+};
+
+/// A capture file of these packets, with a loss before every seventh one. The packets of each link type have an interface.
+fn capture(packets: &[(LinkType, Vec<u8>, u32)], begin_ns: u64) -> Vec<u8> {
+    let format = Format::Pcapng;
+    let mut file = format.header("test");
+    let mut links: Vec<LinkType> = Vec::new();
+    for (number, (link, data, wire_len)) in packets.iter().enumerate() {
+        let interface = links
+            .iter()
+            .position(|it| it == link)
+            .unwrap_or(links.len());
+        let description = Interface {
+            name: format!("eth{interface}"),
+            link: *link,
+            ..Interface::default()
+        };
+        let described = format.describe(&description, interface as u32);
+        if interface == links.len() {
+            links.push(*link);
+            file.extend(format.interface(&description, &described, 262_144));
+        }
+        let frame = Frame {
+            data,
+            wire_len: (*wire_len).max(data.len() as u32),
+            time_ns: begin_ns + 1000 * number as u64,
+            interface: interface as u32,
+            dropped_before: if number % 7 == 0 { 3 } else { 0 },
+            ..Frame::default()
+        };
+        let at = file.len();
+        file.resize(at + format.frame_len(&frame, 262_144), 0);
+        format.put_frame(&mut file[at..], &frame, &described, 262_144);
+    }
+    file
+}
+
+/// A capture of the simulated card.
+fn simulated(seed: u64, size: u32, count: u64) -> Vec<u8> {
+    let folder = Folder::new();
+    let path = folder.path("sim.pcapng");
+    let clock = Clock::virtual_time();
+    let spec = Spec {
+        sizes: Sizes::Fixed(size),
+        seed,
+        count: Some(count),
+        virtual_clock: true,
+        ..Spec::default()
+    };
+    let sim = Sim::new(spec, clock.clone());
+    let config = SessionConfig::default();
+    let session = Session::open(
+        vec![Box::new(sim)],
+        Output::File(path.clone().into()),
+        config,
+        clock,
+        Control::new().unwrap(),
+    );
+    let summary = session.unwrap().run(&mut |_| {});
+    assert_eq!(summary.ledger.written, count);
+    std::fs::read(path).unwrap()
+}
+
+/// A packet as every reader of a capture must see it.
+type Seen = (u64, u32, Vec<u8>);
+
+/// An archive, and the capture files from which it was made.
+struct Made {
+    folder: Folder,
+    captures: Vec<Vec<u8>>,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Made {
+    fn of(captures: Vec<(&str, Vec<u8>)>) -> Made {
+        let folder = Folder::new();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let made = Made {
+            captures: captures.iter().map(|(_, bytes)| bytes.clone()).collect(),
+            runtime,
+            folder,
+        };
+        let archive = Archive::open(&made.path(), true).unwrap();
+        made.runtime.block_on(async {
+            let mut table = Table::open_or_create(&archive).await.unwrap();
+            for (number, (sensor, bytes)) in captures.iter().enumerate() {
+                let mut file = tempfile(&made.folder, number);
+                let compress = number % 2 == 0;
+                let packed = pack(&bytes[..], &mut file, &Pack { sensor, compress }).unwrap();
+                file.seek(SeekFrom::Start(0)).unwrap();
+                assert!(
+                    archive
+                        .put_file(&packed.key, &mut file, packed.bytes)
+                        .await
+                        .unwrap()
+                );
+                let rows = Rows {
+                    segment: packed.key,
+                    files: packed.index,
+                };
+                assert_eq!(table.append(&[rows]).await.unwrap(), 1);
+            }
+        });
+        made
+    }
+
+    fn path(&self) -> String {
+        self.folder.path("archive")
+    }
+
+    /// What a search finds, and what it read.
+    fn found(&self, request: &Request) -> (Vec<Seen>, plan::Plan, read::Reading, Arc<Reads>) {
+        let reads = Arc::new(Reads::default());
+        let archive = Archive::open(&self.path(), false).unwrap();
+        let archive = archive.wrapped(|store| Arc::new(Counted::over(store, reads.clone())));
+        let mut seen = Vec::new();
+        let (plan, reading) = self.runtime.block_on(async {
+            let table = Table::open(&archive).await.unwrap().unwrap();
+            let plan = plan::plan(&archive, &table, request).await.unwrap();
+            let each = |packet: read::Packet, _: &[read::Source]| {
+                seen.push((packet.time_ns, packet.wire_len, packet.data.to_vec()));
+                Ok(ControlFlow::Continue(()))
+            };
+            let reading = read::read(&archive, &plan.blocks, request, each, |_| {
+                ControlFlow::Continue(())
+            })
+            .await
+            .unwrap();
+            (plan, reading)
+        });
+        (seen, plan, reading, reads)
+    }
+
+    /// What `capture -r` finds in all files.
+    fn scanned(&self, request: &Request) -> Vec<Seen> {
+        let mut programs = Programs::new(request.filter.clone());
+        let mut seen = Vec::new();
+        for file in &self.captures {
+            let (mut decoder, mut at) = (Decoder::begin(file).unwrap().unwrap(), 0);
+            while at < file.len() {
+                match decoder.next(&file[at..]).unwrap() {
+                    Step::Packet(frame, len) => {
+                        at += len;
+                        let program =
+                            programs.of(decoder.interfaces()[frame.interface as usize].link);
+                        let is_inside =
+                            (request.from..request.to).contains(&(frame.time_ns as i64));
+                        if is_inside && program.run(frame.data, frame.wire_len) > 0 {
+                            seen.push((frame.time_ns, frame.wire_len, frame.data.to_vec()));
+                        }
+                    }
+                    Step::Other(len) | Step::Described(len) => at += len,
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        seen.sort_unstable();
+        seen
+    }
+}
+
+fn tempfile(folder: &Folder, number: usize) -> File {
+    let path = folder.path(&format!("packed-{number}"));
+    File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(path)
+        .unwrap()
+}
+
+fn request(text: &str) -> Request {
+    Request {
+        filter: Filter::without_hosts(text).unwrap(),
+        from: i64::MIN,
+        to: i64::MAX,
+        sensors: Vec::new(),
+        answer: Answer::Packets,
+        limit: None,
+    }
+}
+
+#[test]
+fn a_search_finds_what_a_full_scan_finds_in_the_order_of_time() {
+    search_and_scan(expressions(1000).into_iter().step_by(2 * STEP));
+}
+
+#[test]
+#[ignore = "takes minutes in a debug build"]
+fn a_thousand_expressions_find_what_a_full_scan_finds() {
+    search_and_scan(expressions(1000).into_iter());
+}
+
+fn search_and_scan(expressions: impl Iterator<Item = Filter>) {
+    let frames = frames();
+    let part = |skip: usize| {
+        let some = frames.iter().skip(skip).step_by(11).cloned();
+        some.collect::<Vec<_>>()
+    };
+    let made = Made::of(vec![
+        ("north", simulated(1, 1400, 3500)),
+        ("south", simulated(2, 300, 900)),
+        ("east", simulated(3, 90, 900)),
+        ("north", capture(&part(0), 2_000_000)),
+        ("south", capture(&part(3), 2_500_000)),
+        ("east", capture(&part(5), 86_400_000_000_000 - 500_000)),
+    ]);
+    let mut dice = Dice(5);
+    let (mut packets, mut excluded) = (0, 0);
+    for filter in expressions {
+        let mut request = Request {
+            filter,
+            ..request("")
+        };
+        if dice.below(3) == 0 {
+            request.from = dice.below(4_000_000_i64);
+            request.to = request.from + dice.below(2_000_000);
+        }
+        let (found, plan, reading, _) = made.found(&request);
+        let expected = made.scanned(&request);
+        let text = request.filter.text().to_owned();
+        assert!(
+            found.iter().is_sorted_by_key(|it| it.0),
+            "{text}: not in the order of time"
+        );
+        let mut sorted = found.clone();
+        sorted.sort_unstable();
+        assert!(
+            sorted == expected,
+            "{text}: {} found, {} expected",
+            found.len(),
+            expected.len()
+        );
+        assert!(reading.failed.is_empty() && !reading.stopped, "{text}");
+        assert_eq!(reading.blocks, plan.blocks.len() as u64);
+        packets += found.len();
+        excluded += usize::from(plan.blocks.is_empty());
+        // The index alone, where it is certain, has the same number of packets.
+        let request = Request {
+            answer: Answer::Count,
+            ..request
+        };
+        let (_, plan, ..) = made.found(&request);
+        let (certain, others): (Vec<_>, Vec<_>) = plan.blocks.iter().partition(|it| it.is_certain);
+        if others.is_empty() {
+            let rows = certain.iter().flat_map(|it| &it.rows);
+            assert_eq!(
+                rows.map(|it| it.packets).sum::<u64>(),
+                expected.len() as u64,
+                "{text}"
+            );
+        }
+    }
+    assert!(
+        packets > 1000 && excluded > 1,
+        "{packets} packets, {excluded} searches that read nothing"
+    );
+}
+
+fn tcp(from: [u8; 4], to: [u8; 4], ports: [u16; 2]) -> (LinkType, Vec<u8>, u32) {
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x08, 0x00];
+    frame.extend([0x45, 0, 0, 40, 0, 1, 0, 0, 64, 6, 0, 0]);
+    frame.extend(from.into_iter().chain(to));
+    frame.extend(ports.iter().flat_map(|port| port.to_be_bytes()));
+    frame.resize(54, 0);
+    (LinkType::ETHERNET, frame, 54)
+}
+
+/// Hosts of a network without 10.1.0.77, and frames that have no addresses.
+fn busy() -> Vec<(LinkType, Vec<u8>, u32)> {
+    let mut dice = Dice(3);
+    let mut frames: Vec<_> = (0..500)
+        .map(|n| {
+            tcp(
+                [10, 1, (n % 200) as u8, 76],
+                [10, 1, (n % 7) as u8, 80],
+                [40_000 + n, 443],
+            )
+        })
+        .collect();
+    for n in [100, 300] {
+        let mut lldp = vec![1; 12];
+        lldp.extend([0x88, 0xcc]);
+        lldp.extend(dice.bytes(46));
+        frames[n] = (LinkType::ETHERNET, lldp, 60);
+    }
+    frames
+}
+
+#[test]
+fn an_absent_host_reads_no_byte_of_a_segment_and_few_of_the_index() {
+    let hour = 3_600_000_000_000;
+    let captures = (0..4).map(|n| ("north", capture(&busy(), n * hour)));
+    let made = Made::of(captures.collect());
+    for text in [
+        "host 10.1.0.77",
+        "net 172.16.0.0/12 and tcp",
+        "ip6",
+        "host 10.1.3.76 and host 10.1.0.77",
+        "vlan 5",
+        "tcp port 22",
+    ] {
+        let (found, plan, _, reads) = made.found(&request(text));
+        assert_eq!((found.len(), plan.blocks.len()), (0, 0), "{text}");
+        assert_eq!(
+            (reads.segments.requests(), reads.segments.bytes()),
+            (0, 0),
+            "{text}"
+        );
+        // Per hour: the file's end, which holds its bloom filters, too.
+        let each = (reads.index.requests() + reads.log.requests()) as f64 / 4.0;
+        assert!(each <= 5.0, "{text}: {each} requests for each hour");
+    }
+    // Bloom filters exclude what lies between the minimum and the maximum.
+    let (_, plan, ..) = made.found(&request("host 10.1.0.77"));
+    assert_eq!((plan.files, plan.by_statistics, plan.by_bloom), (4, 0, 4));
+    let (_, plan, ..) = made.found(&request("vlan 5"));
+    assert_eq!((plan.by_statistics, plan.by_bloom), (4, 0));
+    // Files of other times are not opened, whatever they hold.
+    let early = Request {
+        to: hour as i64,
+        ..request("tcp")
+    };
+    let (found, plan, _, reads) = made.found(&early);
+    assert_eq!((found.len(), plan.by_time), (498, 3));
+    assert_eq!(reads.index.requests(), 1);
+    assert_eq!(
+        made.found(&Request {
+            sensors: vec!["south".into()],
+            ..request("tcp")
+        })
+        .0
+        .len(),
+        0
+    );
+}
+
+#[test]
+fn one_flow_reads_at_most_twice_the_bytes_of_its_blocks_and_neighbours_are_one_request() {
+    // Two blocks of large frames, and one flow in the second one.
+    let mut frames: Vec<_> = (0..4000)
+        .map(|n| {
+            let (link, mut frame, _) = tcp([10, 1, 0, 1], [10, 1, 0, 2], [1000 + n / 100, 443]);
+            frame.extend(Dice(n.into()).bytes(1400));
+            (link, frame, 1454)
+        })
+        .collect();
+    frames[3500] = tcp([10, 1, 0, 7], [10, 1, 0, 8], [5000, 22]);
+    let made = Made::of(vec![("north", capture(&frames, 0))]);
+    let (found, plan, reading, reads) = made.found(&request("host 10.1.0.7 and tcp port 22"));
+    assert_eq!((found.len(), plan.blocks.len(), reading.blocks), (1, 1, 1));
+    assert!(
+        reads.segments.bytes() <= 2 * plan.bytes(),
+        "{} of {}",
+        reads.segments.bytes(),
+        plan.bytes()
+    );
+    let all = made.found(&request("tcp"));
+    assert_eq!((all.0.len(), all.2.blocks), (4000, 2));
+    // The length of the segment, its directory, and all blocks with one request.
+    assert_eq!(all.3.segments.requests(), 3);
+}
+
+#[test]
+fn losses_before_packets_that_do_not_match_are_marked_at_the_next_one() {
+    let mut frames: Vec<_> = (0..14)
+        .map(|n| tcp([10, 0, 0, 1], [10, 0, 0, 2], [1000 + n, 80]))
+        .collect();
+    frames.push(tcp([10, 0, 0, 1], [10, 0, 0, 2], [9, 80]));
+    let made = Made::of(vec![("north", capture(&frames, 0))]);
+    let mut file = Vec::new();
+    let mut output = super::output::Output::begin(&mut file, "test", Format::Pcapng).unwrap();
+    let archive = Archive::open(&made.path(), false).unwrap();
+    let request = request("src port 1005 or src port 1012");
+    let lost = made.runtime.block_on(async {
+        let table = Table::open(&archive).await.unwrap().unwrap();
+        let plan = plan::plan(&archive, &table, &request).await.unwrap();
+        let each = |packet: read::Packet, sources: &[read::Source]| {
+            output.packet(&packet, sources)?;
+            Ok(ControlFlow::Continue(()))
+        };
+        let reading = read::read(&archive, &plan.blocks, &request, each, |_| {
+            ControlFlow::Continue(())
+        })
+        .await
+        .unwrap();
+        output.finish(&reading.interfaces).unwrap()
+    });
+    // Losses of 3 before the packets 0, 7 and 14; the last is after all packets found.
+    assert_eq!(lost, 9);
+    let (mut decoder, mut at, mut marked) =
+        (Decoder::begin(&file).unwrap().unwrap(), 0, Vec::new());
+    while at < file.len() {
+        at += match decoder.next(&file[at..]).unwrap() {
+            Step::Packet(frame, len) => {
+                marked.push(frame.dropped_before);
+                len
+            }
+            Step::Other(len) | Step::Described(len) => len,
+            other => panic!("{other:?}"),
+        };
+    }
+    assert_eq!(marked, [3, 3]);
+    assert_eq!(decoder.interfaces()[0].name, "north/eth0");
+    let recorded = decoder.recorded()[0].unwrap();
+    assert_eq!((recorded.dropped, recorded.delivered), (Some(9), Some(2)));
+}
+
+#[test]
+fn a_segment_that_is_gone_or_damaged_is_reported_and_the_others_are_found() {
+    let hour = 3_600_000_000_000;
+    let captures = (0..3).map(|n| ("north", capture(&busy(), n * hour)));
+    let made = Made::of(captures.collect());
+    let (all, plan, ..) = made.found(&request("tcp"));
+    assert_eq!(all.len(), 3 * 498);
+    let path = |block: &plan::Block| std::path::Path::new(&made.path()).join(&*block.segment);
+    std::fs::remove_file(path(&plan.blocks[0])).unwrap();
+    let mut bytes = std::fs::read(path(&plan.blocks[1])).unwrap();
+    bytes[..40].fill(0x55);
+    std::fs::write(path(&plan.blocks[1]), bytes).unwrap();
+    let (found, _, reading, _) = made.found(&request("tcp"));
+    assert_eq!(found, all[2 * 498..]);
+    let failed: Vec<_> = reading
+        .failed
+        .iter()
+        .map(|(segment, _)| segment.clone())
+        .collect();
+    assert_eq!(
+        failed,
+        [
+            plan.blocks[0].segment.clone(),
+            plan.blocks[1].segment.clone()
+        ]
+    );
+    assert!(
+        reading.failed[0].1.contains("is missing"),
+        "{}",
+        reading.failed[0].1
+    );
+}

@@ -1,0 +1,144 @@
+//! `find` as its users run it, on an archive in a local folder that `ship` made.
+
+mod common;
+
+use common::{archive, captured, run};
+use forebay_net::info::Info;
+use forebay_testing::folder::Folder;
+use serde_json::Value;
+use std::{fs, process::Stdio};
+
+/// An archive of two sensors, with 3,000 packets of 64 flows each.
+fn made(folder: &Folder) -> String {
+    let to = folder.path("to");
+    for (seed, sensor) in [(1, "north"), (2, "south")] {
+        fs::create_dir(folder.path(sensor)).unwrap();
+        let card = format!("count=3000,seed={seed},size=200,rate=20kpps");
+        captured(folder, &format!("{sensor}/a.pcapng"), &card);
+        let spool = folder.path(sensor);
+        let (code, _, error) = run(&["ship", &spool, &to, "--sensor", sensor, "--once"]);
+        assert_eq!(code, 0, "{error}");
+    }
+    to
+}
+
+#[test]
+fn packets_go_to_a_file_and_the_summary_counts_what_was_read() {
+    let folder = Folder::new();
+    let to = made(&folder);
+    let file = folder.path("found.pcapng");
+    let (code, out, error) = run(&["find", "--in", &to, "udp", "-w", &file, "--json"]);
+    assert_eq!(code, 0, "{error}");
+    let summary: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(summary["packets"], 6000);
+    assert_eq!(summary["blocks"]["planned"], summary["blocks"]["read"]);
+    let info = Info::of(&file).unwrap();
+    assert_eq!((info.all.packets, info.interfaces.len()), (6000, 2));
+    let (code, out, _) = run(&["find", "--in", &to, "udp", "--sensor", "north", "--count"]);
+    assert_eq!((code, &*out), (0, "3000\n"));
+    let limited = [
+        "find", "--in", &to, "udp", "--limit", "10", "-w", &file, "-q",
+    ];
+    assert_eq!(run(&limited), (0, String::new(), String::new()));
+    assert_eq!(Info::of(&file).unwrap().all.packets, 10);
+    let classic = folder.path("found.pcap");
+    assert_eq!(run(&["find", "--in", &to, "udp", "-w", &classic]).0, 0);
+    assert_eq!(Info::of(&classic).unwrap().all.packets, 6000);
+    // Nothing found is a whole file, too.
+    assert_eq!(run(&["find", "--in", &to, "arp", "-w", &file]).0, 0);
+    assert_eq!(Info::of(&file).unwrap().all.packets, 0);
+}
+
+#[test]
+fn flows_and_counts_come_from_the_index_and_the_plan_reads_no_segment() {
+    let folder = Folder::new();
+    let to = made(&folder);
+    let (code, out, error) = run(&["find", "--in", &to, "--flows", "--json", "udp"]);
+    assert_eq!(code, 0);
+    let flows: Vec<Value> = out
+        .lines()
+        .map(|it| serde_json::from_str(it).unwrap())
+        .collect();
+    let packets: u64 = flows.iter().map(|it| it["packets"].as_u64().unwrap()).sum();
+    assert_eq!((flows.len(), packets), (128, 6000));
+    let summary: Value = serde_json::from_str(&error).unwrap();
+    assert_eq!(summary["reads"]["segments"]["requests"], 0);
+    // What the index cannot answer gives the same flows from the packets.
+    let (_, same, error) = run(&[
+        "find",
+        "--in",
+        &to,
+        "--flows",
+        "--json",
+        "udp and greater 1",
+    ]);
+    assert_eq!(same, out);
+    let summary: Value = serde_json::from_str(&error).unwrap();
+    assert_eq!(summary["packets_from_index"], 0);
+    assert!(summary["reads"]["segments"]["bytes"].as_u64().unwrap() > 0);
+    let host = flows[0]["address_a"].as_str().unwrap();
+    let (code, out, error) = run(&["find", "--in", &to, "--explain", "host", host]);
+    assert_eq!((code, &*out), (0, ""));
+    assert!(
+        error.contains("read of segments 0 bytes with 0 requests"),
+        "{error}"
+    );
+}
+
+#[test]
+fn errors_say_what_to_do_and_a_missing_segment_is_named() {
+    let folder = Folder::new();
+    let to = made(&folder);
+    fs::create_dir(folder.path("empty")).unwrap();
+    let empty = folder.path("empty");
+    for (args, what) in [
+        (
+            &["--in", "nowhere", "udp"][..],
+            "nowhere: opening this folder",
+        ),
+        (&["--in", &empty, "udp"], "there is no index here"),
+        (&["--in", &to, "tcp", "prot", "80"], "did you mean 'proto'?"),
+        (&["--in", &to, "ip and ip6"], "no packet"),
+        (
+            &["--in", &to, "--from", "-1h", "--to", "-2h"],
+            "is not before --to",
+        ),
+        (&["--in", &to, "--from", "soon"], "'soon' is not a time"),
+        (
+            &["--in", &to, "-w", "/nonexistent/a.pcapng"],
+            "/nonexistent/a.pcapng: creating it",
+        ),
+    ] {
+        let (code, out, error) = run(&[&["find"], args].concat());
+        assert_eq!((code, &*out), (1, ""), "{args:?}");
+        assert!(error.contains(what), "{error}");
+    }
+    assert_eq!(run(&["find", "udp"]).0, 2);
+    let north = folder.path("to/segments/sensor=north");
+    fs::remove_dir_all(north).unwrap();
+    let file = folder.path("found.pcapng");
+    let (code, _, error) = run(&["find", "--in", &to, "udp", "-w", &file]);
+    assert_eq!(code, 1);
+    assert!(error.contains("segments/sensor=north"), "{error}");
+    assert_eq!(Info::of(&file).unwrap().all.packets, 3000);
+}
+
+#[test]
+fn a_reader_that_ends_early_is_no_error() {
+    let folder = Folder::new();
+    let to = made(&folder);
+    let mut find = archive(&["find", "--in", &to, "udp", "-w", "-"]);
+    let mut find = find
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(find.stdout.take());
+    let done = find.wait_with_output().unwrap();
+    assert_eq!(done.status.code(), Some(0));
+    let error = String::from_utf8(done.stderr).unwrap();
+    assert!(
+        error.contains("before the reader of the output ended"),
+        "{error}"
+    );
+}
