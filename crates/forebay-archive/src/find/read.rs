@@ -5,8 +5,8 @@
 //!                                                                  packets before the next block's earliest ◀── heap
 //! ```
 //! The index knows the earliest and the latest time of the packets that may match in a block. A packet is returned once it is earlier
-//! than all blocks that are still to be read. So memory holds the blocks that are being fetched ([`MAX_REQUEST_BYTES`] each) and the
-//! matching packets of blocks that overlap in time.
+//! than all blocks that are still to be read. So memory holds the requests whose blocks overlap in time or that are being fetched
+//! ([`MAX_REQUEST_BYTES`] each, as stored), and the matching packets of blocks that overlap in time.
 
 use super::{Request, plan::Block};
 use crate::{
@@ -158,7 +158,7 @@ fn fetches(blocks: &[Block]) -> Vec<Fetch<'_>> {
 }
 
 /// Reads `blocks`. Calls `each` for every matching packet in the order of time, with the interfaces so far, until it breaks.
-/// `progress` is called after each request; if it breaks, reading stops.
+/// `progress` is called after each block, and while the store is slow; if it breaks, reading stops.
 ///
 /// A segment that is missing or damaged does not end the search: [`Reading::failed`] has it.
 ///
@@ -175,68 +175,69 @@ pub async fn read(
     let mut programs = Programs::new(request.filter.clone());
     let mut directories: HashMap<Arc<str>, Arc<OnceCell<Arc<Directory>>>> = HashMap::new();
     let fetches = fetches(blocks);
-    // What must not be returned yet: the earliest time of all requests from this one on.
-    let horizons: Vec<i64> = fetches
-        .iter()
-        .skip(1)
-        .map(|it| it.earliest)
-        .chain([i64::MAX])
-        .collect();
     let jobs = fetches.iter().map(|fetch| {
-        let cell = directories
-            .entry(fetch.blocks[0].segment.clone())
-            .or_default()
-            .clone();
-        fetch_blocks(archive, fetch, cell)
+        let segment = fetch.blocks[0].segment.clone();
+        let directory = directories.entry(segment).or_default().clone();
+        fetch_blocks(archive, fetch, directory)
     });
     let jobs: Vec<_> = jobs.collect();
     drop(directories);
     let mut jobs = futures::stream::iter(jobs).buffered(MAX_AT_ONCE);
-    let mut done = 0;
-    'fetches: while done < fetches.len() {
-        let fetched = tokio::select! {
-            fetched = jobs.next() => fetched,
-            () = tokio::time::sleep(STOP_CHECK) => {
-                if progress(&reading).is_break() {
-                    reading.stopped = true;
-                    break;
+    // Blocks in the order of time, each with the number of its request.
+    let mut order = Vec::new();
+    for (number, fetch) in fetches.iter().enumerate() {
+        order.extend(fetch.blocks.iter().map(|block| (*block, number)));
+    }
+    order.sort_by_key(|(block, number)| (block.span.0, *number, block.offset));
+    // What was fetched and is still needed, and the number of blocks in it that are not read yet.
+    let mut fetched: HashMap<usize, (Fetched, usize)> = HashMap::new();
+    let mut next_fetch = 0;
+    'blocks: for (at, (block, number)) in order.iter().enumerate() {
+        // Requests are in the order of their earliest blocks, so this one's are among the next.
+        while next_fetch <= *number {
+            tokio::select! {
+                done = jobs.next() => {
+                    let Some(done) = done else { break 'blocks };
+                    if let Err(error) = &done {
+                        reading.fail(fetches[next_fetch].blocks[0], error);
+                    }
+                    if let Ok(done) = done {
+                        fetched.insert(next_fetch, (done, fetches[next_fetch].blocks.len()));
+                    }
+                    next_fetch += 1;
                 }
-                continue;
+                () = tokio::time::sleep(STOP_CHECK) => {}
             }
-        };
-        let Some(fetched) = fetched else { break };
-        let fetch = &fetches[done];
-        let parsed = fetched.and_then(|(directory, bytes)| {
-            let begin = fetch.range().start;
-            for block in &fetch.blocks {
-                let at = (block.offset - begin) as usize;
-                let stored = &bytes[at..at + block.length as usize];
-                reading.add(block, &directory, stored, request, &mut programs)?;
-            }
-            Ok(())
-        });
-        if let Err(error) = parsed {
-            let segment = &fetch.blocks[0].segment;
-            if !reading.failed.iter().any(|(failed, _)| failed == segment) {
-                reading.failed.push((segment.clone(), format!("{error:#}")));
+            if progress(&reading).is_break() {
+                reading.stopped = true;
+                break 'blocks;
             }
         }
-        let horizon = horizons[done];
-        done += 1;
-        while reading
-            .heap
-            .peek()
-            .is_some_and(|it| (it.0.time_ns as i64) < horizon || horizon == i64::MAX)
-        {
+        if let Some(((directory, bytes), left)) = fetched.get_mut(number) {
+            let begin = (block.offset - fetches[*number].range().start) as usize;
+            let stored = &bytes[begin..begin + block.length as usize];
+            *left -= 1;
+            let is_last = *left == 0;
+            if let Err(error) = reading.add(block, directory, stored, request, &mut programs) {
+                reading.fail(block, &error);
+            }
+            if is_last {
+                fetched.remove(number);
+            }
+        }
+        // What must not be returned yet.
+        let horizon = order.get(at + 1).map(|(next, _)| next.span.0);
+        let is_due = |it: &Earliest| horizon.is_none_or(|horizon| (it.0.time_ns as i64) < horizon);
+        while reading.heap.peek().is_some_and(is_due) {
             let Some(Earliest(packet)) = reading.heap.pop() else {
                 break;
             };
             if each(packet, &reading.interfaces)?.is_break() {
-                break 'fetches;
+                break 'blocks;
             }
         }
         if progress(&reading).is_break() {
-            reading.stopped = done < fetches.len();
+            reading.stopped = at + 1 < order.len();
             break;
         }
     }
@@ -244,11 +245,14 @@ pub async fn read(
     Ok(reading)
 }
 
+/// The directory of a segment, and the bytes of a request.
+type Fetched = (Arc<Directory>, Bytes);
+
 async fn fetch_blocks(
     archive: &Archive,
     fetch: &Fetch<'_>,
     directory: Arc<OnceCell<Arc<Directory>>>,
-) -> Result<(Arc<Directory>, Bytes)> {
+) -> Result<Fetched> {
     let segment = &fetch.blocks[0].segment;
     let read = || async { archive.directory(segment, None).await.map(Arc::new) };
     let directory = directory.get_or_try_init(read).await?.clone();
@@ -257,6 +261,18 @@ async fn fetch_blocks(
 }
 
 impl Reading {
+    /// Notes the first error of a segment.
+    fn fail(&mut self, block: &Block, error: &anyhow::Error) {
+        if !self
+            .failed
+            .iter()
+            .any(|(failed, _)| *failed == block.segment)
+        {
+            let error = format!("{error:#}");
+            self.failed.push((block.segment.clone(), error));
+        }
+    }
+
     /// Decodes a block and keeps its matching packets.
     fn add(
         &mut self,

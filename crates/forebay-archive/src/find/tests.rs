@@ -471,3 +471,38 @@ fn a_segment_that_is_gone_or_damaged_is_reported_and_the_others_are_found() {
         reading.failed[0].1
     );
 }
+
+#[test]
+fn a_search_that_is_stopped_has_returned_the_earliest_packets() {
+    // Two sensors with the same times; all blocks of each are one request.
+    let frames = |last: u8| -> Vec<_> {
+        let mut frame = tcp([10, 1, 0, 1], [10, 1, 0, last], [1000, 443]);
+        frame.1.extend([0; 1400]);
+        vec![frame; 9000]
+    };
+    let made = Made::of(vec![
+        ("north", capture(&frames(2), 0)),
+        ("south", capture(&frames(3), 100)),
+    ]);
+    let (all, plan, ..) = made.found(&request("tcp"));
+    assert_eq!((all.len(), plan.blocks.len()), (18_000, 8));
+    let archive = Archive::open(&made.path(), false).unwrap();
+    let request = request("tcp");
+    let mut seen = 0;
+    let reading = made.runtime.block_on(async {
+        let each = |packet: read::Packet, _: &[read::Source]| {
+            assert_eq!(packet.time_ns, all[seen].0);
+            seen += 1;
+            Ok(ControlFlow::Continue(()))
+        };
+        let progress = |reading: &read::Reading| match reading.blocks {
+            4.. => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        };
+        read::read(&archive, &plan.blocks, &request, each, progress)
+            .await
+            .unwrap()
+    });
+    assert!(reading.stopped && reading.blocks == 4);
+    assert!((4000..18_000).contains(&seen), "{seen}");
+}
