@@ -14,6 +14,8 @@
 //! atomics in read-only memory.
 #![allow(unsafe_code)]
 
+#[cfg(not(any(loom, miri)))]
+use super::lines::{LINE, fetch_to_write};
 use crate::sync::atomic::{
     AtomicU64,
     Ordering::{self, Acquire, Relaxed},
@@ -21,7 +23,7 @@ use crate::sync::atomic::{
 };
 #[cfg(not(loom))]
 use crate::sys::Mapping;
-use std::{fmt, time::Duration};
+use std::{fmt, ops::Range, time::Duration};
 
 /// Bytes of a word.
 pub(crate) const WORD: usize = size_of::<u64>();
@@ -100,6 +102,16 @@ impl Ours {
     #[inline(always)]
     pub(crate) fn store(&self, at: usize, value: u64, ordering: Ordering) {
         self.0.all()[at].store(value, ordering);
+    }
+
+    /// Prefetches the cache lines of these words, which will be written soon. Words out of range are ignored.
+    #[inline]
+    pub(crate) fn fetch(&self, words: Range<usize>) {
+        let _words = self.0.all().get(words).unwrap_or(&[]);
+        #[cfg(not(any(loom, miri)))]
+        for line in _words.chunks(LINE / WORD) {
+            fetch_to_write(line.as_ptr());
+        }
     }
 
     /// Wakes every reader that sleeps on the word, in all processes. Call it after changing the word.

@@ -25,6 +25,8 @@ use std::collections::VecDeque;
 pub(super) struct Writing {
     words: Ours,
     layout: Layout,
+    /// Length in bytes of the longest message.
+    largest: usize,
     /// Sequence number of the next message.
     pub(super) sequence: u64,
     /// Where the next message may begin: its position counts words since the ring was made, and its offset is that in the data.
@@ -37,6 +39,10 @@ pub(super) struct Writing {
     next_group: Start,
     /// Up to here, nothing needs to be given up: the first position and the first sequence number that are not free.
     limit: Start,
+    /// Up to this position, the cache lines of the data have been prefetched.
+    fetched: u64,
+    /// The least of these: all that most messages need to be compared with.
+    next_step: Start,
     pub(super) published_bytes: u64,
     noted: usize,
     bell: u64,
@@ -58,6 +64,12 @@ struct Start {
 /// More groups than can be intact. Two in sequence have at least 1/64 of the words, or one has 1/64 of the messages.
 const GROUPS: usize = 4 * (64 + 2);
 
+/// Words of the data that are always prefetched ahead: 1 KiB, and as much at a time. The lines of a ring have left the caches until
+/// they are written again. Stores wait for lines one after the other; a processor fetches many at a time if all are requested.
+const AHEAD: u64 = 128;
+/// The data of a ring of up to this many words, 2 MiB, stays in the caches of a processor.
+const CACHED: usize = 1 << 18;
+
 fn release_unless(bug: &str) -> Ordering {
     if planted(bug) { Relaxed } else { Release }
 }
@@ -70,15 +82,22 @@ impl Writing {
             position: layout.data as u64,
             sequence: layout.entries,
         };
+        let fetched = match layout.data > CACHED {
+            true => 0,
+            false => u64::MAX / 2, // never
+        };
         Writing {
             words,
             layout,
+            largest: layout.largest(),
             sequence: 0,
             next: Place::default(),
             oldest: 0,
             groups: VecDeque::with_capacity(GROUPS),
             next_group: Start::default(),
             limit,
+            fetched,
+            next_step: Start::default(),
             published_bytes: 0,
             noted: 0,
             bell: 0,
@@ -92,7 +111,7 @@ impl Writing {
     /// Publishes `parts` as one message.
     #[inline]
     pub(super) fn publish(&mut self, parts: &[&[u8]]) -> Result<u64, TooLong> {
-        let largest = self.layout.largest();
+        let largest = self.largest;
         let mut len = 0;
         for part in parts {
             len = part.len().saturating_add(len);
@@ -114,7 +133,7 @@ impl Writing {
         if planted("broadcast-publish-early") {
             self.words.store(PUBLISHED, sequence + 1, Release);
         }
-        let offset = place.offset;
+        let Place { position, offset } = place;
         let entry = Entry { offset, len }.encode();
         self.words
             .store(self.layout.entry(sequence), entry, Relaxed); // Relaxed, also the bytes: PUBLISH orders them
@@ -122,38 +141,58 @@ impl Writing {
         if late {
             self.make_room(place, span);
         }
-        self.sequence += 1;
+        self.sequence = sequence + 1;
         let release = release_unless("broadcast-publish-relaxed");
-        self.words.store(PUBLISHED, self.sequence, release); // PUBLISH
-        place.position += span as u64;
-        place.offset += span;
-        if place.offset == self.layout.data {
-            place.offset = 0;
-        }
-        self.next = place;
+        self.words.store(PUBLISHED, sequence + 1, release); // PUBLISH
+        self.next = Place {
+            position: position + span as u64,
+            offset: offset + span,
+        };
         self.published_bytes += len as u64;
         Ok(sequence)
     }
 
     /// Gives up the oldest messages until `span` words at `place`, and an entry, can be overwritten.
-    #[inline]
+    #[inline(always)]
     fn make_room(&mut self, place: Place, span: usize) {
         let end = place.position + span as u64;
+        if end > self.next_step.position || self.sequence >= self.next_step.sequence {
+            self.step(place, end);
+        }
+    }
+
+    /// Gives up messages, begins a group, and prefetches lines, each if it is due.
+    #[inline(never)]
+    fn step(&mut self, place: Place, end: u64) {
         if !self.is_free(end) {
             self.give_up(place, end);
         }
         if end > self.next_group.position || self.sequence >= self.next_group.sequence {
             self.begin_group(place);
         }
+        let ahead = end + 2 * AHEAD;
+        let from = self.fetched.max(place.position);
+        if from + AHEAD < ahead {
+            let from_offset = place.offset + (from - place.position) as usize;
+            let to_offset = place.offset + (ahead - place.position) as usize;
+            let data = self.layout.data;
+            let lines = from_offset.min(data)..to_offset.min(data);
+            self.words
+                .fetch(self.layout.data(lines.start)..self.layout.data(lines.end));
+            self.fetched = ahead;
+        }
+        let due = self.limit.position.min(self.next_group.position);
+        self.next_step = Start {
+            position: due.min(self.fetched - AHEAD),
+            sequence: self.limit.sequence.min(self.next_group.sequence),
+        };
     }
 
     /// Whether everything up to `end`, and one entry of the index, can be overwritten.
-    #[inline(always)]
     fn is_free(&self, end: u64) -> bool {
         end <= self.limit.position && self.sequence < self.limit.sequence
     }
 
-    #[cold]
     fn begin_group(&mut self, place: Place) {
         let start = Start {
             position: place.position,
@@ -166,7 +205,6 @@ impl Writing {
         };
     }
 
-    #[cold]
     fn give_up(&mut self, place: Place, end: u64) {
         while !self.is_free(end) {
             self.groups.pop_front();
