@@ -36,7 +36,7 @@ AF_XDP: xdp:INTERFACE,KEY=VALUE,…
   mode=native|generic
                      in the driver, or with any driver [default: native if possible]
   copy=yes           do not ask the driver for zero-copy
-  busy-poll=TIME     poll the hardware instead of waiting for interrupts
+  busy-poll=TIME     poll the hardware for up to TIME before each sleep
 
 Signals: the first INT or TERM finishes cleanly. The second skips syncing, and stops writing after at most \
 one more second. The third stops at once. HUP starts the next file of a series (-b, -C, -G); without a series it is like TERM. USR1 prints \

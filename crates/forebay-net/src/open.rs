@@ -391,16 +391,13 @@ fn live_config(options: &Options) -> af_packet::AfPacketConfig {
 
 #[cfg(feature = "live")]
 fn open_xdp(spec: &af_xdp::Spec, options: &Options) -> Result<Box<dyn Port>> {
-    let mut config = AfXdpConfig {
+    let config = AfXdpConfig {
+        ring_bytes: options.ring_bytes,
         snaplen: options.snaplen,
         promiscuous: options.promiscuous,
         take_traffic: options.take_traffic,
         stop_on_down: options.stop_on_down,
-        ..AfXdpConfig::default()
     };
-    if let Some(bytes) = options.ring_bytes {
-        config.ring_bytes = bytes;
-    }
     Ok(Box::new(AfXdp::open(spec, &config)?))
 }
 

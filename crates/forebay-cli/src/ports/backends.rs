@@ -2,7 +2,7 @@
 
 use crate::privileges;
 use forebay_net::{
-    af_packet,
+    af_packet, af_xdp,
     link::{Device, Link},
 };
 use rustix::{
@@ -34,9 +34,15 @@ impl Rights {
 
     /// How to get the missing right.
     pub fn advice(&self) -> Option<&'static str> {
-        (self.packet.as_deref() == Some(NO_RAW)).then_some(
-            "To capture without being root:\n  sudo setcap cap_net_raw+ep $(command -v forebay)",
-        )
+        match (self.packet.as_deref(), self.xdp.as_deref()) {
+            (Some(NO_RAW), _) => Some(
+                "To capture without being root:\n  sudo setcap cap_net_raw+ep $(command -v forebay)",
+            ),
+            (None, Some("CAP_NET_ADMIN is missing" | "CAP_BPF is missing")) => Some(
+                "To capture with AF_XDP without being root:\n  sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock+ep $(command -v forebay)",
+            ),
+            _ => None,
+        }
     }
 }
 
@@ -110,7 +116,10 @@ impl Backends {
         let supported = af_packet::link_type(link).map_err(|error| reason(&error.to_string()));
         Backends {
             packet: supported.and_then(|_| ready(&rights.packet)),
-            xdp: mode(link, device).and_then(|mode| ready(&rights.xdp).map(|()| mode)),
+            xdp: mode(link, device).and_then(|mode| {
+                ready(&rights.xdp)?;
+                unused(link, mode).map(|()| mode)
+            }),
         }
     }
 }
@@ -126,10 +135,19 @@ fn mode(link: &Link, device: &Device) -> Result<Xdp, String> {
     if let Some(number) = link.xdp_program {
         return Err(format!("another program has attached XDP program {number}"));
     }
+    af_xdp::check_frames(link).map_err(|error| reason(&error.to_string()))?;
     Ok(match device.xdp {
         Some(it) if it.redirects && it.zero_copy => Xdp::ZeroCopy,
         Some(it) if it.redirects => Xdp::Driver,
         _ => Xdp::Generic,
+    })
+}
+
+/// Why the frames of an interface cannot be taken without being asked to.
+fn unused(link: &Link, mode: Xdp) -> Result<(), String> {
+    af_xdp::check_unused(link).map_err(|error| {
+        let why = reason(&error.to_string());
+        format!("{why}. With --take-traffic: {}", mode.name())
     })
 }
 
@@ -146,6 +164,7 @@ mod tests {
     fn link(hardware: u16, flags: u32) -> Link {
         Link {
             name: "eth0".into(),
+            index: u32::MAX, // no interface of this machine
             hardware,
             flags,
             ..Link::default()
@@ -183,6 +202,20 @@ mod tests {
     }
 
     #[test]
+    fn the_command_for_a_missing_right_is_that_of_the_backend() {
+        let of = |packet: Option<&str>, xdp: Option<&str>| {
+            let [packet, xdp] = [packet, xdp].map(|it| it.map(str::to_owned));
+            let advice = Rights { packet, xdp }.advice();
+            advice.map(|text| text.contains("cap_bpf"))
+        };
+        assert_eq!(of(Some(NO_RAW), Some(NO_RAW)), Some(false));
+        assert_eq!(of(None, Some("CAP_BPF is missing")), Some(true));
+        let nested = "CAP_BPF outside of the user namespace is missing";
+        assert_eq!(of(None, Some(nested)), None);
+        assert_eq!(of(None, None), None);
+    }
+
+    #[test]
     fn each_reason_is_stated() {
         let nothing = Device::default();
         let (packet, xdp) = modes(&link(1, 0), &nothing, &ALL);
@@ -200,6 +233,16 @@ mod tests {
         let (packet, xdp) = modes(&taken, &nothing, &ALL);
         assert_eq!(packet, "yes");
         assert_eq!(xdp, "another program has attached XDP program 7");
+        let long = Link {
+            mtu: 9000,
+            ..link(1, 1)
+        };
+        let (packet, xdp) = modes(&long, &nothing, &ALL);
+        assert_eq!(packet, "yes");
+        assert_eq!(
+            xdp,
+            "frames of its MTU of 9000 bytes are too long for AF_XDP"
+        );
         let none = Rights {
             packet: Some("no".into()),
             xdp: Some("never".into()),

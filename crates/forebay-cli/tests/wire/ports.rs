@@ -83,6 +83,20 @@ fn what_cannot_be_captured_has_its_reason() {
             run!("ports -D va").text(),
             "packet   no: the interface is down",
         );
+        // Opening would refuse it, too.
+        ip("link set va up");
+        ip("addr add 192.0.2.1/24 dev va");
+        if forebay_net::af_xdp::probe().is_ok() {
+            let why = port("va")["backends"]["xdp"]["reason"].clone();
+            let why = why.as_str().unwrap();
+            contains(
+                why,
+                "the interface has the address 192.0.2.1. With --take-traffic: ",
+            );
+            let lo = port("lo")["backends"]["xdp"].clone();
+            assert_eq!(lo["gives"], Value::Null, "{lo}");
+            contains(lo["reason"].as_str().unwrap(), "too long for AF_XDP");
+        }
         // The others are listed nevertheless.
         let ran = run!("ports vb nope");
         ran.fails(1, "no interface 'nope'; there are: ");

@@ -8,13 +8,13 @@ use forebay::{Error, Result};
 ///
 /// ```
 /// let config = forebay_net::af_xdp::AfXdpConfig { take_traffic: true, ..Default::default() };
-/// assert_eq!(config.ring_bytes, 64 << 20);
+/// assert_eq!(config.ring_bytes, None);
 /// ```
 #[derive(Clone, Debug)]
 pub struct AfXdpConfig {
-    /// Memory for frames, of all queues together. It is locked in memory. Default 64 MiB. About half of it is in use: a receive ring
-    /// has a power of two of slots, and more chunks than slots.
-    pub ring_bytes: u64,
+    /// Memory for frames, of all queues together. It is locked in memory. Default `None`: 64 MiB, or more if the interface has many
+    /// queues with large rings. About half of it is in use: a receive ring has a power of two of slots, and more chunks than slots.
+    pub ring_bytes: Option<u64>,
     /// The maximum number of bytes kept of a frame, at least 1. Default 262144.
     pub snaplen: u32,
     /// Also capture frames that are not addressed to this machine (promiscuous mode). Default true.
@@ -30,7 +30,7 @@ pub struct AfXdpConfig {
 impl Default for AfXdpConfig {
     fn default() -> Self {
         AfXdpConfig {
-            ring_bytes: 64 << 20,
+            ring_bytes: None,
             snaplen: 262_144,
             promiscuous: true,
             take_traffic: false,
@@ -46,6 +46,8 @@ const HEADERS: u32 = 22;
 /// A chunk may be as large as a page.
 const CHUNKS: [u32; 2] = [2048, 4096];
 const MIN_SLOTS: u32 = 64;
+/// Memory unless another amount was asked for.
+const DEFAULT_BYTES: u64 = 64 << 20;
 /// If the driver does not report the size of its receive ring: veth's.
 const HARDWARE_RING: u32 = 256;
 
@@ -66,40 +68,31 @@ impl AfXdpConfig {
                     .advise("Choose 1 or more, or 262144 for all"),
             );
         }
-        let room = |chunk_bytes: u32| chunk_bytes - HEADROOM - HEADERS;
-        let fits = |&chunk_bytes: &u32| link.mtu <= room(chunk_bytes);
-        let Some(chunk_bytes) = CHUNKS.into_iter().find(fits) else {
-            return Err(Error::new(
-                &link.name,
-                format!(
-                    "frames of its MTU of {} bytes are too long for AF_XDP",
-                    link.mtu
-                ),
-            )
-            .advise(format!(
-                "Use -i packet:{0}, or: ip link set {0} mtu {1}",
-                link.name,
-                room(CHUNKS[1])
-            )));
-        };
+        let chunk_bytes = chunk_bytes(link)?;
         // The hardware may hold as many chunks as its ring has slots.
         let spare = hardware_ring.unwrap_or(HARDWARE_RING).max(MIN_SLOTS);
-        let chunks = self.ring_bytes / u64::from(chunk_bytes) / u64::from(queues.max(1));
+        let of_all_queues =
+            |chunks: u32| u64::from(chunks) * u64::from(chunk_bytes) * u64::from(queues.max(1));
+        let bytes = self.ring_bytes.unwrap_or_else(|| {
+            // Each queue has a ring as large as that of the hardware.
+            let slots = spare.next_power_of_two();
+            DEFAULT_BYTES.max(of_all_queues(slots.saturating_add(spare)))
+        });
+        let chunks = bytes / u64::from(chunk_bytes) / u64::from(queues.max(1));
         let chunks = u32::try_from(chunks).unwrap_or(u32::MAX).min(1 << 30);
         let slots = match chunks.checked_sub(spare) {
             Some(slots @ MIN_SLOTS..) => 1 << slots.ilog2(),
             _ => {
-                let least = u64::from(spare + MIN_SLOTS) * u64::from(chunk_bytes);
                 return Err(Error::invalid(
                     &link.name,
                     format!(
                         "{} KiB are too little memory for {queues} queues",
-                        self.ring_bytes >> 10
+                        bytes >> 10
                     ),
                 )
                 .advise(format!(
                     "Give -B at least {}",
-                    (least * u64::from(queues)) >> 10
+                    of_all_queues(spare + MIN_SLOTS) >> 10
                 )));
             }
         };
@@ -111,13 +104,33 @@ impl AfXdpConfig {
     }
 }
 
+/// The size of chunks into which frames of this interface fit.
+///
+/// # Errors
+/// They fit into none.
+pub(super) fn chunk_bytes(link: &Link) -> Result<u32> {
+    let room = |chunk_bytes: u32| chunk_bytes - HEADROOM - HEADERS;
+    let fits = |&chunk_bytes: &u32| link.mtu <= room(chunk_bytes);
+    CHUNKS.into_iter().find(fits).ok_or_else(|| {
+        let tried = format!(
+            "frames of its MTU of {} bytes are too long for AF_XDP",
+            link.mtu
+        );
+        Error::new(&link.name, tried).advise(format!(
+            "Use -i packet:{0}, or: ip link set {0} mtu {1}",
+            link.name,
+            room(CHUNKS[1])
+        ))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn shape(ring_bytes: u64, mtu: u32, queues: u32, hardware: Option<u32>) -> Result<Shape> {
         let config = AfXdpConfig {
-            ring_bytes,
+            ring_bytes: Some(ring_bytes),
             ..AfXdpConfig::default()
         };
         let link = Link {
@@ -140,6 +153,20 @@ mod tests {
             let found = (shape.chunk_bytes, shape.chunks, shape.slots);
             assert_eq!(found, expected);
             assert!(shape.bytes() as u64 * u64::from(queues) <= ring_bytes);
+        }
+    }
+
+    #[test]
+    fn without_a_size_many_queues_with_large_rings_have_enough_memory() {
+        let link = Link {
+            mtu: 1500,
+            ..Link::default()
+        };
+        let shape = |queues, ring| AfXdpConfig::default().shape(&link, queues, ring).unwrap();
+        assert_eq!(shape(1, None).slots, 16_384);
+        for ring in [512, 4096, 8160, 8192] {
+            let shape = shape(64, Some(ring));
+            assert!(shape.slots >= ring && shape.chunks == shape.slots + ring);
         }
     }
 

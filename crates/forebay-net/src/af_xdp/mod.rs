@@ -34,7 +34,7 @@
 //!
 //! # Limits
 //!
-//! - Ethernet only, and frames of up to 3840 bytes.
+//! - Ethernet only. At an MTU of up to 1770, frames of up to 1792 bytes; at an MTU of up to 3818, of up to 3840 bytes. Longer ones are lost.
 //! - VLAN tags that the hardware removes are lost: `ethtool -K eth0 rxvlan off` keeps them (for a veth interface, `txvlan off` on its peer).
 //! - Filters run in this process, not in the kernel.
 //! - Attaching a program makes many drivers restart their queues: the interface may lose frames for a moment.
@@ -69,6 +69,8 @@ pub use port::{AfXdp, probe};
 #[cfg(feature = "live")]
 pub use sending::AfXdpTx;
 pub use spec::{Mode, Spec};
+#[cfg(feature = "live")]
+pub use traffic::{check_frames, check_unused};
 
 #[cfg(feature = "live")]
 const RIGHTS: &str = "Run as root, or: sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock+ep $(command -v forebay). \

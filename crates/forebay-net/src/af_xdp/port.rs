@@ -23,8 +23,9 @@ use rustix::{
     time::{ClockId, DynamicClockId, Timespec, clock_gettime, clock_gettime_dynamic},
 };
 use std::{
-    io,
+    fs, io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::Path,
     thread,
     time::{Duration, Instant},
 };
@@ -43,6 +44,8 @@ pub struct AfXdp {
     events: OwnedFd,
     netlink: Netlink,
     news: Netlink,
+    /// There was news of the interface, but netlink has not answered what it is.
+    is_unanswered: bool,
     peer: Option<Peer>,
     mode: Mode,
     is_zero_copy: bool,
@@ -105,9 +108,18 @@ fn socket_map(name: &str, queues: u32) -> Result<OwnedFd> {
 /// Loads the program, and returns whether it stamps frames. Linux before 6.1 has no clock for that.
 fn load(name: &str, map: BorrowedFd<'_>) -> Result<(OwnedFd, bool)> {
     let load = |stamps| bpf::load(&program::redirect(map, stamps)).map(|it| (it, stamps));
-    load(true)
-        .or_else(|_| load(false))
-        .map_err(|cause| Error::new(name, "loading an XDP program").because(cause))
+    let loaded = load(true).or_else(|cause| match cause.raw_os_error() {
+        Some(libc::EPERM) => Err(cause),
+        _ => load(false),
+    });
+    loaded.map_err(|cause| {
+        let error = Error::new(name, "loading an XDP program");
+        let advice = match cause.raw_os_error() {
+            Some(libc::EPERM) => RIGHTS,
+            _ => "",
+        };
+        error.because(cause).advise(advice)
+    })
 }
 
 impl AfXdp {
@@ -129,7 +141,8 @@ impl AfXdp {
                 .advise(format!("Use -i packet:{name}")));
         }
         let device = link.device()?;
-        let count = device.queues.map_or(1, |queues| queues.receive.max(1));
+        let present = device.queues.map(|it| it.receive);
+        let count = present.or_else(|| queues_in_use(&link)).unwrap_or(1).max(1);
         let queues = match (spec.queue, count) {
             (Some(queue), count) if queue >= count => {
                 return Err(Error::invalid(name, format!("there is no queue {queue}"))
@@ -138,7 +151,10 @@ impl AfXdp {
             (Some(queue), _) => queue..queue + 1,
             (None, count) => 0..count,
         };
-        let hardware_ring = device.rings.map(|rings| rings.max_receive);
+        let hardware_ring = device.rings.map(|rings| match rings.receive {
+            0 => rings.max_receive,
+            present => present,
+        });
         let shape = config.shape(&link, queues.len() as u32, hardware_ring)?;
         if !link.is_up() {
             return Err(Error::new(name, "the interface is down")
@@ -161,7 +177,7 @@ impl AfXdp {
         };
         let mut opened = Vec::new();
         for queue in queues.clone() {
-            let umem = Umem::new(shape)?;
+            let umem = Umem::new(shape, stamps)?;
             opened.push(Socket::open(name)?.bind(umem, binding(queue))?);
         }
         let is_zero_copy = opened.iter().all(|queue| queue.socket.is_zero_copy());
@@ -208,7 +224,7 @@ impl AfXdp {
                 tai_ahead_ns: 0,
                 now_ns: 0,
                 losses: Losses::default(),
-                losses_told: 0,
+                losses_reported: 0,
                 gap: 0,
                 last_gap: 0,
                 damage: None,
@@ -226,6 +242,7 @@ impl AfXdp {
             events,
             netlink,
             news,
+            is_unanswered: false,
             peer,
             mode,
             is_zero_copy,
@@ -270,11 +287,17 @@ impl AfXdp {
     /// Finds out whether the interface went down, is up again, or was deleted, if netlink has news.
     fn hear(&mut self) {
         match self.news.heard() {
-            Ok(links) if links.iter().all(|link| link.index != self.index) => return,
+            Ok(links)
+                if !self.is_unanswered && links.iter().all(|link| link.index != self.index) =>
+            {
+                return;
+            }
             // News of this interface, or some that were lost.
             Ok(_) | Err(_) => {}
         }
-        let Ok(link) = self.netlink.link(self.index) else {
+        let answer = self.netlink.link(self.index);
+        self.is_unanswered = answer.is_err();
+        let Ok(link) = answer else {
             return;
         };
         match (link.map(|link| link.is_up()), self.state) {
@@ -322,6 +345,18 @@ impl AfXdp {
         };
         Err(Error::new(self.name(), what))
     }
+}
+
+/// The receive queues in use, if the driver does not report them. `None`: /sys belongs to another network namespace.
+fn queues_in_use(link: &Link) -> Option<u32> {
+    let folder = Path::new("/sys/class/net").join(&link.name);
+    let index = fs::read_to_string(folder.join("ifindex")).ok()?;
+    if index.trim().parse() != Ok(link.index) {
+        return None;
+    }
+    let queues = fs::read_dir(folder.join("queues")).ok()?.flatten();
+    let receive = queues.filter(|it| it.file_name().as_encoded_bytes().starts_with(b"rx-"));
+    Some(receive.count() as u32)
 }
 
 /// Attaches the program: to the driver if it can, otherwise before the stack.
@@ -525,7 +560,7 @@ struct Reader {
     now_ns: u64,
     /// Losses of all sockets together, and those that a frame has reported.
     losses: Losses,
-    losses_told: u64,
+    losses_reported: u64,
     /// Frames lost before the next frame, and before the one handed out last.
     gap: u64,
     last_gap: u64,
@@ -553,9 +588,9 @@ impl Reader {
         }
         if is_gap {
             self.read_losses();
-            let new = self.losses.total() - self.losses_told;
+            let new = self.losses.total() - self.losses_reported;
             self.gap += new;
-            self.losses_told += new;
+            self.losses_reported += new;
         }
         if found && budget > 0 {
             self.read_clocks();
@@ -615,6 +650,15 @@ impl Reader {
     }
 }
 
+/// Where the program could not stamp a frame, other bytes may be before it, such as data of the hardware. The clock may have been set.
+fn plausible(stamp_ns: u64, now_ns: u64) -> u64 {
+    const DAY_NS: u64 = 24 * 3600 * 1_000_000_000;
+    match stamp_ns.abs_diff(now_ns) < DAY_NS {
+        true => stamp_ns,
+        false => now_ns,
+    }
+}
+
 impl Frames for Reader {
     #[inline]
     fn next_frame(&mut self) -> Option<Frame<'_>> {
@@ -628,7 +672,7 @@ impl Frames for Reader {
         self.last_gap = std::mem::take(&mut self.gap);
         let time_ns = match stamp {
             0 => self.now_ns,
-            stamp => stamp.saturating_sub(self.tai_ahead_ns),
+            stamp => plausible(stamp.saturating_sub(self.tai_ahead_ns), self.now_ns),
         };
         Some(Frame {
             data: &data[..data.len().min(self.snaplen as usize)],
@@ -650,5 +694,36 @@ impl Frames for Reader {
 
     fn release(&mut self) {
         self.settle();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queues_are_counted_only_for_the_same_interface() {
+        let link = |index| Link {
+            name: "lo".into(),
+            index,
+            ..Link::default()
+        };
+        // Without /sys nothing is known.
+        let known = fs::read_to_string("/sys/class/net/lo/ifindex").ok();
+        let index = known.and_then(|it| it.trim().parse().ok());
+        assert_eq!(
+            index.and_then(|it| queues_in_use(&link(it))),
+            index.map(|_| 1)
+        );
+        assert_eq!(queues_in_use(&link(u32::MAX)), None);
+    }
+
+    #[test]
+    fn bytes_that_are_no_time_of_today_are_not_taken_for_a_stamp() {
+        const NOW: u64 = 1_800_000_000_000_000_000;
+        assert_eq!(plausible(NOW - 5_000_000_000, NOW), NOW - 5_000_000_000);
+        for other in [1, 0xdead_beef, NOW / 2, NOW * 2, u64::MAX] {
+            assert_eq!(plausible(other, NOW), NOW);
+        }
     }
 }

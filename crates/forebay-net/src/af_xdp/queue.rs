@@ -1,4 +1,4 @@
-//! One receive queue: its memory (UMEM), and the two rings through which chunks of it go round.
+//! One receive queue: its memory (UMEM), and the two rings through which chunks of it circulate.
 //!
 //! ```text
 //!            ┌──────────── fill ring: empty chunks ────────────▶┐
@@ -86,13 +86,19 @@ struct Place {
 pub(super) struct Umem {
     region: Region,
     shape: Shape,
+    /// The program writes a time stamp before each frame.
+    stamps: bool,
 }
 
 impl Umem {
     /// Maps the memory. It is faulted in, because the kernel pins it anyway.
-    pub(super) fn new(shape: Shape) -> Result<Self> {
+    pub(super) fn new(shape: Shape, stamps: bool) -> Result<Self> {
         let region = Region::new(shape.bytes(), &MapConfig::default())?;
-        Ok(Umem { region, shape })
+        Ok(Umem {
+            region,
+            shape,
+            stamps,
+        })
     }
 
     pub(super) fn shape(&self) -> Shape {
@@ -272,7 +278,7 @@ impl Queue {
             return None;
         }
         let at = chunk as usize * chunk_bytes as usize + within;
-        let stamp = match within >= STAMP_BYTES {
+        let stamp = match self.umem.stamps && within >= STAMP_BYTES {
             // SAFETY: within the memory: `at` is in chunk `chunk`, which exists, and the stamp is in the same one. The kernel has
             // handed the chunk over (PUBLISH), and does not write it until it is given back.
             true => unsafe { self.stamp(at).read_unaligned() },
@@ -346,12 +352,12 @@ impl Queue {
         f64::from(self.filled()) / f64::from(self.received.capacity())
     }
 
-    /// Whether the kernel needs a call to go on filling chunks.
     /// Whether frames were there at the last look.
     pub(super) fn has_frames(&self) -> bool {
         self.received_end.cached_available() > 0
     }
 
+    /// Whether the kernel needs a call to go on filling chunks.
     pub(super) fn needs_wakeup(&self) -> bool {
         self.fill.needs_wakeup()
     }

@@ -36,12 +36,12 @@ pub(super) struct Offsets {
 }
 
 impl From<libc::xdp_ring_offset> for Offsets {
-    fn from(told: libc::xdp_ring_offset) -> Self {
+    fn from(reported: libc::xdp_ring_offset) -> Self {
         Offsets {
-            producer: told.producer,
-            consumer: told.consumer,
-            slots: told.desc,
-            flags: told.flags,
+            producer: reported.producer,
+            consumer: reported.consumer,
+            slots: reported.desc,
+            flags: reported.flags,
         }
     }
 }

@@ -41,7 +41,8 @@ pub struct Spec {
     pub mode: Option<Mode>,
     /// `copy=yes`: do not ask the driver to write frames directly into our memory.
     pub copies: bool,
-    /// `busy-poll=TIME`: poll the hardware for up to this time instead of waiting for its interrupts.
+    /// `busy-poll=TIME`: each look that finds nothing polls the hardware once, for up to this time. For as long as looks follow each other,
+    /// the hardware raises no interrupts if `napi_defer_hard_irqs` and `gro_flush_timeout` of the interface are set.
     pub busy_poll: Option<Duration>,
 }
 

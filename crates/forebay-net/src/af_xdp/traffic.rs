@@ -1,8 +1,26 @@
 //! Whether this machine uses an interface, so that taking its frames away would break connections; and the peer of a veth interface.
 
+use super::config;
 use crate::link::{Link, Netlink};
 use forebay::{Error, Result};
 use std::net::IpAddr;
+
+/// Checks that frames of this interface fit into memory for AF_XDP.
+///
+/// # Errors
+/// Its MTU is too large.
+pub fn check_frames(link: &Link) -> Result<()> {
+    config::chunk_bytes(link).map(|_| ())
+}
+
+/// Checks that this machine does not use the interface. Otherwise it can be opened only with
+/// [`AfXdpConfig::take_traffic`](super::AfXdpConfig::take_traffic).
+///
+/// # Errors
+/// The machine uses it; or netlink does not answer.
+pub fn check_unused(link: &Link) -> Result<()> {
+    refuse_used(link, &Netlink::open()?)
+}
 
 /// Refuses an interface with an address, one that is a part of a bridge or bond, or one that other interfaces of this namespace,
 /// such as VLANs, use.

@@ -112,8 +112,8 @@ impl Unfinished {
         true
     }
 
-    /// The same after a VLAN tag was inserted before its headers.
-    pub(crate) fn moved(self, bytes: u16) -> Self {
+    /// The same after this number of bytes, such as a VLAN tag, was inserted before the network header.
+    pub fn moved(self, bytes: u16) -> Self {
         match self.from.checked_add(bytes) {
             Some(from) if self.is_some() => Unfinished { from, ..self },
             _ => self,

@@ -9,7 +9,7 @@ use std::{thread, time::Duration};
 /// A receive ring of 1024 frames.
 fn small() -> AfXdpConfig {
     AfXdpConfig {
-        ring_bytes: (1024 + 256) * 2048,
+        ring_bytes: Some((1024 + 256) * 2048),
         ..AfXdpConfig::default()
     }
 }

@@ -269,7 +269,7 @@ mod tests {
     #[cfg(not(loom))]
     #[test]
     #[should_panic(expected = "slots of the other side")]
-    fn nobody_advances_over_what_is_not_available() {
+    fn an_end_does_not_advance_over_slots_that_are_not_available() {
         End::consumer(4).advance(1);
     }
 }

@@ -317,7 +317,7 @@ fn loss(ledger: &Ledger, summary: &Summary, lost: u64) -> String {
     } else if ledger.dropped.writer > 0 {
         text += ". The output stopped taking them";
     } else if ledger.dropped.peer == Some(lost) {
-        text += ". The ring of the veth interface was full. A queue on its peer makes senders wait: tc qdisc add dev PEER root pfifo";
+        text += ". The queue of the veth interface was full: docs/wire.md shows what to do in native and in generic mode";
     } else if ledger.dropped.overrun == lost {
         text += ". Try a larger --share-size where they are shared, a larger --store-limit here, or a faster output";
     } else {
