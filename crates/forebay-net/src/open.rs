@@ -369,6 +369,12 @@ fn open_members(
     Ok(ports.map(|it| Box::new(it) as Box<dyn Port>).collect())
 }
 
+/// Delays below this one have small blocks, which still hold any frame.
+#[cfg(feature = "live")]
+const SHORT_DELAY: Duration = Duration::from_millis(10);
+#[cfg(feature = "live")]
+const SMALL_BLOCK_BYTES: u32 = 128 << 10;
+
 #[cfg(feature = "live")]
 fn live_config(options: &Options) -> af_packet::AfPacketConfig {
     let mut config = af_packet::AfPacketConfig {
@@ -385,6 +391,10 @@ fn live_config(options: &Options) -> af_packet::AfPacketConfig {
     };
     if let Some(bytes) = options.ring_bytes {
         config.ring_bytes = bytes;
+    }
+    // A block is used up when its time has ended, even if it holds a single frame. More blocks last longer.
+    if options.delay < SHORT_DELAY {
+        config.block_bytes = SMALL_BLOCK_BYTES;
     }
     config
 }
@@ -449,6 +459,23 @@ mod tests {
                 text.starts_with("eth0: ") && text.contains("`live`"),
                 "{text}"
             );
+        }
+    }
+}
+
+#[cfg(all(test, feature = "live"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_delays_have_more_blocks() {
+        for (ms, blocks) in [(1, 512), (9, 512), (10, 64), (100, 64)] {
+            let config = live_config(&Options {
+                delay: Duration::from_millis(ms),
+                ..Options::default()
+            });
+            let count = config.ring_bytes / u64::from(config.block_bytes);
+            assert_eq!(count, blocks, "{ms} ms");
         }
     }
 }
