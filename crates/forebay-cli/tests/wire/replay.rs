@@ -60,6 +60,8 @@ fn bytes_on_the_far_side_are_those_of_the_file() {
             "-t --tx-ring",
             "-t -K --bypass-qdisc",
             "-p 20k",
+            "-p 20k -K",
+            "-p 20k -K --tx-ring",
             "-M 200",
             "-x 0.5",
         ] {
@@ -144,7 +146,7 @@ fn frames_that_are_too_long_fail_with_advice_and_the_others_arrive() {
             frame(10, 5),
         ];
         let a = load.0.file("a.pcap", classic(&frames));
-        for backend in ["", "--tx-ring"] {
+        for backend in ["", "--tx-ring", "-K"] {
             let capture = listening(format!("-c 2 -w {}", load.path("two.pcapng")));
             let output = run!("replay -i va --json -t {a} {backend}");
             output.fails(3, "2 packets are longer than the 1514 bytes that va sends");
@@ -206,7 +208,7 @@ fn an_interrupt_ends_a_replay_with_exact_counts() {
     lab(&[], || {
         let load = Load(Folder::new());
         let a = recorded(&load.0, "a.pcap", "count=100");
-        for speed in ["-p 2000", "-t", "-x 0.0001"] {
+        for speed in ["-p 2000", "-t", "-t -K", "-p 2000 -K", "-x 0.0001"] {
             let mut child = start!("replay -i va --json {a} -l 0 {speed}");
             heard(&mut child, "sending");
             std::thread::sleep(std::time::Duration::from_millis(300));
@@ -223,22 +225,26 @@ fn an_interface_that_goes_down_and_up_is_survived_if_that_was_asked_for() {
     lab(&[], || {
         let load = Load(Folder::new());
         let a = recorded(&load.0, "a.pcap", "count=1000");
-        let mut child = start!("replay -i va --json {a} -l 4 -p 4000 --wait forever");
-        heard(&mut child, "sending");
-        ip("link set va down");
-        std::thread::sleep(std::time::Duration::from_millis(300));
-        ip("link set va up");
-        carries("va");
-        let output = child.wait_with_output().unwrap();
-        let json = accounted(output.succeeds());
-        assert_eq!(counts(&json, ["accepted", "unsent"]), [4000, 0]);
-        assert!(json["stalled_seconds"].as_f64().unwrap() > 0.1, "{json}");
+        for memory in ["", "-K"] {
+            let mut child = start!("replay -i va --json {a} -l 4 -p 4000 --wait forever {memory}");
+            heard(&mut child, "sending");
+            ip("link set va down");
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            ip("link set va up");
+            carries("va");
+            let output = child.wait_with_output().unwrap();
+            let json = accounted(output.succeeds());
+            assert_eq!(counts(&json, ["accepted", "unsent"]), [4000, 0]);
+            assert!(json["stalled_seconds"].as_f64().unwrap() > 0.1, "{json}");
 
-        ip("link set va down");
-        let output = run!("replay -i va --json {a} -t --wait 50ms");
-        output.fails(1, "the interface is down");
-        let json = accounted(&output);
-        assert!(count(&json["failed"]["link_down"]) > 0, "{json}");
+            ip("link set va down");
+            let output = run!("replay -i va --json {a} -t --wait 50ms {memory}");
+            output.fails(1, "the interface is down");
+            let json = accounted(&output);
+            assert!(count(&json["failed"]["link_down"]) > 0, "{json}");
+            ip("link set va up");
+            carries("va");
+        }
     });
 }
 

@@ -386,6 +386,7 @@ impl TxPort for AfXdpTx {
             queue_frames: self.outbox.config.queue_frames,
             bypasses_qdisc: self.outbox.config.bypass_qdisc,
             takes_unfinished: false,
+            sends_now: false,
         }
     }
 }

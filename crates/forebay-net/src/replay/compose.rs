@@ -38,15 +38,23 @@ impl Composer {
         }
     }
 
-    /// Fills `packet`, which is empty. Returns `false` if the frame is left out.
-    pub fn compose(&mut self, packet: &mut Packet, input: &Input<'_>) -> Result<bool> {
-        let (data, wire_len) = (input.data, input.wire_len as usize);
-        let is_cut = data.len() < wire_len;
+    /// Whether packets are sent as they are in the files.
+    pub fn changes_nothing(&self) -> bool {
+        !self.rewrite.is_some() && self.cut_frames != CutFrames::Pad
+    }
+
+    /// Counts a frame that the file holds only in part. Returns `false` if it is left out.
+    pub fn takes(&mut self, input: &Input<'_>) -> bool {
+        let is_cut = input.data.len() < input.wire_len as usize;
+        let is_skipped = is_cut && self.cut_frames == CutFrames::Skip;
         self.cut += u64::from(is_cut);
-        if is_cut && self.cut_frames == CutFrames::Skip {
-            self.skipped += 1;
-            return Ok(false);
-        }
+        self.skipped += u64::from(is_skipped);
+        !is_skipped
+    }
+
+    /// Fills `packet`, which is empty, with a frame that it [`takes`](Composer::takes).
+    pub fn fill(&mut self, packet: &mut Packet, input: &Input<'_>) -> Result<()> {
+        let (data, wire_len) = (input.data, input.wire_len as usize);
         let len = match self.cut_frames {
             CutFrames::Pad => wire_len.max(data.len()),
             _ => data.len(),
@@ -66,7 +74,7 @@ impl Composer {
             self.rewritten += u64::from(outcome.changed);
             self.incomplete += u64::from(outcome.incomplete);
         }
-        Ok(true)
+        Ok(())
     }
 
     fn big(&mut self) -> Result<Packet> {

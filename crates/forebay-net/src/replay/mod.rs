@@ -2,11 +2,13 @@
 //!
 //! ```text
 //!  files ─▶ filter ─▶ slot of the port: cut? rewrite ─▶ │ ready: up to 64 │ ─▶ due? ─▶ TxPort ─▶ interface
-//!                                                         frames and due times   Pace
+//!             └──────▶ memory, with `preload` ─────────▶ │ frames and due  │   Pace
+//!                                                        │ times           │
 //! ```
 //!
 //! One thread reads, composes and sends. It composes packets in advance while none is due. Reading from a slow disk delays packets,
-//! which [`PaceReport`] shows; [`ReplayConfig::preload`] avoids it.
+//! which [`PaceReport`] shows; [`ReplayConfig::preload`] avoids it. Preloaded packets that are sent without a change need no slot: the
+//! port sends them from memory, if it can ([`TxPort::send_now`]).
 //!
 //! ```text
 //! read = filtered + skipped + sent + unsent        sent = accepted + failed{cause}
@@ -50,6 +52,12 @@ use std::{collections::VecDeque, path::PathBuf, time::Duration};
 const READY: usize = 64;
 /// Packets composed for each packet sent, until `READY` are there.
 const AHEAD: usize = 2;
+/// Work between two packets must not begin later than this before one is due.
+const SPARE_NS: u64 = 5_000;
+/// A report of progress must not begin later than this before a packet is due.
+const REPORT_NS: u64 = 1_000_000;
+/// Packets that stay in memory are scheduled for sending in groups of at least this many.
+const AT_ONCE: usize = 8;
 /// If the interface takes nothing for this long, the schedule is postponed by that time.
 const STALL_NS: u64 = 100_000_000;
 
@@ -251,6 +259,9 @@ impl Replay {
             source: Source::new(&self.config, interface.link, &interface.name),
             composer: Composer::new(&self.config),
             ready: VecDeque::with_capacity(READY),
+            sends_from_memory: false,
+            now: 0,
+            has_pending: false,
             pace: Pace::start(self.clock.clone()),
             schedule: Schedule::default(),
             ended: None,
@@ -282,13 +293,26 @@ impl Replay {
     }
 }
 
+/// A packet to send.
+enum Ready {
+    Packet(Packet),
+    /// The frame at this place of the source's memory.
+    Kept(usize),
+}
+
 struct Run {
     replay: Replay,
     source: Source,
     composer: Composer,
     /// Packets to send, and when they are due.
-    ready: VecDeque<(u64, Packet)>,
+    ready: VecDeque<(u64, Ready)>,
+    /// Packets are not copied into slots.
+    sends_from_memory: bool,
     pace: Pace,
+    /// When the last packet was sent.
+    now: u64,
+    /// Packets may be pending.
+    has_pending: bool,
     schedule: Schedule,
     /// The source has no more frames, because of an error if there is one.
     ended: Option<Result<()>>,
@@ -325,13 +349,12 @@ impl Run {
             let control = self.replay.control.clone();
             self.show(port, show, true);
             self.source.preload(|| !control.is_stopping());
+            self.sends_from_memory = self.composer.changes_nothing() && port.info().sends_now;
         }
         let mut reserved = Vec::with_capacity(READY);
         let mut batch = Vec::with_capacity(READY);
         self.compose(port, &mut reserved, READY)?;
         self.pace = Pace::start(self.replay.clock.clone());
-        let every = self.replay.config.progress_every.as_nanos() as u64;
-        let is_top = self.replay.config.speed == Speed::Top;
         while !self.replay.control.is_stopping() {
             if self.ready.is_empty() {
                 self.compose(port, &mut reserved, READY)?;
@@ -340,35 +363,128 @@ impl Run {
                 if let Some(ended) = self.ended.take() {
                     return ended;
                 }
-                self.wait_for_room(port, self.pace.now() + every)?;
-                self.show_if_due(port, show, every);
+                self.wait_for_room(port, self.next_report())?;
+                self.show_if_due(port, show, self.pace.now());
                 continue;
             };
-            // Between reports it waits for `due`.
-            let until = due.min(self.shown + every);
-            if port.counts().pending() > 0 {
-                self.wait_for_room(port, until)?;
-            }
-            let now = self.pace.wait(until, &self.replay.control)?;
-            self.show_if_due(port, show, every);
-            if now < due {
+            let at = self.pace.even(due);
+            let now = self.wait(port, show, at)?;
+            if now < at {
                 continue;
             }
-            let is_due = |(due, _): &(u64, Packet)| *due <= now;
-            let count = self.ready.iter().take_while(|it| is_due(it)).count();
-            for (due, packet) in self.ready.drain(..count) {
-                if !is_top {
-                    self.pace.sent(due, now);
-                }
-                batch.push(packet);
-            }
-            let committed = self.commit(port, &mut batch);
+            self.now = now;
+            let count = self.count_due(due, now);
+            let sent = self.send(port, count, &mut batch);
             self.unsent += batch.len() as u64;
             batch.clear();
-            committed?;
-            self.compose(port, &mut reserved, count + AHEAD)?;
+            sent?;
+            // What takes little time is done for several packets at once. The rest is spread evenly.
+            let vacant = READY - self.ready.len();
+            match self.sends_from_memory {
+                true if vacant >= AT_ONCE => self.compose(port, &mut reserved, vacant)?,
+                true => {}
+                false => self.compose(port, &mut reserved, count + AHEAD)?,
+            }
+            self.show_if_due(port, show, now);
         }
         Ok(())
+    }
+
+    /// Waits until `due` and returns the time then. Returns earlier to let pending packets advance, after a report of progress, and
+    /// after a request for a stop.
+    fn wait(
+        &mut self,
+        port: &mut dyn TxPort,
+        show: &mut dyn FnMut(&ReplayProgress),
+        due: u64,
+    ) -> Result<u64> {
+        let report = self.next_report();
+        self.has_pending = self.has_pending && port.counts().pending() > 0;
+        if self.has_pending {
+            self.wait_for_room(port, due.min(report))?;
+        }
+        // The clock is not read if it is known already that there is no time to spare.
+        if due.saturating_sub(self.now) <= SPARE_NS
+            || due.saturating_sub(self.pace.now()) <= SPARE_NS
+        {
+            return self.pace.wait(due, &self.replay.control);
+        }
+        if report.saturating_add(REPORT_NS) < due {
+            let now = self.pace.wait(report, &self.replay.control)?;
+            self.show_if_due(port, show, now);
+            return Ok(now);
+        }
+        self.pace.sleep(due, &self.replay.control)?;
+        // What the port has to look up from time to time, it looks up now instead of when the packet is due.
+        port.advance()?;
+        self.pace.wait(due, &self.replay.control)
+    }
+
+    /// How many packets to hand over together: those that are due at the same time, or, if the sender has to catch up, all that are
+    /// late.
+    fn count_due(&self, due: u64, now: u64) -> usize {
+        let until = match transmit::is_late((due, now)) {
+            true => now,
+            false => due,
+        };
+        self.ready.iter().take_while(|it| it.0 <= until).count()
+    }
+
+    /// Hands the first `count` ready packets over, and waits for room. After a stop some may be left in `ready` or `batch`.
+    fn send(&mut self, port: &mut dyn TxPort, count: usize, batch: &mut Vec<Packet>) -> Result<()> {
+        if self.replay.config.speed != Speed::Top {
+            for (due, _) in self.ready.iter().take(count) {
+                self.pace.sent(*due, self.now);
+            }
+        }
+        let mut left = count;
+        if self.sends_from_memory {
+            let kept = |ready: &(u64, Ready)| match ready.1 {
+                Ready::Kept(place) => self.source.kept(place).map(|input| input.data),
+                Ready::Packet(_) => None,
+            };
+            let sent = port.send_now(&mut self.ready.iter().take(count).map_while(kept));
+            for _ in 0..sent {
+                self.ready.pop_front();
+            }
+            left -= sent;
+            if left == 0 {
+                return Ok(());
+            }
+        }
+        self.has_pending = true;
+        for _ in 0..left {
+            let packet = match self.ready.pop_front() {
+                None => break,
+                Some((_, Ready::Packet(packet))) => packet,
+                Some((due, Ready::Kept(place))) => {
+                    self.ready.push_front((due, Ready::Kept(place)));
+                    let Some(packet) = self.fill_kept(port, place)? else {
+                        break;
+                    };
+                    self.ready.pop_front();
+                    packet
+                }
+            };
+            batch.push(packet);
+        }
+        self.commit(port, batch)
+    }
+
+    /// The frame at a place in memory, in a slot. Waits for room; `None` after a stop.
+    fn fill_kept(&mut self, port: &mut dyn TxPort, place: usize) -> Result<Option<Packet>> {
+        let mut slot = Vec::with_capacity(1);
+        while port.reserve(1, &mut slot) == 0 {
+            if self.replay.control.is_stopping() {
+                return Ok(None);
+            }
+            self.wait_for_room(port, u64::MAX)?;
+        }
+        let (Some(mut packet), Some(input)) = (slot.pop(), self.source.kept(place)) else {
+            return Ok(None);
+        };
+        self.composer.fill(&mut packet, &input)?;
+        Ok(Some(packet))
     }
 
     /// Hands these packets over, and waits for room. After a stop some may be left.
@@ -413,18 +529,31 @@ impl Run {
         if self.ended.is_some() || n == 0 {
             return Ok(());
         }
-        port.reserve(n, reserved);
-        while let Some(mut packet) = reserved.pop() {
+        if !self.sends_from_memory {
+            port.reserve(n, reserved);
+        }
+        let mut left = match self.sends_from_memory {
+            true => n,
+            false => reserved.len(),
+        };
+        while left > 0 {
+            let mut packet = reserved.pop();
             let is_at_limit = self.replay.config.limit == Some(self.schedule.packets);
             let (composer, schedule) = (&mut self.composer, &mut self.schedule);
             let speed = self.replay.config.speed;
             let mut composed = Ok(false);
             let mut due = 0;
             let mut take = |input: Input<'_>| {
-                composed = composer.compose(&mut packet, &input);
-                if let Ok(true) = composed {
-                    due = schedule.due(speed, packet.len(), input.time_ns, input.is_first);
+                if !composer.takes(&input) {
+                    return;
                 }
+                let mut len = input.data.len() as u32;
+                composed = Ok(true);
+                if let Some(packet) = &mut packet {
+                    composed = composer.fill(packet, &input).map(|()| true);
+                    len = packet.len();
+                }
+                due = schedule.due(speed, len, input.time_ns, input.is_first);
             };
             let is_there = match is_at_limit {
                 true => Ok(false),
@@ -437,8 +566,13 @@ impl Run {
                 return Ok(());
             }
             match composed {
-                Ok(true) => self.ready.push_back((due, packet)),
-                Ok(false) => reserved.push(packet), // it is still empty
+                Ok(true) => {
+                    let place = self.source.place();
+                    let ready = packet.map_or(Ready::Kept(place), Ready::Packet);
+                    self.ready.push_back((due, ready));
+                    left -= 1;
+                }
+                Ok(false) => reserved.extend(packet), // it is still empty
                 Err(error) => {
                     self.unsent += 1;
                     return Err(error);
@@ -448,14 +582,14 @@ impl Run {
         Ok(())
     }
 
-    fn show_if_due(
-        &mut self,
-        port: &dyn TxPort,
-        show: &mut dyn FnMut(&ReplayProgress),
-        every: u64,
-    ) {
-        let now = self.pace.now();
-        if now >= self.shown + every {
+    /// When the next report of progress is due.
+    fn next_report(&self) -> u64 {
+        let every = u64::try_from(self.replay.config.progress_every.as_nanos());
+        self.shown.saturating_add(every.unwrap_or(u64::MAX))
+    }
+
+    fn show_if_due(&mut self, port: &dyn TxPort, show: &mut dyn FnMut(&ReplayProgress), now: u64) {
+        if now >= self.next_report() {
             self.shown = now;
             self.show(port, show, false);
         }

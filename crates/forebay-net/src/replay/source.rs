@@ -133,22 +133,31 @@ impl Source {
 
     /// The next frame of this round, from memory; `false` at its end.
     fn remember_next(&mut self, each: &mut dyn FnMut(Input<'_>)) -> bool {
-        let Some((kept, bytes)) = &self.kept else {
+        let Some(input) = self.kept(self.at) else {
             return false;
         };
-        let Some(frame) = kept.get(self.at) else {
-            return false;
-        };
-        let begin = self.at.checked_sub(1).map_or(0, |before| kept[before].end);
+        each(input);
         self.at += 1;
         self.read += 1;
-        each(Input {
+        true
+    }
+
+    /// The place in memory of the frame that [`next`](Source::next) has handed out last. It is for [`kept`](Source::kept).
+    pub fn place(&self) -> usize {
+        self.at.saturating_sub(1)
+    }
+
+    /// The frame at this place in memory.
+    pub fn kept(&self, place: usize) -> Option<Input<'_>> {
+        let (kept, bytes) = self.kept.as_ref()?;
+        let frame = kept.get(place)?;
+        let begin = place.checked_sub(1).map_or(0, |before| kept[before].end);
+        Some(Input {
             data: &bytes[begin..frame.end],
             wire_len: frame.wire_len,
             time_ns: frame.time_ns,
             is_first: frame.is_first,
-        });
-        true
+        })
     }
 
     /// The next frame of this round, from the files; `false` at its end.

@@ -51,6 +51,7 @@ mod outbox;
 mod pace;
 
 pub(crate) use outbox::{Cause, DOWN_RETRY, ETHERNET_HEADER, HEADROOM, Outbox, VLAN_TAG, Wait};
+pub(crate) use pace::is_late;
 pub use pace::{Pace, PaceReport, Rate};
 
 use crate::{port::Interface, session::Control};
@@ -181,6 +182,8 @@ pub struct TxInfo {
     pub bypasses_qdisc: bool,
     /// Each packet must begin with a description of its offloads.
     pub takes_unfinished: bool,
+    /// [`TxPort::send_now`] sends frames from where they are.
+    pub sends_now: bool,
 }
 
 /// A way to send frames: bounded, never blocking, with exact counts.
@@ -209,8 +212,20 @@ pub trait TxPort: Send {
     /// have failed and are counted. After a failure of the second kind the port can be used again.
     fn commit(&mut self, packets: &mut Vec<Packet>) -> Result<usize>;
 
+    /// Hands frames to the kernel from the memory in which they are, without a slot. Returns how many it accepted, from the first one;
+    /// these count as sent and accepted. It stops at the first frame that the kernel does not accept now, for whatever reason. Commit
+    /// that frame as a packet: then it waits, or fails and is counted.
+    ///
+    /// Returns 0 while packets are pending, and if the backend cannot do this ([`TxInfo::sends_now`]). It may take frames from the
+    /// iterator that it does not send. Never blocks.
+    fn send_now(&mut self, frames: &mut dyn Iterator<Item = &[u8]>) -> usize {
+        let _ = frames;
+        0
+    }
+
     /// Hands pending packets to the kernel again and collects completions. Returns the number of packets still pending. Never
-    /// blocks.
+    /// blocks. Without pending packets it looks up what the port has to know about its interface, so that a packet that is sent soon
+    /// after need not wait for that.
     ///
     /// # Errors
     /// As [`commit`](TxPort::commit).

@@ -212,11 +212,6 @@ impl Outbox {
         Some((count, Some(Error::new(name, tried).advise(advice))))
     }
 
-    /// Whether the oldest pending packet waits for this.
-    pub fn waits_for(&self, cause: Wait) -> bool {
-        self.delay.is_some_and(|delay| delay.cause == cause)
-    }
-
     /// How to wait until the oldest of pending packets can be tried again. `socket` reports that its send buffer has room.
     pub fn wake<'a>(&self, socket: BorrowedFd<'a>) -> TxWake<'a> {
         let Some(delay) = self.delay else {

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Before a packet is due the pace sleeps, and for the last part it spins on the monotonic clock, because a sleeping thread wakes
-//! up late. A sender that is late sends without waiting until it has caught up, so the mean rate stays exact. Lags and
-//! gap errors show what the mean hides. Measuring takes no memory per packet.
+//! up late. A sender that is late sends without waiting until it has caught up, so the mean rate stays exact. With [`Pace::even`] it
+//! does so only for longer lags. Lags and gap errors show what the mean hides. Measuring takes no memory per packet.
 
 use crate::session::Control;
 use forebay::{Result, time::Clock};
@@ -16,8 +16,13 @@ use std::time::Duration;
 
 /// How long before a packet is due the pace stops to sleep, by default.
 const SPIN: Duration = Duration::from_micros(200);
-/// Spins between two looks at the control.
+/// Spins between two checks for a stop.
 const SPINS: u32 = 64;
+
+/// A packet that is late by up to this time is not followed by shorter gaps.
+const SMALL_LAG_NS: u64 = 20_000;
+/// How much a small lag shrinks with each packet.
+const SHRINK_NS: u64 = 16;
 
 /// An amount per second, such as packets or bits.
 ///
@@ -119,19 +124,34 @@ impl Pace {
         let now = self.now();
         match now >= due {
             true => Ok(now),
-            false => self.wait_longer(now, due, control),
+            false => self.wait_longer(due, control),
         }
     }
 
-    fn wait_longer(&mut self, mut now: u64, due: u64, control: &Control) -> Result<u64> {
+    /// Sleeps until [`wait`](Pace::wait) would begin to spin, and returns the time then. Returns at once if that time has passed.
+    /// Callers can use the time that is left until `due`, for work that must not delay a packet.
+    ///
+    /// # Errors
+    /// The system refuses to wait.
+    pub fn sleep(&self, due: u64, control: &Control) -> Result<u64> {
+        let spin_from = due.saturating_sub(self.spin_ns);
+        let mut now = self.now();
         if self.clock.is_virtual() {
-            self.clock.sleep_until(self.start.saturating_add(due));
+            self.clock.sleep_until(self.start.saturating_add(spin_from));
             return Ok(self.now());
         }
-        let spin_from = due.saturating_sub(self.spin_ns);
         while now < spin_from && !control.is_stopping() {
             control.sleep(None, Duration::from_nanos(spin_from - now))?;
             now = self.now();
+        }
+        Ok(now)
+    }
+
+    fn wait_longer(&mut self, due: u64, control: &Control) -> Result<u64> {
+        let mut now = self.sleep(due, control)?;
+        if self.clock.is_virtual() {
+            self.clock.sleep_until(self.start.saturating_add(due));
+            return Ok(self.now());
         }
         while now < due {
             for _ in 0..SPINS {
@@ -146,6 +166,27 @@ impl Pace {
             }
         }
         Ok(now)
+    }
+
+    /// When to send a packet that is due at `due`. If the packet before it was up to 20 µs late, the gap between the two is kept, less
+    /// 16 ns: so one late packet does not change several gaps, and the lag still shrinks. Otherwise the packet is sent when it is due.
+    ///
+    /// ```
+    /// use forebay::time::Clock;
+    /// use forebay_net::transmit::Pace;
+    /// let mut pace = Pace::start(Clock::virtual_time());
+    /// pace.sent(1_000, 1_500); // 500 ns late
+    /// assert_eq!(pace.even(3_000), 3_484);
+    /// pace.sent(3_000, 93_000); // 90 µs late
+    /// assert_eq!(pace.even(5_000), 5_000);
+    /// ```
+    #[inline]
+    pub fn even(&self, due: u64) -> u64 {
+        let Some((last_due, last_at)) = self.last.filter(|&it| !is_late(it)) else {
+            return due;
+        };
+        let gap = due.saturating_sub(last_due).saturating_sub(SHRINK_NS);
+        due.max(last_at.saturating_add(gap))
     }
 
     /// Records that a packet which was due at `due` was handed over at `at`. Call it in the order of sending.
@@ -181,6 +222,11 @@ impl Pace {
     pub fn report(&self) -> &PaceReport {
         &self.report
     }
+}
+
+/// Whether the lag is too long to keep gaps.
+pub(crate) fn is_late((due, at): (u64, u64)) -> bool {
+    at.saturating_sub(due) > SMALL_LAG_NS
 }
 
 /// How well a pace was kept.
@@ -304,6 +350,34 @@ mod tests {
         assert!((99..=102).contains(&report.gap_error_ns(0.99)));
         assert_eq!(report.gap_error_ns(1.0), 100);
         assert_eq!(PaceReport::default().gap_error_ns(0.5), 0);
+    }
+
+    #[test]
+    fn one_late_packet_changes_one_gap_and_longer_lags_are_caught_up() {
+        let mut pace = Pace::start(Clock::virtual_time());
+        let mut at = 0;
+        for number in 0..=3000 {
+            let due = number * 2_000;
+            at = pace.even(due).max(at);
+            assert!(at >= due, "never early");
+            if number == 100 {
+                at += 15_000;
+            }
+            pace.sent(due, at);
+        }
+        let report = pace.report();
+        assert_eq!(
+            (report.worst_lag_ns, report.gap_error_ns(0.999)),
+            (15_000, SHRINK_NS)
+        );
+        assert_eq!(
+            (report.elapsed_ns, pace.even(6_002_000)),
+            (6_000_000, 6_002_000)
+        );
+        pace.sent(6_002_000, 6_002_000 + SMALL_LAG_NS + 1);
+        assert_eq!(pace.even(6_004_000), 6_004_000);
+        pace.postpone(0);
+        assert_eq!(pace.even(6_006_000), 6_006_000);
     }
 
     #[test]

@@ -189,6 +189,55 @@ fn a_frame_in_several_slots_is_sent_whole() {
 }
 
 #[test]
+fn frames_in_memory_are_sent_until_one_has_to_wait_or_fails() {
+    lab(&[], || {
+        let mut from = receiver();
+        let mut to = patient(TxBackend::Messages, Duration::MAX);
+        assert!(to.info().sends_now);
+        let mut good = frames(200, 300);
+        let send_now = |to: &mut AfPacketTx, frames: &[Vec<u8>]| {
+            to.send_now(&mut frames.iter().map(Vec::as_slice))
+        };
+        let mut at = 0;
+        while at < good.len() {
+            let sent = send_now(&mut to, &good[at..]);
+            assert!(sent > 0, "the interface has room");
+            at += sent;
+        }
+        assert_eq!(send_now(&mut to, &[]), 0);
+        // A frame that is too long or too short ends it, and is not counted: the caller commits it.
+        let mixed = [sender::frame(1, 60), sender::frame(2, 2000), vec![0; 13]];
+        assert_eq!(send_now(&mut to, &mixed), 1);
+        assert_eq!(send_now(&mut to, &mixed[1..]), 0);
+        assert_eq!(send_now(&mut to, &mixed[2..]), 0);
+        good.push(mixed[0].clone());
+        arrive(&mut from, &good);
+        let counts = settled(&to);
+        let bytes: usize = good.iter().map(Vec::len).sum();
+        assert_eq!((counts.sent, counts.accepted), (201, 201));
+        assert_eq!(counts.accepted_bytes, bytes as u64);
+        // It does not overtake packets that wait.
+        ip("link set va down");
+        assert_eq!(send_now(&mut to, &good[..3]), 0);
+        let mut packets = fill(&mut to, &good[..3]);
+        assert_eq!(to.commit(&mut packets).unwrap(), 3);
+        ip("link set va up");
+        ["va", "vb"].into_iter().for_each(carries);
+        let mut from = receiver();
+        assert_eq!(send_now(&mut to, &good[3..6]), 0);
+        transmit::drain(&mut to, &Control::new().unwrap()).unwrap();
+        assert_eq!(send_now(&mut to, &good[3..6]), 3);
+        arrive(&mut from, &good[..6]);
+        assert_eq!(settled(&to).accepted, 207);
+        // A ring has its own slots.
+        let mut ring = patient(TxBackend::Ring, Duration::MAX);
+        assert!(!ring.info().sends_now);
+        assert_eq!(send_now(&mut ring, &good), 0);
+        assert_eq!(settled(&ring).sent, 0);
+    });
+}
+
+#[test]
 fn frames_wait_for_an_interface_that_is_down() {
     lab(&[], || {
         for backend in BOTH {
@@ -219,7 +268,7 @@ fn frames_wait_for_a_carrier_which_the_kernel_does_not() {
             while ip("link show va").contains("state UP") {}
             let frames = frames(40, 200);
             let mut packets = fill(&mut to, &frames);
-            std::thread::sleep(Duration::from_millis(2)); // the carrier is looked up again
+            std::thread::sleep(Duration::from_millis(20)); // the carrier is looked up again
             assert_eq!(to.commit(&mut packets).unwrap(), 40);
             assert_eq!((to.counts().accepted, to.counts().pending()), (0, 40));
             ip("link set vb up");
