@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod archive;
+pub mod expire;
 pub mod find;
 pub mod index;
 pub mod rebuild;

@@ -16,6 +16,7 @@ use cli::{
 };
 use forebay_archive::{
     archive::Archive,
+    expire::{self, ExpireConfig},
     find, rebuild,
     ship::{Event, Ship, ShipConfig, spool::Keep},
     status,
@@ -57,6 +58,7 @@ async fn run(command: &Command) -> Result<ExitCode> {
         Command::Find(flags) => find::run(flags).await,
         Command::Status(flags) => print_status(flags).await,
         Command::Rebuild(flags) => rebuild(flags).await,
+        Command::Expire(flags) => expire(flags).await,
     }
 }
 
@@ -145,4 +147,30 @@ async fn rebuild(flags: &args::Rebuild) -> Result<ExitCode> {
         ),
     })?;
     Ok(ExitCode::from(u8::from(failed > 0)))
+}
+
+async fn expire(flags: &args::Expire) -> Result<ExitCode> {
+    let archive = Archive::open(&flags.archive, false)?;
+    let config = ExpireConfig {
+        older_than: flags.older_than,
+        max_bytes: flags.max,
+        dry_run: flags.dry_run,
+    };
+    let mut is_whole = true;
+    let mut failed = |error| {
+        is_whole = false;
+        text::note(&format!("{error:#}; it stays"));
+    };
+    let done = expire::expire(&archive, &config, &mut failed).await?;
+    let verb = if flags.dry_run {
+        "would remove"
+    } else {
+        "removed"
+    };
+    text::line(&match flags.json {
+        true => json!({"schema": 1, "dry_run": flags.dry_run, "segments": done.segments, "packets": done.packets, "bytes": done.bytes})
+            .to_string(),
+        false => format!("{verb} {} segments with {} packets, {} bytes", done.segments, done.packets, done.bytes),
+    })?;
+    Ok(ExitCode::from(u8::from(!is_whole)))
 }

@@ -71,6 +71,17 @@ pub async fn status(
     };
     let mut objects = archive.list(segment::FOLDER).await?;
     objects.retain(|it| segment::parse_key(it.location.as_ref()).is_some());
+    let records = archive.list("sensors").await?;
+    // An `expire` that was killed may have left some of them, and their rows.
+    let is_expired = |key: &str| {
+        let record = segment::parse_key(key)
+            .map(|(sensor, _, sha256)| format!("sensors/{sensor}/expired-{sha256}.json"));
+        records
+            .iter()
+            .any(|it| Some(it.location.as_ref()) == record.as_deref())
+    };
+    objects.retain(|it| !is_expired(it.location.as_ref()));
+    rows.retain(|key, _| !is_expired(key));
     let directories = archive.directories(&objects).await;
     for (object, directory) in objects.iter().zip(directories) {
         let key = object.location.as_ref();
@@ -109,7 +120,7 @@ pub async fn status(
         sensor.indexed += packets;
         sensor.dangling.push(key);
     }
-    for object in archive.list("sensors").await? {
+    for object in &records {
         let key = object.location.as_ref();
         let mut parts = key.split('/').skip(1);
         let (Some(name), Some(file)) = (parts.next(), parts.next()) else {

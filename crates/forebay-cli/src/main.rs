@@ -10,6 +10,7 @@
 //! `--keep-free`.
 #![forbid(unsafe_code)]
 
+mod archive;
 mod bridge;
 mod capture;
 mod control;
@@ -44,6 +45,9 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     if let Some(code) = capture::helper() {
+        return code;
+    }
+    if let Some(code) = archive::delegate() {
         return code;
     }
     let args = match args::Args::try_parse() {

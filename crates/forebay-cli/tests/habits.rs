@@ -157,3 +157,41 @@ fn lines_of_tcpdump_and_dumpcap_do_what_they_do_there_or_say_what_to_type() {
     }
     assert!(lines >= 60);
 }
+
+#[test]
+fn archive_and_find_run_the_separate_program_or_say_how_to_install_it() {
+    let folder = Folder::new();
+    // A copy of forebay, so that nothing is next to it. A shell makes the programs: a file that this process has open for writing
+    // cannot be started.
+    let forebay = folder.path("forebay");
+    let make = |script: &str| {
+        let made = std::process::Command::new("sh")
+            .args(["-c", script])
+            .status();
+        assert!(made.unwrap().success());
+    };
+    make(&format!("cp {FOREBAY} {forebay}"));
+    let run = |args: &[&str]| {
+        let mut command = std::process::Command::new(&forebay);
+        command
+            .args(args)
+            .env("PATH", folder.path("empty"))
+            .output()
+            .unwrap()
+    };
+    run(&["archive", "status", "x"]).fails(1, "forebay-archive is not installed");
+    let beside = folder.path("forebay-archive");
+    make(&format!(
+        "printf '#!/bin/sh\\necho \"$@\"\\nexit 5\\n' > {beside} && chmod 755 {beside}"
+    ));
+    for (args, expected) in [
+        (["archive", "status", "--json"], "status --json\n"),
+        (["find", "host", "10.0.0.1"], "find host 10.0.0.1\n"),
+    ] {
+        let output = run(&args);
+        assert_eq!(
+            (output.status.code(), text(&output.stdout)),
+            (Some(5), expected)
+        );
+    }
+}

@@ -3,7 +3,7 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use forebay_archive::{find, ship::spool::Keep};
 use forebay_net::units;
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 /// Keep finished captures in a folder or an object store, with an index that leads back to the packets
 #[derive(Debug, Parser)]
@@ -23,6 +23,8 @@ pub enum Command {
     Status(Status),
     /// Add the rows of segments that have none in the index, from the segments themselves
     Rebuild(Rebuild),
+    /// Remove old segments and their rows
+    Expire(Expire),
 }
 
 #[derive(Debug, Args)]
@@ -87,6 +89,29 @@ pub struct Rebuild {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("limit").required(true).multiple(true).args(["older_than", "max"]))]
+pub struct Expire {
+    /// The archive
+    pub archive: String,
+    /// Remove segments whose last packet is older than this, for example 30d
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub older_than: Option<Duration>,
+    /// Remove the oldest segments until the rest has at most this size, for example 2T
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub max: Option<u64>,
+    /// Only print what would be removed
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    units::duration(text).ok_or_else(|| "is no time. Write for example 12h or 30d".into())
 }
 
 fn size(text: &str) -> Result<u64, String> {
