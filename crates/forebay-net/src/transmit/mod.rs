@@ -47,9 +47,11 @@
 //! # Ok::<(), forebay::Error>(())
 //! ```
 
+#[cfg(feature = "live")]
 mod outbox;
 mod pace;
 
+#[cfg(feature = "live")]
 pub(crate) use outbox::{Cause, DOWN_RETRY, ETHERNET_HEADER, HEADROOM, Outbox, VLAN_TAG, Wait};
 pub(crate) use pace::is_late;
 pub use pace::{Pace, PaceReport, Rate};
