@@ -327,15 +327,37 @@ fn a_file_passes_over_tcp_with_the_offloads_that_veth_has_by_default() {
         let child = bridge("");
         let byte = |n: u32| (n.wrapping_mul(2_654_435_761) >> 24) as u8;
         let file: Vec<u8> = (0..8_000_000).map(byte).collect();
+        let file = &file;
         let (ready, is_ready) = mpsc::channel();
-        std::thread::scope(|scope| {
-            let server = elsewhere(scope, &["b0"], move || serve(&ready));
+        let (done, is_done) = mpsc::channel();
+        // The interfaces of both ends exist as long as their threads: until the bridge has been stopped.
+        let (stay, leave): (Vec<_>, Vec<_>) = (0..2).map(|_| mpsc::channel::<()>()).unzip();
+        let [server_leaves, client_leaves] = leave.try_into().unwrap();
+        let ran = std::thread::scope(|scope| {
+            let server_done = done.clone();
+            let server = elsewhere(scope, &["b0"], move || {
+                let got = serve(&ready);
+                server_done.send(()).unwrap();
+                drop(server_done);
+                let _ = server_leaves.recv();
+                got
+            });
             is_ready.recv().unwrap();
-            let client = elsewhere(scope, &["a0"], || send(&file));
-            client.join().unwrap();
-            assert!(server.join().unwrap() == file, "not what was sent");
+            elsewhere(scope, &["a0"], move || {
+                send(file);
+                done.send(()).unwrap();
+                drop(done);
+                let _ = client_leaves.recv();
+            });
+            for _ in 0..2 {
+                is_done.recv().expect("an end that did not fail");
+            }
+            let ran = stopped(child);
+            drop(stay);
+            assert!(&server.join().unwrap() == file, "not what was sent");
+            ran
         });
-        for it in directions(&stopped(child)) {
+        for it in directions(&ran) {
             let [received, forwarded] = counts(&it, ["received", "forwarded"]);
             assert_eq!(received, forwarded, "{it}");
         }
