@@ -243,9 +243,12 @@ fn found(rounds: &[Highest]) -> Result<Found> {
         Highest::None(rate) => Some(rate),
         _ => None,
     });
+    let rates = Summary::of(rounds.iter().map(rate).collect()).context("no round, no result")?;
+    // A round above the median may reach the sender's limit without moving the median.
+    let is_bound = |it: &Highest| matches!(*it, Highest::AtLeast(rate) if rate <= rates.median);
     Ok(Found {
-        rate: Summary::of(rounds.iter().map(rate).collect()).context("no round, no result")?,
-        at_least: rounds.iter().any(|it| matches!(it, Highest::AtLeast(_))),
+        at_least: rounds.iter().any(is_bound),
+        rate: rates,
         lossy: lossy
             .collect::<Option<Vec<_>>>()
             .and_then(|all| all.into_iter().reduce(f64::min)),
@@ -279,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_round_at_the_senders_limit_makes_the_result_a_lower_bound() {
+    fn the_result_is_a_lower_bound_if_the_sender_limits_it() {
         let exact = found(&[Highest::Is(3.0), Highest::Is(1.0), Highest::Is(2.0)]).unwrap();
         assert_eq!(
             (exact.rate.median, exact.at_least, exact.lossy),
@@ -287,6 +290,8 @@ mod tests {
         );
         let bound = found(&[Highest::Is(1.0), Highest::AtLeast(2.0), Highest::Is(3.0)]).unwrap();
         assert_eq!((bound.rate.median, bound.at_least), (2.0, true));
+        let exact = found(&[Highest::AtLeast(3.0), Highest::Is(1.0), Highest::Is(1.0)]).unwrap();
+        assert_eq!((exact.rate.median, exact.at_least), (1.0, false));
         assert!(found(&[]).is_err());
     }
 
