@@ -225,7 +225,10 @@ impl Archive {
             .put_opts(&path, PutPayload::from(bytes), PutMode::Create.into());
         match put.await {
             Ok(_) => self.sync(key).map(|()| true),
-            Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => Ok(false),
+            // The program that created it may have been killed before it was durable.
+            Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => {
+                self.sync(key).map(|()| false)
+            }
             Err(error) => Err(self.explain(error, &format!("creating {key}"))),
         }
     }
@@ -247,7 +250,7 @@ impl Archive {
             return self.put_new(key, bytes.into()).await;
         }
         if self.len(key).await?.is_some() {
-            return Ok(false);
+            return self.sync(key).map(|()| false);
         }
         let explain = |error| self.explain(error, &format!("creating {key}"));
         let mut upload = self

@@ -30,7 +30,7 @@ const MAX_TRIES: u32 = 20;
 pub struct ExpireConfig {
     /// Segments whose last packet is older than this.
     pub older_than: Option<Duration>,
-    /// The oldest segments, until the rest has at most this many bytes.
+    /// The oldest segments, until the rest has at most this many bytes. Segments that cannot be read do not count.
     pub max_bytes: Option<u64>,
     /// Only count.
     pub dry_run: bool,
@@ -78,13 +78,17 @@ pub async fn expire(
             .await
         {
             Ok(directory) => {
-                let is_old = cutoff.is_some_and(|cutoff| directory.last_ns.unwrap_or(0) < cutoff);
+                let is_old = cutoff.is_some_and(|cutoff| directory.last_ns.unwrap_or(now) < cutoff);
                 if is_over || is_old {
                     bytes -= object.size;
                     chosen.push((object, directory));
                 }
             }
-            Err(error) => failed(error),
+            Err(error) => {
+                // It stays, but no newer segment is removed in its place.
+                bytes -= object.size;
+                failed(error);
+            }
         }
     }
     let done = Expired {

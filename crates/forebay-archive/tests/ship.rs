@@ -370,6 +370,12 @@ fn old_segments_expire_with_their_rows_and_stay_counted() {
         (&after[0]["indexed"], &after[0]["segments"]),
         (&0.into(), &0.into())
     );
+    // A capture that is put back is neither stored again nor deleted. The number is that of a capture whose name was taken.
+    let again = captured(&folder, "1.pcapng", "count=1000,seed=1");
+    fs::rename(again, format!("{spool}/a.pcapng.1")).unwrap();
+    let (code, _, err) = run(&["ship", &spool, &to, "--sensor", "hall", "--once"]);
+    assert!(code == 0 && err.contains("was removed from there"), "{err}");
+    assert_eq!(names(&format!("{spool}/failed")), ["a.pcapng.1"]);
 }
 
 /// `FOREBAY_ARCHIVE_KILLS` sets how often.

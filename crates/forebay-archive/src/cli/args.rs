@@ -64,7 +64,7 @@ pub struct Ship {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum WhenFull {
-    /// Keep all files; a capture with --keep-free ends before the disk is full
+    /// Keep all files, and warn; the capture ends when the disk is full
     Keep,
     /// Remove the oldest files that are not shipped, and count their packets
     DropOldest,

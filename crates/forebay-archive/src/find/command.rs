@@ -166,6 +166,11 @@ fn check(filter: &Filter) -> Result<()> {
     first.map_or(Ok(()), |error| Err(anyhow!("{error}")))
 }
 
+fn is_sigpipe(status: std::process::ExitStatus) -> bool {
+    use std::os::unix::process::ExitStatusExt;
+    status.signal() == Some(13)
+}
+
 async fn search(
     args: &Args,
     archive: &Archive,
@@ -224,12 +229,21 @@ async fn search(
                 outcome.reading = reading;
                 Ok(())
             });
+            let printed = child.map(|mut child| child.wait());
             match ended {
-                Err(error) if is_broken_pipe(&error) => outcome.reader_ended = true,
+                Err(error) if is_broken_pipe(&error) => {
+                    outcome.reader_ended = true;
+                    outcome.reading.stopped = stop.load(Relaxed);
+                }
                 ended => ended?,
             }
-            if let Some(mut child) = child {
-                child.wait().context("waiting for `forebay capture`")?;
+            let printed = printed.transpose();
+            if let Some(status) = printed.context("waiting for `forebay capture`")? {
+                // Ctrl-C reaches both, and a closed pipe ends the one that prints.
+                let is_expected = status.success() || outcome.reading.stopped;
+                if !is_expected && !is_sigpipe(status) {
+                    bail!("`forebay capture -r -`, which prints the packets, failed: {status}");
+                }
             }
         }
         Answer::Flows | Answer::Count => {

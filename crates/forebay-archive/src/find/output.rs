@@ -57,9 +57,16 @@ impl<W: Write> Output<W> {
             .with_context(|| format!("{}: writing", self.name))
     }
 
-    /// Describes interfaces that are new. A file without any packet has one interface, so that every program reads it.
+    /// Describes interfaces that are new. A classic file has room for the first one only, which stands for all.
     fn describe(&mut self, sources: &[Source]) -> Result<()> {
-        for source in sources.iter().skip(self.written.len()) {
+        let room = match self.format {
+            Format::Pcap => 1,
+            Format::Pcapng => sources.len(),
+        };
+        for source in sources[..room.min(sources.len())]
+            .iter()
+            .skip(self.written.len())
+        {
             let number = self.written.len() as u32;
             let mut interface = named(source);
             if self.format == Format::Pcap {
@@ -68,17 +75,6 @@ impl<W: Write> Output<W> {
             }
             let described = self.format.describe(&interface, number);
             let link = interface.link;
-            if self.format == Format::Pcap
-                && self
-                    .written
-                    .first()
-                    .is_some_and(|first| first.link != link.0)
-            {
-                bail!(
-                    "{}: a pcap file has one link type, and the packets have several. Write a file whose name ends with .pcapng",
-                    self.name
-                );
-            }
             self.write_all(&self.format.interface(&interface, &described, SNAPLEN))?;
             self.written.push(Interfaced {
                 described,
@@ -95,8 +91,23 @@ impl<W: Write> Output<W> {
     /// # Errors
     /// Writing failed, or the format cannot hold packets of this link type, too.
     pub fn packet(&mut self, packet: &Packet, sources: &[Source]) -> Result<()> {
-        self.describe(&sources[..=packet.interface])?;
-        let interface = &mut self.written[packet.interface];
+        let at = match self.format {
+            Format::Pcapng => {
+                self.describe(&sources[..=packet.interface])?;
+                packet.interface
+            }
+            Format::Pcap => {
+                self.describe(&sources[packet.interface..])?;
+                0
+            }
+        };
+        if self.written[at].link != sources[packet.interface].interface.link.0 {
+            bail!(
+                "{}: a pcap file has one link type, and the packets have several. Write a file whose name ends with .pcapng",
+                self.name
+            );
+        }
+        let interface = &mut self.written[at];
         interface.packets += 1;
         interface.lost += packet.dropped_before;
         self.packets += 1;
@@ -119,17 +130,16 @@ impl<W: Write> Output<W> {
     /// # Errors
     /// Writing failed.
     pub fn finish(mut self, sources: &[Source]) -> Result<u64> {
-        match sources {
-            [] if self.written.is_empty() => {
-                let none = Interface::default();
-                let described = self.format.describe(&none, 0);
-                self.write_all(&self.format.interface(&none, &described, SNAPLEN))?;
-            }
-            sources => {
-                if self.format == Format::Pcapng || self.written.is_empty() {
-                    self.describe(sources)?;
-                }
-            }
+        self.describe(sources)?;
+        if self.written.is_empty() {
+            // So that every program reads a file without packets.
+            let none = Interface::default();
+            let described = self.format.describe(&none, 0);
+            self.write_all(&self.format.interface(&none, &described, SNAPLEN))?;
+        }
+        if self.format == Format::Pcap {
+            self.lost += sources.iter().map(|it| it.lost_after).sum::<u64>();
+            self.written.clear(); // it has no place for counts
         }
         for (interface, source) in std::mem::take(&mut self.written).iter().zip(sources) {
             let counts = Statistics {

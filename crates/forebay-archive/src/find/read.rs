@@ -18,7 +18,7 @@ use anyhow::{Context, Result};
 use bytes::Bytes;
 use forebay_net::{
     filter::Programs,
-    format::read::{Decoder, Step},
+    format::read::{Decoder, Step, Zeros},
     port::{Direction, Frame, Interface},
 };
 use futures::StreamExt;
@@ -362,9 +362,10 @@ fn next<'a>(decoder: &mut Decoder, bytes: &'a [u8]) -> Result<(Option<Frame<'a>>
         match decoder.next(bytes) {
             Ok(Step::Packet(frame, len)) => return Ok((Some(frame), len)),
             Ok(Step::Described(len) | Step::Other(len)) => return Ok((None, len)),
-            Ok(Step::Zeros) => {
-                decoder.classify_zeros(bytes, true);
-            }
+            Ok(Step::Zeros) => match decoder.classify_zeros(bytes, true) {
+                Zeros::Packets => {}
+                _ => anyhow::bail!("a block ends with zeros in place of packets"),
+            },
             Ok(Step::More(_)) => anyhow::bail!("a block ends in the middle of a record"),
             Err(fault) => anyhow::bail!("a block has a {} that {}", decoder.unit(), fault.what()),
         }

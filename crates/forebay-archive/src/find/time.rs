@@ -41,7 +41,7 @@ fn read(text: &str, now: &Zoned) -> Option<Timestamp> {
         return Some(time);
     }
     // A date of jiff may be followed by a time, and a time by a date: only what is complete counts.
-    if text.contains(':') {
+    if text.contains([':', 'T', 't', ' ']) {
         return match text.parse::<civil::DateTime>() {
             Ok(time) => local(time),
             Err(_) => local(text.parse::<civil::Time>().ok()?.on(
@@ -89,6 +89,8 @@ mod tests {
             ("14:00", "2026-11-23T13:00:00Z"),
             ("2026-11-20", "2026-11-19T23:00:00Z"),
             ("2026-11-20 08:15", "2026-11-20T07:15:00Z"),
+            ("2026-11-20T08", "2026-11-20T07:00:00Z"),
+            ("20261120T081500", "2026-11-20T07:15:00Z"),
             ("2026-11-20T08:15:01.5", "2026-11-20T07:15:01.5Z"),
             ("2026-11-20T08:15:00Z", "2026-11-20T08:15:00Z"),
             ("2026-11-20T08:15:00-05:00", "2026-11-20T13:15:00Z"),

@@ -248,6 +248,12 @@ impl Packing {
         let directory = &mut self.directory;
         directory.sha256 = hex(&self.hash.finalize());
         let recorded = decoder.recorded();
+        // In a capture of all interfaces, `any` has the counts of all, and the others have only those of their packets.
+        let has_any = decoder.interfaces().iter().any(|it| it.name == "any");
+        let recorded: Vec<_> = recorded
+            .iter()
+            .filter(|it| !has_any || it.is_some_and(|it| it.dropped.is_some()))
+            .collect();
         let sum = |of: &dyn Fn(&forebay_net::port::Statistics) -> Option<u64>| {
             let known = recorded.iter().map(|it| of(it.as_ref()?));
             known.sum::<Option<u64>>().filter(|_| !recorded.is_empty())

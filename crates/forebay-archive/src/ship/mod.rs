@@ -259,16 +259,26 @@ impl<'a> Ship<'a> {
                 return self.mend(found, error).map_err(Failure::Final);
             }
         };
+        if !found.is_unchanged() {
+            return Ok(()); // a program without locks writes it; the next pass looks again
+        }
         self.warn_of_clock(found, &packed);
-        let is_repeated = self
-            .store(&packed, &mut scratch)
-            .await
-            .map_err(Failure::Store)?;
+        let stored = self.store(&packed, &mut scratch).await;
+        let stored = stored.map_err(Failure::Store)?;
+        if stored == Stored::Removed {
+            self.counts.failed_files += 1;
+            (self.report)(Event::Warning(format!(
+                "{}: was in the archive, and its segment {} was removed from there. It is moved to the folder `failed`, and not stored again",
+                found.path.display(),
+                packed.key
+            )));
+            return self.spool.set_aside(found).map_err(Failure::Final);
+        }
         let freed = self.spool.free(found, self.config.keep != Keep::Nothing);
         freed.map_err(Failure::Final)?;
         self.counts.shipped_files += 1;
         self.counts.shipped_packets += packed.directory.packets;
-        self.counts.repeated_files += u64::from(is_repeated);
+        self.counts.repeated_files += u64::from(stored == Stored::Before);
         (self.report)(Event::Shipped(found, &packed));
         Ok(())
     }
@@ -327,8 +337,8 @@ impl<'a> Ship<'a> {
         }
     }
 
-    /// Creates the segment, reads it back and commits its rows. Returns whether all of that was done before.
-    async fn store(&mut self, packed: &Packed, scratch: &mut File) -> Result<bool> {
+    /// Creates the segment, reads it back and commits its rows.
+    async fn store(&mut self, packed: &Packed, scratch: &mut File) -> Result<Stored> {
         let archive = self.config.archive.clone();
         let table = match &mut self.table {
             Some(table) => table,
@@ -336,7 +346,11 @@ impl<'a> Ship<'a> {
         };
         table.refresh().await?;
         if table.has(&packed.key).await? {
-            return Ok(true);
+            let is_there = archive.len(&packed.key).await?.is_some();
+            return Ok(match is_there {
+                true => Stored::Before,
+                false => Stored::Removed,
+            });
         }
         let is_new = archive.put_file(&packed.key, scratch, packed.bytes).await?;
         if is_new {
@@ -357,7 +371,10 @@ impl<'a> Ship<'a> {
             segment: packed.key.clone(),
             files: index,
         };
-        Ok(table.append(&[rows]).await? == 0)
+        Ok(match table.append(&[rows]).await? {
+            0 => Stored::Before,
+            _ => Stored::Now,
+        })
     }
 
     /// Drops the oldest files if more wait than the limit allows.
@@ -370,7 +387,7 @@ impl<'a> Ship<'a> {
         let was_full = std::mem::replace(&mut self.is_full, bytes > limit);
         if bytes > limit && !self.config.drops_oldest && !was_full {
             (self.report)(Event::Warning(format!(
-                "{bytes} bytes wait in the spool, more than --spool-limit {limit}. They stay; with --keep-free the capture ends before the disk is full"
+                "{bytes} bytes wait in the spool, more than --spool-limit {limit}. They stay, and the capture ends when the disk is full"
             )));
         }
         if !self.config.drops_oldest {
@@ -394,6 +411,15 @@ impl<'a> Ship<'a> {
         }
         Ok(())
     }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stored {
+    Now,
+    /// It is in the archive since an earlier try.
+    Before,
+    /// It was in the archive, and was removed from there.
+    Removed,
 }
 
 enum Failure {

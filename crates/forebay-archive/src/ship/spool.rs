@@ -87,7 +87,7 @@ impl Finished {
     }
 
     /// Whether the path still leads to the file that was found.
-    fn is_unchanged(&self) -> bool {
+    pub fn is_unchanged(&self) -> bool {
         fs::symlink_metadata(&self.path).is_ok_and(|about| version(&about) == self.version)
     }
 }
@@ -99,8 +99,12 @@ fn is_capture(name: &str) -> bool {
         .or_else(|| name.strip_suffix(".zst"))
         .unwrap_or(name);
     let endings = [".pcapng", ".pcap", ".cap"];
-    // tcpdump numbers the files of a series after the ending: a.pcap1, a.pcap2.
-    let plain = plain.trim_end_matches(|it: char| it.is_ascii_digit());
+    // Numbers after the ending: those of tcpdump (a.pcap1), and of a capture whose name was taken (a.pcapng.1).
+    let unnumbered = plain.trim_end_matches(|it: char| it.is_ascii_digit());
+    let plain = match unnumbered.strip_suffix('.') {
+        Some(unnumbered) if unnumbered.len() + 1 < plain.len() => unnumbered,
+        _ => unnumbered,
+    };
     !name.starts_with('.') && endings.iter().any(|ending| plain.ends_with(ending))
 }
 
