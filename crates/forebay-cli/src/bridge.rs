@@ -15,7 +15,7 @@ use forebay_net::{
     open::{self, Options},
     port::Outages,
     session::{Control, Event, Output, Progress, SessionConfig, Summary},
-    transmit::TxFailed,
+    transmit::{TxFailed, TxInfo},
 };
 use serde_json::{Value, json};
 use std::{
@@ -81,6 +81,10 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         output::note(format_args!(
             "bridging {a} and {b}, frames of up to {bytes} bytes"
         ));
+        if directions.infos().iter().all(|it| it.backend == "af_xdp") {
+            let how = directions.infos()[0].copy;
+            say_wrapped(&format!("forebay: shared memory (UMEM): a frame is {how}"));
+        }
         warnings.iter().for_each(|text| say_wrapped(text));
     }
     if let Some(warning) = session.warning() {
@@ -117,7 +121,8 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         output::error(error);
     }
     if flags.json {
-        let object = as_json(&summary, &counts, flags, &sandbox, &errors);
+        let infos = directions.infos();
+        let object = as_json(&summary, &counts, &infos, flags, &sandbox, &errors);
         output::summary(Stream::Output, &output::json(&object));
     }
     Ok(ExitCode::from(u8::from(!errors.is_empty())))
@@ -252,11 +257,12 @@ fn errors(summary: &Summary, counts: &[Direction; 2]) -> Vec<String> {
 fn as_json(
     summary: &Summary,
     counts: &[Direction; 2],
+    infos: &[TxInfo; 2],
     flags: &Flags,
     sandbox: &Sandbox,
     errors: &[String],
 ) -> Value {
-    let direction = |it: &Direction| {
+    let direction = |(it, info): (&Direction, &TxInfo)| {
         let failed: serde_json::Map<_, _> = causes(it)
             .into_iter()
             .map(|(cause, count)| (cause.to_owned(), count.into()))
@@ -264,6 +270,8 @@ fn as_json(
         json!({
             "from": it.from,
             "to": it.to,
+            "backend": info.backend,
+            "copy": info.copy,
             "received": it.received,
             "forwarded": it.forwarded,
             "forwarded_bytes": it.forwarded_bytes,
@@ -296,7 +304,7 @@ fn as_json(
     json!({
         "schema": SCHEMA,
         "running": false,
-        "directions": counts.iter().map(direction).collect::<Vec<_>>(),
+        "directions": counts.iter().zip(infos).map(direction).collect::<Vec<_>>(),
         "outages": outages.collect::<Vec<_>>(),
         "peer_dropped": summary.ledger.dropped.peer,
         "tap": tap,

@@ -328,6 +328,29 @@ fn open_transmit(name: &str, _config: &TxConfig) -> Result<Box<dyn TxPort>> {
     Err(cannot_capture(name))
 }
 
+/// Opens two interfaces with AF_XDP that share their memory, for a bridge: to receive, and to send what the other one receives.
+#[cfg(feature = "live")]
+pub(crate) fn xdp_pair(
+    specs: [&af_xdp::Spec; 2],
+    options: &Options,
+    send: &TxConfig,
+) -> Result<[ReceivesAndSends; 2]> {
+    let pair = af_xdp::open_pair(specs, &xdp_config(options), send)?;
+    Ok(pair.map(|(port, relay)| -> ReceivesAndSends { (Box::new(port), Box::new(relay)) }))
+}
+
+#[cfg(not(feature = "live"))]
+pub(crate) fn xdp_pair(
+    specs: [&af_xdp::Spec; 2],
+    _options: &Options,
+    _send: &TxConfig,
+) -> Result<[ReceivesAndSends; 2]> {
+    Err(cannot_capture(&specs[0].interface))
+}
+
+/// Both halves of an interface.
+pub(crate) type ReceivesAndSends = (Box<dyn Port>, Box<dyn TxPort>);
+
 fn begin_one(name: &Name, options: &Options, clock: &Clock) -> Result<Begun> {
     Ok(match name {
         Name::Sim(spec) => {
@@ -401,14 +424,18 @@ fn live_config(options: &Options) -> af_packet::AfPacketConfig {
 
 #[cfg(feature = "live")]
 fn open_xdp(spec: &af_xdp::Spec, options: &Options) -> Result<Box<dyn Port>> {
-    let config = AfXdpConfig {
+    Ok(Box::new(AfXdp::open(spec, &xdp_config(options))?))
+}
+
+#[cfg(feature = "live")]
+fn xdp_config(options: &Options) -> AfXdpConfig {
+    AfXdpConfig {
         ring_bytes: options.ring_bytes,
         snaplen: options.snaplen,
         promiscuous: options.promiscuous,
         take_traffic: options.take_traffic,
         stop_on_down: options.stop_on_down,
-    };
-    Ok(Box::new(AfXdp::open(spec, &config)?))
+    }
 }
 
 #[cfg(not(feature = "live"))]

@@ -135,14 +135,20 @@ pub(crate) fn bind_link(fd: BorrowedFd<'_>, protocol: u16, index: u32) -> io::Re
     Ok(())
 }
 
-/// Binds an AF_XDP socket to one receive queue of an interface.
-pub(crate) fn bind_xdp(fd: BorrowedFd<'_>, index: u32, queue: u32, flags: u16) -> io::Result<()> {
+/// Binds an AF_XDP socket to one receive queue of an interface. `owner`: the socket whose memory it shares.
+pub(crate) fn bind_xdp(
+    fd: BorrowedFd<'_>,
+    index: u32,
+    queue: u32,
+    flags: u16,
+    owner: Option<BorrowedFd<'_>>,
+) -> io::Result<()> {
     let address = libc::sockaddr_xdp {
         sxdp_family: libc::AF_XDP as u16,
         sxdp_flags: flags,
         sxdp_ifindex: index,
         sxdp_queue_id: queue,
-        sxdp_shared_umem_fd: 0,
+        sxdp_shared_umem_fd: owner.map_or(0, |it| it.as_raw_fd().cast_unsigned()),
     };
     let len = size_of::<libc::sockaddr_xdp>() as libc::socklen_t;
     // SAFETY: the kernel reads `len` bytes at `address`, which lives until the call returns.

@@ -55,6 +55,12 @@ impl Error {
         }
     }
 
+    /// Sets the kind, for a failure that no error of the operating system caused.
+    pub fn of_kind(mut self, kind: ErrorKind) -> Self {
+        self.kind = kind;
+        self
+    }
+
     /// Sets the object, if it is not set yet: for code that failed without knowing it.
     pub fn about(mut self, on: impl Into<String>) -> Self {
         if self.on.is_empty() {
@@ -80,8 +86,8 @@ impl Error {
         self.cause.as_ref()
     }
 
-    /// What kind of failure it is: that of the operating system's error; or [`ErrorKind::InvalidInput`] for a request that cannot be
-    /// met as it was made; otherwise [`ErrorKind::Other`].
+    /// What kind of failure it is: that of the operating system's error; or the one that was [set](Error::of_kind);
+    /// [`ErrorKind::InvalidInput`] for a request that cannot be met as it was made; otherwise [`ErrorKind::Other`].
     ///
     /// ```
     /// use forebay::ring::spsc;

@@ -129,13 +129,20 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// The first `len` bytes of `file` (whole pages), shared with all processes that map them.
+    /// The first `len` bytes of `file` (whole pages), shared with all processes that map them. From the size of a huge page on,
+    /// they are aligned to one.
     #[cfg_attr(any(loom, not(feature = "shared")), allow(dead_code))]
     pub(crate) fn of_file(file: &impl AsRawFd, len: usize, protection: i32) -> io::Result<Mapping> {
-        let (anywhere, flags) = (ptr::null_mut(), libc::MAP_SHARED);
-        // SAFETY: the kernel chooses the address of a fresh mapping, so it replaces no other mapping.
-        let start = unsafe { map(anywhere, len, protection, flags, file.as_raw_fd(), 0) }?;
-        Ok(Mapping { start, len })
+        let align = if len >= HUGE_PAGE {
+            HUGE_PAGE
+        } else {
+            page_size()
+        };
+        let mapping = Mapping::aligned(len, align, libc::PROT_NONE)?;
+        let (start, flags) = (mapping.start.as_ptr(), libc::MAP_SHARED | libc::MAP_FIXED);
+        // SAFETY: MAP_FIXED replaces only pages of the reservation, which `mapping` owns and which are not in use yet.
+        unsafe { map(start, len, protection, flags, file.as_raw_fd(), 0) }?;
+        Ok(mapping)
     }
 
     /// Maps more than needed, then unmaps the parts before and after the aligned range: one mapping remains.

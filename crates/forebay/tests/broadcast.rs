@@ -131,7 +131,12 @@ fn publishes() {
     let mut producer = Producer::new(&config).unwrap();
     tell("place", &place(&producer));
     for number in 0.. {
-        producer.publish(&[&message(number)]).unwrap();
+        producer.append(&[&message(number)]).unwrap();
+        // Short bursts, and some that are longer than the ring.
+        let burst = if number / 1000 % 2 == 0 { 5 } else { 300 };
+        if number % burst == 0 {
+            producer.publish_appended();
+        }
         if number % 64 == 0 {
             producer.wake();
         }

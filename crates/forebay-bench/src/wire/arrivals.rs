@@ -15,7 +15,7 @@ use std::{
     thread,
 };
 
-/// The bytes of a frame that are looked at: those with the label of our own frames.
+/// The bytes that are kept of a frame: those with the label of our own frames.
 const SNAPLEN: u32 = 60;
 
 /// What arrived.

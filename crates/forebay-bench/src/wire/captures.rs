@@ -126,7 +126,7 @@ fn compare(lab: &Lab, cpus: Cpus, load: &Load, folder: &Path, effort: Effort, ta
         load.warm_up.as_millis(),
         load.time.as_millis()
     ));
-    table.note("what the kernel does later to bring cached pages to a disk is nobody's time here");
+    table.note("the time in which the kernel later writes cached pages to a disk is not measured");
     let versions = SIDES
         .iter()
         .filter_map(|side| version(side.program().ok()?));

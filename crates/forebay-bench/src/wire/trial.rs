@@ -27,7 +27,7 @@ const SETTLING: Duration = Duration::from_secs(5);
 /// A program that has done nothing for this long has written all that it received.
 const IDLE: Duration = Duration::from_millis(100);
 
-/// How often that is looked at.
+/// How often a trial checks for that.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
 
 /// Two processors: the sender's, and the capturing program's.
@@ -97,7 +97,7 @@ pub fn run(side: &Side, lab: &Lab, cpus: Cpus, load: &Load, folder: &Path) -> Re
     })
 }
 
-/// Sends the load for this time; nobody need capture it.
+/// Sends the load for this time, also without a capture.
 pub fn send(lab: &Lab, cpu: usize, load: &Load, time: Duration) -> Result<Sent> {
     let role = Role::Send {
         bursts: load.bursts.clone(),

@@ -102,7 +102,9 @@ fn calls(needs: &Needs) -> Option<Calls> {
         limited(libc::SYS_socket, vec![is(0, libc::AF_NETLINK), route])?;
         calls.extend(NETWORK.map(|call| (call, vec![])));
     } else {
-        limited(libc::SYS_sendto, vec![is_null(4)])?;
+        if !needs.sends {
+            limited(libc::SYS_sendto, vec![is_null(4)])?;
+        }
         // No code is loaded or made.
         for call in [libc::SYS_mmap, libc::SYS_mprotect] {
             limited(call, vec![is_masked(2, libc::PROT_EXEC, 0)])?;
@@ -115,9 +117,10 @@ fn calls(needs: &Needs) -> Option<Calls> {
     if needs.readers {
         calls.insert(libc::SYS_sendmsg, vec![]);
     }
-    // Frames, through packet sockets that are open. Their memory is in the call, as above.
+    // Frames, through packet sockets that are open. The address is in memory, as above, so a condition on that of `sendto` would
+    // prevent nothing, and would make the kernel run the filter for each frame.
     if needs.sends {
-        calls.insert(libc::SYS_sendmmsg, vec![]);
+        calls.extend([libc::SYS_sendmmsg, libc::SYS_sendto].map(|call| (call, vec![])));
     }
     if let Some(group) = needs.helper {
         let group = -group.as_raw_nonzero().get();

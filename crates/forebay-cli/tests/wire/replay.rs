@@ -249,6 +249,21 @@ fn an_interface_that_goes_down_and_up_is_survived_if_that_was_asked_for() {
 }
 
 #[test]
+fn a_slow_replay_gives_up_on_an_interface_that_is_down_after_the_time_that_was_asked_for() {
+    lab(&[], || {
+        let load = Load(Folder::new());
+        let a = recorded(&load.0, "a.pcap", "count=20");
+        ip("link set va down");
+        // Far fewer packets than the queue holds are due in this time.
+        let output = run!("replay -i va --json {a} -p 2 --wait 1");
+        output.fails(1, "the interface is down");
+        let json = accounted(&output);
+        let [sent, unsent] = counts(&json, ["sent", "unsent"]);
+        assert!(sent < 10 && unsent > 0, "{json}");
+    });
+}
+
+#[test]
 fn bad_requests_are_refused_with_what_to_do() {
     lab(&[], || {
         let load = Load(Folder::new());

@@ -122,7 +122,10 @@ impl AfPacketTx {
         };
         let slot_bytes = (HEADROOM + room).next_multiple_of(64);
         let outbox = Outbox::new(interface, header, slot_bytes, config)?;
-        sys::set_send_buffer(socket.as_fd(), outbox.buffer_bytes(room));
+        sys::set_send_buffer(
+            socket.as_fd(),
+            Outbox::buffer_bytes(config.queue_frames, room),
+        );
         socket.attach_sender()?;
         Ok(AfPacketTx {
             socket,
@@ -333,7 +336,7 @@ impl TxPort for AfPacketTx {
 
     fn advance(&mut self) -> Result<usize> {
         if self.pending.is_empty() {
-            // There is time, so it is looked up earlier, and the next packets need not wait for it.
+            // Nothing waits now, so the carrier is looked up before its age requires it. The next packets need not wait for that.
             self.has_no_carrier(CARRIER_CHECK / 2);
             return Ok(0);
         }

@@ -104,6 +104,31 @@ impl AfXdpConfig {
     }
 }
 
+/// Checks that there is memory for `queues` queues of this shape: it is faulted in, and the kernel locks it.
+///
+/// # Errors
+/// It is more than half of the memory that is available.
+pub(super) fn fits_memory(
+    name: &str,
+    shape: Shape,
+    queues: u32,
+    available: Option<usize>,
+) -> Result<()> {
+    let wanted = shape.bytes() as u64 * u64::from(queues);
+    match available.map(|it| it as u64) {
+        Some(available) if wanted > available / 2 => {
+            let what = format!(
+                "{} MiB for {queues} queues are more than half of the {} MiB of memory available",
+                wanted >> 20,
+                available >> 20
+            );
+            Err(Error::invalid(name, what)
+                .advise("Choose a smaller size with -B, fewer queues with queue=N, or a smaller ring: ethtool -G"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The size of chunks into which frames of this interface fit.
 ///
 /// # Errors
@@ -168,6 +193,30 @@ mod tests {
             let shape = shape(64, Some(ring));
             assert!(shape.slots >= ring && shape.chunks == shape.slots + ring);
         }
+    }
+
+    #[test]
+    fn memory_for_all_queues_that_does_not_fit_is_refused() {
+        let shape = shape(1 << 30, 3000, 64, Some(8192));
+        let Err(error) = shape else {
+            panic!("{shape:?}");
+        };
+        assert!(error.to_string().contains("Give -B at least 2113536"));
+        let link = Link {
+            mtu: 3000,
+            ..Link::default()
+        };
+        let config = AfXdpConfig::default();
+        let shape = config.shape(&link, 64, Some(8192)).unwrap();
+        let fits = |available| fits_memory("eth0", shape, 64, available);
+        assert!(fits(None).is_ok() && fits(Some(8 << 30)).is_ok());
+        let error = fits(Some((8 << 30) - 2)).unwrap_err().to_string();
+        assert!(
+            error.starts_with(
+                "eth0: 4096 MiB for 64 queues are more than half of the 8191 MiB of memory available. Choose"
+            ),
+            "{error}"
+        );
     }
 
     #[test]

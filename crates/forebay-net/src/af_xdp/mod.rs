@@ -30,7 +30,8 @@
 //!
 //! # Sending
 //!
-//! [`AfXdpTx`] sends from the slots of a pool, without a program and without taking frames away.
+//! [`AfXdpTx`] sends from the slots of a pool, without a program and without taking frames away. A [bridge](crate::bridge) of two
+//! interfaces sends frames from the chunks in which it received them.
 //!
 //! # Limits
 //!
@@ -47,11 +48,17 @@ mod bpf;
 #[cfg(feature = "live")]
 mod config;
 #[cfg(feature = "live")]
+mod memory;
+#[cfg(feature = "live")]
+mod outgoing;
+#[cfg(feature = "live")]
 mod port;
 #[cfg(feature = "live")]
 mod program;
 #[cfg(feature = "live")]
 mod queue;
+#[cfg(feature = "live")]
+mod relay;
 #[cfg(feature = "live")]
 mod rings;
 #[cfg(feature = "live")]
@@ -66,6 +73,8 @@ mod traffic;
 pub use config::AfXdpConfig;
 #[cfg(feature = "live")]
 pub use port::{AfXdp, probe};
+#[cfg(feature = "live")]
+pub(crate) use relay::open_pair;
 #[cfg(feature = "live")]
 pub use sending::AfXdpTx;
 pub use spec::{Mode, Spec};

@@ -3,8 +3,10 @@
 use super::{
     AfXdpConfig, Mode, RIGHTS, Spec,
     bpf::{self, Attach},
+    config,
+    memory::Memory,
     program,
-    queue::{Damage, Queue, Umem},
+    queue::{Damage, Queue, Shape, Umem},
     socket::{Binding, Losses, Socket, while_busy},
     traffic::{self, Peer},
 };
@@ -16,7 +18,7 @@ use crate::{
         SocketLosses, Wake,
     },
 };
-use forebay::{Error, Result};
+use forebay::{Error, Result, memory};
 use rustix::{
     event::epoll,
     thread::{MembarrierCommand, membarrier},
@@ -24,8 +26,10 @@ use rustix::{
 };
 use std::{
     fs, io,
+    ops::Range,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::Path,
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -133,6 +137,42 @@ impl AfXdp {
     /// - Another XDP program is attached, another program has a queue, or there is no such queue.
     /// - The driver or the kernel lacks the support.
     pub fn open(spec: &Spec, config: &AfXdpConfig) -> Result<Self> {
+        let plan = Plan::new(spec)?;
+        let queues = plan.queues.len() as u32;
+        let shape = config.shape(&plan.link, queues, plan.hardware_ring)?;
+        config::fits_memory(&plan.link.name, shape, queues, memory::available())?;
+        plan.open(config, shape, &mut |stamps, to| {
+            let memory = Arc::new(Memory::new(shape, 1, false)?);
+            let (queue, name) = (0, to.name);
+            Socket::open(name)?.bind(
+                Umem {
+                    memory,
+                    queue,
+                    stamps,
+                },
+                to,
+            )
+        })
+    }
+}
+
+/// What is to be opened, before anything is.
+pub(super) struct Plan<'a> {
+    spec: &'a Spec,
+    netlink: Netlink,
+    pub link: Link,
+    /// Its receive queues to open.
+    pub queues: Range<u32>,
+    /// The number of frames of the hardware's receive ring, if known.
+    pub hardware_ring: Option<u32>,
+    /// Do not ask for zero-copy.
+    pub copies: bool,
+}
+
+impl<'a> Plan<'a> {
+    /// # Errors
+    /// There is no such interface or queue, or it has no Ethernet frames.
+    pub(super) fn new(spec: &'a Spec) -> Result<Self> {
         let name = &spec.interface[..];
         let netlink = Netlink::open()?;
         let link = find_link(&netlink.links()?, name)?.clone();
@@ -155,7 +195,32 @@ impl AfXdp {
             0 => rings.max_receive,
             present => present,
         });
-        let shape = config.shape(&link, queues.len() as u32, hardware_ring)?;
+        Ok(Plan {
+            copies: spec.copies,
+            spec,
+            netlink,
+            link,
+            queues,
+            hardware_ring,
+        })
+    }
+
+    /// Attaches the program, and opens each queue with `bind`, which gets whether the program stamps frames.
+    pub(super) fn open(
+        self,
+        config: &AfXdpConfig,
+        shape: Shape,
+        bind: &mut dyn FnMut(bool, Binding<'_>) -> Result<Queue>,
+    ) -> Result<AfXdp> {
+        let Plan {
+            spec,
+            netlink,
+            link,
+            queues,
+            copies,
+            ..
+        } = self;
+        let name = &spec.interface[..];
         if !link.is_up() {
             return Err(Error::new(name, "the interface is down")
                 .advise(format!("Bring it up: ip link set {name} up")));
@@ -172,13 +237,12 @@ impl AfXdp {
             index: link.index,
             queue,
             // What the hardware would write is not what generic mode reads.
-            copies: spec.copies || mode == Mode::Generic,
+            copies: copies || mode == Mode::Generic,
             busy_poll: spec.busy_poll,
         };
         let mut opened = Vec::new();
         for queue in queues.clone() {
-            let umem = Umem::new(shape, stamps)?;
-            opened.push(Socket::open(name)?.bind(umem, binding(queue))?);
+            opened.push(bind(stamps, binding(queue))?);
         }
         let is_zero_copy = opened.iter().all(|queue| queue.socket.is_zero_copy());
         let events = wait_for(
@@ -255,7 +319,9 @@ impl AfXdp {
             peer_dropped: None,
         })
     }
+}
 
+impl AfXdp {
     fn name(&self) -> &str {
         &self.interfaces[0].name
     }

@@ -15,15 +15,16 @@
 //!
 //! The receive ring is given back after the chunks, so the fill ring always has the chunks of all vacant slots: a full receive ring, and
 //! not a lack of chunks, is what makes the kernel drop.
+//!
+//! If another port sends a frame from its chunk, the queue keeps the chunk until that is done ([`memory`](super::memory)).
 #![allow(unsafe_code)]
 
-use super::{program::STAMP_BYTES, rings::Ring, socket::Socket};
-use forebay::{
-    Result,
-    memory::{MapConfig, Region},
-    ring::kernel::{Damaged, End},
+use super::{memory::Memory, program::STAMP_BYTES, rings::Ring, socket::Socket};
+use forebay::ring::kernel::{Damaged, End};
+use std::{
+    fmt, slice,
+    sync::{Arc, atomic::Ordering},
 };
-use std::{fmt, slice, sync::atomic::Ordering};
 
 /// The sizes of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,48 +74,36 @@ impl From<Damaged> for Damage {
 /// A frame in its chunk, checked.
 #[derive(Clone, Copy, Debug)]
 struct Place {
+    /// Number among the chunks of this queue.
     chunk: u32,
-    /// Offset in the memory.
+    /// Offset in the memory of all queues.
     at: usize,
     len: usize,
     /// The program's time stamp; 0: there is none.
     stamp: u64,
 }
 
-/// Memory that the kernel also writes. It is never borrowed as a whole.
+/// The part of the memory that is the home of a queue's chunks.
 #[derive(Debug)]
 pub(super) struct Umem {
-    region: Region,
-    shape: Shape,
+    pub memory: Arc<Memory>,
+    /// The number of the queue among those that share the memory.
+    pub queue: u32,
     /// The program writes a time stamp before each frame.
-    stamps: bool,
+    pub stamps: bool,
 }
 
 impl Umem {
-    /// Maps the memory. It is faulted in, because the kernel pins it anyway.
-    pub(super) fn new(shape: Shape, stamps: bool) -> Result<Self> {
-        let region = Region::new(shape.bytes(), &MapConfig::default())?;
-        Ok(Umem {
-            region,
-            shape,
-            stamps,
-        })
-    }
-
     pub(super) fn shape(&self) -> Shape {
-        self.shape
+        self.memory.shape()
     }
 
-    /// What `XDP_UMEM_REG` takes.
-    pub(super) fn registration(&self) -> libc::xdp_umem_reg {
-        libc::xdp_umem_reg {
-            addr: self.region.base().as_ptr() as u64,
-            len: self.shape.bytes() as u64,
-            chunk_size: self.shape.chunk_bytes,
-            headroom: 0,
-            flags: 0,
-            tx_metadata_len: 0,
-        }
+    /// The address of a chunk.
+    #[inline]
+    fn start(&self, chunk: u32) -> u64 {
+        let shape = self.shape();
+        let number = u64::from(self.queue) * u64::from(shape.chunks) + u64::from(chunk);
+        number * u64::from(shape.chunk_bytes)
     }
 }
 
@@ -122,7 +111,7 @@ impl Umem {
 #[derive(Debug)]
 pub(super) struct Queue {
     /// Closed before the memory is unmapped.
-    pub socket: Socket,
+    pub socket: Arc<Socket>,
     fill: Ring<u64>,
     fill_end: End,
     received: Ring<libc::xdp_desc>,
@@ -133,6 +122,8 @@ pub(super) struct Queue {
     left: usize,
     /// Frames handed out in this burst.
     taken: Vec<Place>,
+    /// Chunks to give back, if some are lent; otherwise empty.
+    free: Vec<u32>,
     /// The frame after these.
     next: Option<Place>,
     /// The receive ring was full when it was last looked at, and has since been emptied: losses belong before the next frame.
@@ -144,12 +135,12 @@ pub(super) struct Queue {
 impl Queue {
     /// A queue over fresh rings. Gives all chunks to the kernel.
     pub(super) fn new(
-        socket: Socket,
+        socket: Arc<Socket>,
         fill: Ring<u64>,
         received: Ring<libc::xdp_desc>,
         umem: Umem,
     ) -> Self {
-        let chunks = umem.shape.chunks;
+        let chunks = umem.shape().chunks;
         assert!(chunks <= fill.capacity() && received.capacity() < chunks);
         let mut queue = Queue {
             socket,
@@ -161,6 +152,7 @@ impl Queue {
             umem,
             left: 0,
             taken: Vec::new(),
+            free: Vec::new(),
             next: None,
             was_full: false,
             is_gap: false,
@@ -191,7 +183,7 @@ impl Queue {
         }
         for (n, chunk) in chunks.enumerate() {
             self.is_ours[chunk as usize] = false;
-            let address = u64::from(chunk) * u64::from(self.umem.shape.chunk_bytes);
+            let address = self.umem.start(chunk);
             self.fill.write(self.fill_end.slot(n), address);
         }
         self.fill_end.advance(count);
@@ -227,7 +219,7 @@ impl Queue {
     }
 
     pub(super) fn shape(&self) -> Shape {
-        self.umem.shape
+        self.umem.shape()
     }
 
     /// Frames that the kernel has put into the receive ring since it was made.
@@ -270,16 +262,17 @@ impl Queue {
     /// The place that a descriptor names, if it is a frame in a chunk of the kernel.
     #[inline]
     fn check(&self, desc: libc::xdp_desc) -> Option<Place> {
-        let chunk_bytes = u64::from(self.umem.shape.chunk_bytes);
-        let chunk = desc.addr / chunk_bytes;
-        let within = (desc.addr % chunk_bytes) as usize;
+        let chunk_bytes = u64::from(self.umem.shape().chunk_bytes);
+        let own = desc.addr.checked_sub(self.umem.start(0))?;
+        let chunk = own / chunk_bytes;
+        let within = (own % chunk_bytes) as usize;
         let is_ours = *self.is_ours.get(usize::try_from(chunk).ok()?)?;
         if is_ours || within + desc.len as usize > chunk_bytes as usize {
             return None;
         }
-        let at = chunk as usize * chunk_bytes as usize + within;
+        let at = desc.addr as usize;
         let stamp = match self.umem.stamps && within >= STAMP_BYTES {
-            // SAFETY: within the memory: `at` is in chunk `chunk`, which exists, and the stamp is in the same one. The kernel has
+            // SAFETY: within the memory: `at` is in chunk `chunk` of this queue, and the stamp is in the same one. The kernel has
             // handed the chunk over (PUBLISH), and does not write it until it is given back.
             true => unsafe { self.stamp(at).read_unaligned() },
             false => 0,
@@ -294,7 +287,7 @@ impl Queue {
 
     /// Where the time stamp of a frame at this offset lies, at least [`STAMP_BYTES`] from the beginning of the memory.
     fn stamp(&self, at: usize) -> *mut u64 {
-        let base = self.umem.region.base().as_ptr();
+        let base = self.umem.memory.base().as_ptr();
         base.wrapping_add(at - STAMP_BYTES).cast()
     }
 
@@ -306,15 +299,19 @@ impl Queue {
         self.taken.push(place);
         self.left -= 1;
         self.find_next();
-        let base = self.umem.region.base().as_ptr();
+        let base = self.umem.memory.base().as_ptr();
         // SAFETY: `check` found these bytes within one chunk, which was the kernel's and is ours now. It becomes the kernel's again
-        // in `release`, which takes `&mut self`; this slice borrows `self`.
+        // in `release`, which takes `&mut self`; this slice borrows `self`. While it is lent, the kernel only reads it.
         let data = unsafe { slice::from_raw_parts(base.wrapping_add(place.at), place.len) };
         Some((data, place.stamp))
     }
 
     /// Puts the last frame back.
     pub(super) fn put_back(&mut self) {
+        let last = self.taken.last();
+        if last.is_some_and(|place| self.umem.memory.is_lent(self.umem.queue, place.chunk)) {
+            return; // it is being sent: it was taken
+        }
         if let Some(place) = self.taken.pop() {
             self.is_ours[place.chunk as usize] = false;
             self.next = Some(place);
@@ -327,23 +324,35 @@ impl Queue {
     pub(super) fn release(&mut self) {
         (self.left, self.next) = (0, None);
         let count = self.taken.len();
-        if count == 0 {
+        if count == 0 && !self.umem.memory.lends() {
             return;
         }
-        let taken = std::mem::take(&mut self.taken);
+        let (taken, mut free) = (
+            std::mem::take(&mut self.taken),
+            std::mem::take(&mut self.free),
+        );
         for place in &taken {
             // The next frame that the program does not stamp must not have this one's.
             if place.stamp != 0 {
-                // SAFETY: where `check` has read it, in a chunk that is ours. No slice of it exists: this takes `&mut self`.
+                // SAFETY: where `check` has read it, in a chunk that is ours. No slice of it exists: this takes `&mut self`. If the
+                // frame is lent, the kernel reads it, but not the bytes before it.
                 unsafe { self.stamp(place.at).write_unaligned(0) };
             }
         }
-        self.give_back(taken.iter().map(|place| place.chunk));
+        let chunks = taken.iter().map(|place| place.chunk);
+        match self
+            .umem
+            .memory
+            .collect(self.umem.queue, chunks.clone(), &mut free)
+        {
+            true => self.give_back(free.drain(..)),
+            false => self.give_back(chunks),
+        }
         if !matches!(self.damage, Some(Damage::Positions(_))) {
             self.received_end.advance(count);
             self.received_end.publish(self.received.consumer()); // CREDIT
         }
-        self.taken = taken;
+        (self.taken, self.free) = (taken, free);
         self.taken.clear();
     }
 

@@ -15,6 +15,7 @@ use forebay::{Error, Result};
 use std::{
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -58,6 +59,9 @@ impl<'a> Binding<'a> {
         move |cause| error.because(cause)
     }
 }
+
+/// The transmit ring and the completion ring.
+pub(super) type SendRings = (Ring<libc::xdp_desc>, Ring<u64>);
 
 #[derive(Debug)]
 pub(super) struct Socket {
@@ -106,31 +110,50 @@ impl Socket {
 
     /// Registers the memory, makes and maps the rings for receiving, and binds the socket.
     pub(super) fn bind(self, umem: Umem, to: Binding<'_>) -> Result<Queue> {
+        self.register(&umem.memory.registration(), to)?;
+        let (queue, _) = self.bind_both(umem, None, None, to)?;
+        Ok(queue)
+    }
+
+    /// Makes and maps the rings for receiving, and, if `sends` has their numbers of slots, the transmit ring and the completion ring.
+    /// Binds the socket. The memory is registered with it, or with `owner`.
+    pub(super) fn bind_both(
+        self,
+        umem: Umem,
+        sends: Option<(u32, u32)>,
+        owner: Option<&Socket>,
+        to: Binding<'_>,
+    ) -> Result<(Queue, Option<SendRings>)> {
         let shape = umem.shape();
-        self.register(&umem.registration(), to)?;
         // The kernel shows received frames before it releases the slots of the chunks in which they are, so a slot for each chunk
         // would not be enough.
         let fill_slots = (shape.chunks + shape.slots).next_power_of_two();
+        let completions = sends.map_or(UNUSED, |(_, completions)| completions);
         self.make_rings(
-            [
+            &[
                 (libc::XDP_UMEM_FILL_RING, fill_slots),
-                (libc::XDP_UMEM_COMPLETION_RING, UNUSED),
+                (libc::XDP_UMEM_COMPLETION_RING, completions),
                 (libc::XDP_RX_RING, shape.slots),
             ],
             to,
         )?;
+        if let Some((slots, _)) = sends {
+            self.make_rings(&[(libc::XDP_TX_RING, slots)], to)?;
+        }
         let offsets = self.offsets(to)?;
         let at = libc::XDP_UMEM_PGOFF_FILL_RING;
         let fill = self.map(offsets.fr, fill_slots, at, to)?;
         let at = libc::XDP_PGOFF_RX_RING as u64;
         let received = self.map(offsets.rx, shape.slots, at, to)?;
+        let sends = sends.map(|(slots, completions)| self.map_sending(slots, completions, to));
+        let sends = sends.transpose()?;
         if let Some(time) = to.busy_poll {
             self.poll_busily(time)
                 .map_err(to.failed("setting busy polling"))?;
         }
-        let queue = Queue::new(self, fill, received, umem);
-        queue.socket.attach(to)?;
-        Ok(queue)
+        let queue = Queue::new(Arc::new(self), fill, received, umem);
+        queue.socket.attach(owner, to)?;
+        Ok((queue, sends))
     }
 
     /// Registers the memory, makes and maps the rings for sending up to `slots` frames, and binds the socket. `chunks`: the number of
@@ -141,29 +164,34 @@ impl Socket {
         slots: u32,
         chunks: u32,
         to: Binding<'_>,
-    ) -> Result<(Ring<libc::xdp_desc>, Ring<u64>)> {
+    ) -> Result<SendRings> {
         self.register(memory, to)?;
         self.make_rings(
-            [
+            &[
                 (libc::XDP_UMEM_FILL_RING, UNUSED),
                 (libc::XDP_UMEM_COMPLETION_RING, chunks),
                 (libc::XDP_TX_RING, slots),
             ],
             to,
         )?;
+        let rings = self.map_sending(slots, chunks, to)?;
+        self.attach(None, to)?;
+        Ok(rings)
+    }
+
+    fn map_sending(&self, slots: u32, completions: u32, to: Binding<'_>) -> Result<SendRings> {
         let offsets = self.offsets(to)?;
         let at = libc::XDP_PGOFF_TX_RING as u64;
         let sent = self.map(offsets.tx, slots, at, to)?;
         let at = libc::XDP_UMEM_PGOFF_COMPLETION_RING;
-        let completed = self.map(offsets.cr, chunks, at, to)?;
-        self.attach(to)?;
+        let completed = self.map(offsets.cr, completions, at, to)?;
         // Linux 6.18 and later: how many frames one call sends. Otherwise 32, and more calls are made.
         const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
         let _ = self.set(XDP_MAX_TX_SKB_BUDGET, &slots);
         Ok((sent, completed))
     }
 
-    fn register(&self, memory: &libc::xdp_umem_reg, to: Binding<'_>) -> Result<()> {
+    pub(super) fn register(&self, memory: &libc::xdp_umem_reg, to: Binding<'_>) -> Result<()> {
         self.set(libc::XDP_UMEM_REG, memory).map_err(|cause| {
             let advice = match cause.raw_os_error() {
                 Some(libc::ENOBUFS | libc::ENOMEM) => {
@@ -177,9 +205,9 @@ impl Socket {
         })
     }
 
-    fn make_rings(&self, rings: [(libc::c_int, u32); 3], to: Binding<'_>) -> Result<()> {
-        rings.into_iter().try_for_each(|(option, slots)| {
-            self.set(option, &slots).map_err(to.failed("making a ring"))
+    fn make_rings(&self, rings: &[(libc::c_int, u32)], to: Binding<'_>) -> Result<()> {
+        rings.iter().try_for_each(|(option, slots)| {
+            self.set(*option, slots).map_err(to.failed("making a ring"))
         })
     }
 
@@ -212,11 +240,16 @@ impl Socket {
         mapped.map_err(to.failed("mapping a ring"))
     }
 
-    fn attach(&self, to: Binding<'_>) -> Result<()> {
+    fn attach(&self, owner: Option<&Socket>, to: Binding<'_>) -> Result<()> {
         let copies = if to.copies { libc::XDP_COPY } else { 0 };
-        // Without a flag the kernel tries zero-copy, and falls back.
-        let flags = libc::XDP_USE_NEED_WAKEUP | copies;
-        let bound = while_busy(|| sys::bind_xdp(self.as_fd(), to.index, to.queue, flags));
+        let flags = match owner {
+            // The rest is as with the owner; other flags are refused.
+            Some(_) => libc::XDP_SHARED_UMEM,
+            // Without a flag the kernel tries zero-copy, and falls back.
+            None => libc::XDP_USE_NEED_WAKEUP | copies,
+        };
+        let owner = owner.map(Socket::as_fd);
+        let bound = while_busy(|| sys::bind_xdp(self.as_fd(), to.index, to.queue, flags, owner));
         bound.map_err(|cause| {
             let error = Error::new(to.name, format!("binding to queue {}", to.queue));
             let advice = match cause.raw_os_error() {

@@ -41,8 +41,8 @@ pub struct Spec {
     pub mode: Option<Mode>,
     /// `copy=yes`: do not ask the driver to write frames directly into our memory.
     pub copies: bool,
-    /// `busy-poll=TIME`: each look that finds nothing polls the hardware once, for up to this time. For as long as looks follow each other,
-    /// the hardware raises no interrupts if `napi_defer_hard_irqs` and `gro_flush_timeout` of the interface are set.
+    /// `busy-poll=TIME`: each [`receive`](crate::port::Port::receive) that finds no frame polls the hardware once, for up to this time. The
+    /// hardware raises fewer interrupts only if `napi_defer_hard_irqs` and `gro_flush_timeout` of the interface are set, too.
     pub busy_poll: Option<Duration>,
 }
 

@@ -1,11 +1,12 @@
 //! One direction of a bridge: the port that receives, and the sender that it serves whenever the session looks at it.
 
 use crate::{
-    port::{Burst, Counts, Frame, Interface, Outages, Port, PortInfo, Wake},
-    transmit::{TxCounts, TxPort, TxWake},
+    port::{Burst, Counts, Frame, Interface, Outages, Port, PortInfo, SocketLosses, Wake},
+    transmit::{TxCounts, TxInfo, TxPort, TxWake},
 };
 use forebay::{Error, Result, packet::Packet, time::Clock};
 use std::{
+    io::ErrorKind,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -24,12 +25,14 @@ pub(super) struct Sender {
     empty: Vec<Packet>,
     /// Filled packets that the port has not taken yet.
     batch: Vec<Packet>,
+    /// Frames that the port sends from where they were received, and that it has not handed to the kernel yet.
+    placed: usize,
     truncated: u64,
     /// Frames that fit into no packet of the port, and merged ones that it cannot split. The port never saw them.
     too_long: u64,
     /// The interface has accepted nothing for too long: until it does, frames do not wait.
     is_stuck: bool,
-    /// The interface is gone: from then on frames fail.
+    /// The interface is gone, or its rings are damaged: from then on frames fail.
     is_gone: bool,
     /// Why, until it is reported.
     error: Option<Error>,
@@ -44,6 +47,7 @@ impl Sender {
             port,
             empty: Vec::with_capacity(BATCH),
             batch: Vec::with_capacity(BATCH),
+            placed: 0,
             truncated: 0,
             too_long: 0,
             is_stuck: false,
@@ -72,13 +76,18 @@ impl Sender {
         counts
     }
 
-    /// Takes a copy of `frame` to be sent; `false`: there is no room now.
+    /// How the port sends.
+    pub fn info(&self) -> TxInfo {
+        self.port.info()
+    }
+
+    /// Takes `frame` to be sent: its memory if the port can send from there, otherwise a copy. `false`: there is no room now.
     pub fn forward(&mut self, frame: &Frame<'_>) -> bool {
         if (frame.data.len() as u64) < u64::from(frame.wire_len) {
             self.truncated += 1;
             return true;
         }
-        if self.batch.len() >= BATCH {
+        if self.batch.len() + self.placed >= BATCH {
             self.hand_over(); // which may find that the interface is gone
         }
         if self.is_gone {
@@ -87,6 +96,10 @@ impl Sender {
         }
         if self.batch.len() >= BATCH {
             return false;
+        }
+        if let Some(taken) = self.port.send_received(frame.data) {
+            self.placed += usize::from(taken);
+            return taken;
         }
         if self.empty.is_empty() {
             self.port.reserve(BATCH, &mut self.empty);
@@ -139,13 +152,15 @@ impl Sender {
         if self.is_gone {
             return;
         }
+        self.placed = 0;
         let accepted = self.port.counts().accepted;
         let committed = match self.batch.is_empty() {
             true => self.port.advance().map(drop),
             false => self.port.commit(&mut self.batch).map(drop),
         };
         if let Err(error) = committed {
-            if matches!(error.raw_os_error(), Some(libc::ENXIO | libc::ENODEV)) {
+            if error.kind() != ErrorKind::TimedOut {
+                // The interface is gone, or cannot be used any more.
                 self.is_gone = true;
                 self.refused += self.batch.drain(..).len() as u64;
                 self.error = Some(error);
@@ -252,6 +267,10 @@ impl Port for Leg {
 
     fn counts(&mut self) -> Counts {
         self.port.counts()
+    }
+
+    fn socket_losses(&self) -> SocketLosses {
+        self.port.socket_losses()
     }
 
     fn ring_fill(&self) -> Option<f64> {

@@ -16,7 +16,8 @@
 //! - Frames are sent with the VLAN tag that they had on the wire.
 //! - Checksums that were left to the hardware are completed, and merged segments are split again ([`Unfinished`](crate::port::Unfinished)).
 //! - Frames keep their order in each direction.
-//! - An interface that is opened with AF_XDP (`xdp:eth0`) receives with it, and sends with a packet socket. Each frame is copied.
+//! - If both interfaces are opened with AF_XDP (`xdp:eth0`), they share the memory of frames: a frame is sent from where it was received,
+//!   and forebay copies nothing. If one of them is, it receives with AF_XDP and sends with a packet socket, and each frame is copied.
 //! - If the other interface has no room, frames wait in the receive ring, and then the kernel drops and counts them. If it is down
 //!   for longer than [`TxConfig::patience`], frames for it fail and are counted until it is up again.
 //!
@@ -56,7 +57,7 @@ use crate::{
     open::{self, Name, Options},
     port::Port,
     session::{Control, Output, Session, SessionConfig, Summary},
-    transmit::{TxConfig, TxFailed, TxPort},
+    transmit::{TxConfig, TxFailed, TxInfo, TxPort},
 };
 use forebay::{Error, Result, time::Clock};
 use leg::{Leg, Sender};
@@ -114,8 +115,13 @@ impl Bridge {
             filter: None,
             ..config.receive.clone()
         };
+        if let [Name::Xdp(a), Name::Xdp(b)] = &names {
+            refuse_itself(&a.interface, &b.interface)?;
+            let [a, b] = open::xdp_pair([a, b], &options, &config.send)?;
+            return Ok(Bridge::of(vec![a.0, b.0], [a.1, b.1], clock));
+        }
         // For sending first: this rejects names that are not those of one interface.
-        // With AF_XDP a queue has one socket, and that one receives: frames are sent by a packet socket.
+        // With AF_XDP a queue has one socket. Here it receives, and frames are sent by a packet socket.
         let [a, b] = names.each_ref().map(|name| match name {
             Name::Xdp(spec) => {
                 open::transmit(&Name::Interface(spec.interface.clone()), &config.send)
@@ -124,10 +130,7 @@ impl Bridge {
         });
         let sending = [a?, b?];
         let [a, b] = [0, 1].map(|at: usize| sending[at].interface());
-        if a.name == b.name {
-            let tried = "bridging an interface with itself";
-            return Err(Error::invalid(&a.name, tried).advise("Name two interfaces"));
-        }
+        refuse_itself(&a.name, &b.name)?;
         if a.link != b.link {
             let tried = format!("bridging {} with {} of {}", a.link, b.link, b.name);
             return Err(Error::invalid(&a.name, tried).advise(
@@ -194,6 +197,16 @@ impl Bridge {
     }
 }
 
+fn refuse_itself(a: &str, b: &str) -> Result<()> {
+    match a == b {
+        true => {
+            Err(Error::invalid(a, "bridging an interface with itself")
+                .advise("Name two interfaces"))
+        }
+        false => Ok(()),
+    }
+}
+
 /// A panic while it was locked ended the session; the counts stay readable.
 fn locked(sender: &Mutex<Sender>) -> std::sync::MutexGuard<'_, Sender> {
     sender.lock().unwrap_or_else(PoisonError::into_inner)
@@ -216,6 +229,11 @@ impl Directions {
             sender.counts().failed.total() + sender.truncated()
         };
         self.0.iter().map(failed).sum()
+    }
+
+    /// How frames are sent from the first interface to the second, and back.
+    pub fn infos(&self) -> [TxInfo; 2] {
+        [1, 0].map(|to: usize| locked(&self.0[to]).info())
     }
 
     /// Frames that were accepted for sending so far, from the first interface to the second, and back.

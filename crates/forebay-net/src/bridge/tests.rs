@@ -7,6 +7,7 @@ use crate::{
     transmit::{TxCounts, TxInfo, TxWake},
 };
 use forebay::packet::{Packet, Pool, PoolConfig};
+use std::io::ErrorKind;
 
 /// What the far side of a bridge does.
 #[derive(Clone, Copy, PartialEq)]
@@ -92,7 +93,9 @@ impl TxPort for Far {
                 self.counts.failed.link_down += failed;
                 return match failed {
                     0 => Ok(0),
-                    _ => Err(Error::new("far", "the interface is down")),
+                    _ => {
+                        Err(Error::new("far", "the interface is down").of_kind(ErrorKind::TimedOut))
+                    }
                 };
             }
             Manner::IsGone => {

@@ -7,7 +7,7 @@
 //!        └ Not ─ Other              after one VLAN tag
 //! ```
 //!
-//! The tree says less than the expression: a test that does not concern a packet's flow is [`Test::Other`]. It is therefore good for
+//! The tree has less information than the expression: a test that does not concern a packet's flow is [`Test::Other`]. It is therefore good for
 //! excluding packets that cannot match, and the program of the filter decides about the others.
 
 use super::{

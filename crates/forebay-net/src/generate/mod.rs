@@ -277,10 +277,12 @@ impl Run<'_> {
             if self.next >= limit || due.max(now) >= end {
                 return Ok(());
             }
-            if now < due {
+            // At `rate=max` nothing is due, and the pace is not used.
+            let at = self.pace.even(due);
+            if now < at {
                 let look = now + LOOK.as_nanos() as u64;
-                now = self.pace.wait(due.min(look), self.control)?;
-                if now < due {
+                now = self.pace.wait(at.min(look), self.control)?;
+                if now < at {
                     continue;
                 }
             } else if self.stamps.is_some() && now - due > MAX_LAG_NS {
@@ -318,7 +320,13 @@ impl Run<'_> {
     /// The number of frames that are due at `now`, at most a burst. There is at least one.
     fn due_by(&self, limit: u64, now: u64) -> u64 {
         let most = BURST.min(limit - self.next);
-        let since = now.saturating_sub(self.postponed);
+        let due = self.due + self.postponed;
+        // A short lag must not change several gaps.
+        let until = match transmit::is_late((due, now)) {
+            true => now,
+            false => due,
+        };
+        let since = until.saturating_sub(self.postponed);
         // The first frame is due at once, and each other one when the one before it has left the wire.
         let due = self
             .stamps

@@ -11,6 +11,7 @@ use std::{
     fs::{self, OpenOptions},
     io::ErrorKind,
     os::unix::fs::OpenOptionsExt,
+    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -47,9 +48,9 @@ pub(super) struct Running {
 
 /// The session that writes a file.
 pub(super) struct Begun {
-    number: u64,
+    pub number: u64,
     pub end: End,
-    control: Control,
+    pub control: Control,
     span: Arc<Span>,
     is_short: Arc<AtomicBool>,
 }
@@ -88,7 +89,7 @@ impl Manager {
         loop {
             match inbox.recv() {
                 Ok(Message::Triggered) => self.triggered(),
-                Ok(Message::Written(number, summary)) => self.written(number, &summary),
+                Ok(Message::Written(number, summary)) => self.written(number, summary.as_deref()),
                 Ok(Message::Finish) | Err(_) => break,
             }
         }
@@ -97,7 +98,7 @@ impl Manager {
             .for_each(|one| one.begun.control.finish());
         while !self.running.is_empty() {
             match inbox.recv_timeout(CHECK_EVERY) {
-                Ok(Message::Written(number, summary)) => self.written(number, &summary),
+                Ok(Message::Written(number, summary)) => self.written(number, summary.as_deref()),
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout) if self.gives_up.swap(false, Relaxed) => {
                     self.running.iter().for_each(|one| one.begun.control.stop());
@@ -207,8 +208,9 @@ impl Manager {
         let thread = std::thread::Builder::new().name("forebay-record".into());
         let failed = |error| Error::new("recorder", "starting a thread").because(error);
         let write = move || {
-            let summary = session.run(&mut |_| {});
-            let _ = messages.send(Message::Written(number, Box::new(summary)));
+            // The recorder waits for this message, so it is sent after a panic, too.
+            let summary = catch_unwind(AssertUnwindSafe(|| session.run(&mut |_| {})));
+            let _ = messages.send(Message::Written(number, summary.ok().map(Box::new)));
         };
         thread.spawn(write).map_err(failed)?;
         Ok(Begun {
@@ -220,7 +222,8 @@ impl Manager {
         })
     }
 
-    fn written(&mut self, number: u64, summary: &Summary) {
+    /// A session has ended; without a summary, by a panic.
+    fn written(&mut self, number: u64, summary: Option<&Summary>) {
         let Some(at) = self
             .running
             .iter()
@@ -233,6 +236,10 @@ impl Manager {
         cut.is_short = self.config.before.is_some() && begun.is_short.load(Relaxed);
         let (first, last) = (span.first_ns.load(Relaxed), span.last_ns.load(Relaxed));
         cut.packets_ns = (first <= last).then_some((first, last));
+        let Some(summary) = summary else {
+            cut.error = Some("its thread has panicked: the file may be incomplete".into());
+            return self.ended(cut);
+        };
         cut.ledger = summary.ledger;
         (cut.bytes, cut.durable) = (summary.bytes, summary.durable);
         let error = summary.store_error.as_ref().or(summary.port_error.as_ref());

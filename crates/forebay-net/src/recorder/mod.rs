@@ -123,7 +123,7 @@ impl Pending {
 enum Message {
     Triggered,
     /// A session has ended.
-    Written(u64, Box<Summary>),
+    Written(u64, Option<Box<Summary>>),
     Finish,
 }
 

@@ -384,6 +384,25 @@ fn a_fifth_file_is_refused_and_reported() {
 }
 
 #[test]
+fn a_session_that_panics_fails_its_file_and_is_not_waited_for() {
+    let far = Clock::real().wall_now();
+    let (mut manager, inbox) = manager("panic", &[far], 0, 3_600_000_000_000);
+    manager.trigger.pull(far);
+    manager.triggered();
+    // As its thread reports a panic. The thread itself still runs.
+    let number = manager.running[0].begun.number;
+    let control = manager.running[0].begun.control.clone();
+    let messages = manager.trigger.messages.clone();
+    messages.send(Message::Written(number, None)).unwrap();
+    messages.send(Message::Finish).unwrap();
+    let recorded = manager.run(&inbox);
+    control.finish();
+    assert_eq!((recorded.files, recorded.failed), (0, 1));
+    let error = recorded.cuts[0].error.clone().unwrap();
+    assert!(error.contains("panicked"), "{error}");
+}
+
+#[test]
 fn a_name_that_another_program_takes_is_left_to_it() {
     let (mut manager, inbox) = manager("names", &[1_000], 0, 0);
     let folder = manager.config.path.parent().unwrap().to_owned();

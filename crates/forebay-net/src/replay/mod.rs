@@ -58,6 +58,8 @@ const SPARE_NS: u64 = 5_000;
 const REPORT_NS: u64 = 1_000_000;
 /// Packets that stay in memory are scheduled for sending in groups of at least this many.
 const AT_ONCE: usize = 8;
+/// Packets that the interface has not accepted are tried again until this long before the next one is due: such an attempt may sleep.
+const PENDING_NS: u64 = 200_000;
 /// If the interface takes nothing for this long, the schedule is postponed by that time.
 const STALL_NS: u64 = 100_000_000;
 
@@ -400,8 +402,13 @@ impl Run {
     ) -> Result<u64> {
         let report = self.next_report();
         self.has_pending = self.has_pending && port.counts().pending() > 0;
-        if self.has_pending {
+        while self.has_pending {
             self.wait_for_room(port, due.min(report))?;
+            self.has_pending = port.counts().pending() > 0;
+            let left = due.min(report).saturating_sub(self.pace.now());
+            if left < PENDING_NS || self.replay.control.is_stopping() {
+                break;
+            }
         }
         // The clock is not read if it is known already that there is no time to spare.
         if due.saturating_sub(self.now) <= SPARE_NS
@@ -467,6 +474,10 @@ impl Run {
                 }
             };
             batch.push(packet);
+            // A short queue may have fewer slots than there are packets.
+            if batch.len() >= port.info().queue_frames as usize {
+                self.commit(port, batch)?;
+            }
         }
         self.commit(port, batch)
     }

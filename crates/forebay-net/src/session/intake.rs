@@ -155,6 +155,9 @@ impl Intake {
         };
         let (took, stop) = take(&mut burst, &mut feed.lanes, writing, tap, self.left);
         drop(burst);
+        if let Some(publisher) = &mut self.publisher {
+            publisher.publish_appended();
+        }
         let is_refused = matches!(stop, Stop::Refused);
         feed.taken += took.packets;
         feed.filtered += took.filtered;

@@ -58,7 +58,7 @@ impl<F: FnMut(&Frame<'_>, &Interface) -> bool + Send> Each for F {
     }
 }
 
-/// The closure and the publisher that see every packet, and what they need to know about the packets of one burst.
+/// The closure and the publisher that receive every packet, and what they need to know about the packets of one burst.
 pub(super) struct Tap<'a> {
     pub each: Option<&'a mut Box<dyn Each>>,
     pub publisher: Option<&'a mut Publisher>,
@@ -69,26 +69,26 @@ pub(super) struct Tap<'a> {
 }
 
 impl Tap<'_> {
-    /// Shows a packet as it would be written; `false`: the closure did not take it. Publishes it only if the closure took it.
-    /// `shared`: the number of its interface for the publisher.
+    /// Whether the closure took this packet, or there is none.
     #[inline]
-    fn offer(&mut self, frame: &Frame<'_>, shared: u32) -> bool {
-        if let Some(each) = &mut self.each {
-            let kept = frame.data.len().min(self.snaplen as usize);
-            let shown = Frame {
-                data: &frame.data[..kept],
-                ..*frame
-            };
-            let interface = self.interfaces.get(frame.interface as usize);
-            self.is_refused = !interface.is_none_or(|interface| each.take(&shown, interface));
-            if self.is_refused {
-                return false;
-            }
-        }
-        if let Some(publisher) = &mut self.publisher {
-            publisher.publish(shared, frame);
-        }
-        true
+    fn offer(&mut self, frame: &Frame<'_>) -> bool {
+        self.each.is_none() || self.show(frame)
+    }
+
+    /// Shows the closure a packet as it would be written.
+    #[inline(never)]
+    fn show(&mut self, frame: &Frame<'_>) -> bool {
+        let Some(each) = &mut self.each else {
+            return true;
+        };
+        let kept = frame.data.len().min(self.snaplen as usize);
+        let shown = Frame {
+            data: &frame.data[..kept],
+            ..*frame
+        };
+        let interface = self.interfaces.get(frame.interface as usize);
+        self.is_refused = !interface.is_none_or(|interface| each.take(&shown, interface));
+        !self.is_refused
     }
 }
 
@@ -155,9 +155,8 @@ pub(super) fn take<const FILTERS: bool, const LIMITED: bool, const TAPPED: bool>
             took.first_ns = frame.time_ns;
         }
         let wire_len = frame.wire_len;
-        let shared = lane.shared;
         let mut accept = || match &mut tap {
-            Some(tap) if TAPPED => tap.offer(frame, shared),
+            Some(tap) if TAPPED => tap.offer(frame),
             _ => true,
         };
         let put = match &mut writing {
@@ -168,7 +167,13 @@ pub(super) fn take<const FILTERS: bool, const LIMITED: bool, const TAPPED: bool>
             None => Ok(accept()),
         };
         match put {
-            Ok(true) => {}
+            Ok(true) => {
+                if TAPPED
+                    && let Some(publisher) = tap.as_mut().and_then(|tap| tap.publisher.as_mut())
+                {
+                    publisher.append(lane.shared, frame);
+                }
+            }
             Ok(false) if TAPPED && tap.as_ref().is_some_and(|tap| tap.is_refused) => {
                 burst.put_back();
                 break Stop::Refused;

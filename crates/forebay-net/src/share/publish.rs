@@ -57,7 +57,6 @@ pub struct Publisher {
     packets: Producer,
     note_bytes: usize,
     interfaces: u32,
-    shared: u64,
     /// Bytes published of a packet.
     snaplen: usize,
     /// Packets that the capture lost before it could share them: in its sources, and those of interfaces that found no room.
@@ -107,7 +106,6 @@ impl Publisher {
             packets,
             note_bytes: 0,
             interfaces: 0,
-            shared: 0,
             snaplen: MAX_PACKET,
             lost: 0,
             lost_in_sources: 0,
@@ -122,7 +120,7 @@ impl Publisher {
 
     /// Packets published so far.
     pub fn shared(&self) -> u64 {
-        self.shared
+        self.packets.stats().published
     }
 
     /// Describes an interface to the readers, before its first packet, and returns its number for [`publish`](Self::publish).
@@ -142,20 +140,33 @@ impl Publisher {
         self.interfaces - 1
     }
 
-    /// Publishes a packet of the interface with this number. Never blocks and makes no system call.
+    /// Publishes a packet of the interface with this number, and those that were [appended](Self::append) before it. Never blocks
+    /// and makes no system call.
     ///
     /// Of packets above 262,144 bytes only these bytes are published.
-    #[inline]
     pub fn publish(&mut self, interface: u32, frame: &Frame<'_>) {
+        self.append(interface, frame);
+        self.publish_appended();
+    }
+
+    /// Like [`publish`](Self::publish), but readers receive the packet only after the next call of `publish` or
+    /// [`publish_appended`](Self::publish_appended), which makes a burst of packets cost less time.
+    #[inline]
+    pub fn append(&mut self, interface: u32, frame: &Frame<'_>) {
         if interface >= self.interfaces {
             return self.lose();
         }
-        let head = Head::of(frame, interface, self.lost).bytes();
+        // There are fewer than 2^16 interfaces.
+        let head = Head::of(frame, interface as u16, self.lost).bytes();
         let kept = frame.data.len().min(self.snaplen);
-        match self.packets.publish(&[&head, &frame.data[..kept]]) {
-            Ok(_) => self.shared += 1,
-            Err(_) => self.lose(), // impossible: the ring has room for the largest packet
+        if self.packets.append(&[&head, &frame.data[..kept]]).is_err() {
+            self.lose(); // impossible: the ring has room for the largest packet
         }
+    }
+
+    /// Publishes all packets that were [appended](Self::append).
+    pub fn publish_appended(&mut self) {
+        self.packets.publish_appended();
     }
 
     #[cold]

@@ -371,7 +371,7 @@ impl Frames for Tap {
             data: &self.buffer[HEAD..self.len],
             wire_len: self.head.wire_len,
             time_ns: self.head.time_ns,
-            interface: self.head.interface,
+            interface: self.head.interface.into(),
             direction: self.head.direction,
             dropped_before: self.overrun_before,
             ..Frame::default()

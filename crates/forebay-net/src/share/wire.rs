@@ -1,7 +1,7 @@
 //! The bytes of a share: the head of a packet, and the notes about interfaces and the end. All numbers are little-endian.
 //!
 //! ```text
-//!  packet:     time_ns 8 │ lost 8 │ wire_len 4 │ interface 4 │ dropped_before 4 │ direction 1 │ 0 0 0 │ bytes kept …
+//!  packet:     time_ns 8 │ lost 8 │ wire_len 4 │ interface 2 │ direction 1 │ 0 │ bytes kept …
 //!  interface:  1 │ resolution 1 │ link 2 │ snaplen 4 │ bits_per_second 8 │ name_len 2 │ description_len 2 │ name │ description
 //!  end:        2 │ 0 ×7 │ lost 8
 //! ```
@@ -10,7 +10,7 @@
 use crate::port::{Direction, Frame, Interface, LinkType, Resolution};
 
 /// Bytes before those of a packet.
-pub(super) const HEAD: usize = 32;
+pub(super) const HEAD: usize = 24;
 /// The maximum bytes of a packet.
 pub(super) const MAX_PACKET: usize = 262_144;
 /// Interfaces that a share describes at most.
@@ -37,20 +37,19 @@ pub(super) struct Head {
     /// Packets that the capture had lost so far, before it could share them.
     pub lost: u64,
     pub wire_len: u32,
-    pub interface: u32,
-    /// Packets that its source lost directly before this one.
-    pub dropped_before: u32,
+    /// Its number among the interfaces that are described.
+    pub interface: u16,
     pub direction: Direction,
 }
 
 impl Head {
-    pub fn of(frame: &Frame<'_>, interface: u32, lost: u64) -> Head {
+    #[inline]
+    pub fn of(frame: &Frame<'_>, interface: u16, lost: u64) -> Head {
         Head {
             time_ns: frame.time_ns,
             lost,
             wire_len: frame.wire_len,
             interface,
-            dropped_before: u32::try_from(frame.dropped_before).unwrap_or(u32::MAX),
             direction: frame.direction,
         }
     }
@@ -62,14 +61,10 @@ impl Head {
             Direction::Inbound => 1,
             Direction::Outbound => 2,
         };
-        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let interface = u64::from(self.interface) | u64::from(direction) << 16;
+        let last = u64::from(self.wire_len) | interface << 32;
         // Whole words, which cost a store each.
-        let words = [
-            self.time_ns,
-            self.lost,
-            pair(self.wire_len, self.interface),
-            pair(self.dropped_before, direction.into()),
-        ];
+        let words = [self.time_ns, self.lost, last];
         let mut bytes = [0; HEAD];
         for (to, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
             *to = word.to_le_bytes();
@@ -83,7 +78,7 @@ impl Head {
         let Some((head, data)) = message.split_first_chunk::<HEAD>() else {
             return Err(Damage("a packet is shorter than its head"));
         };
-        let direction = match head[28] {
+        let direction = match head[22] {
             0 => Direction::Unknown,
             1 => Direction::Inbound,
             2 => Direction::Outbound,
@@ -93,8 +88,7 @@ impl Head {
             time_ns: u64_at(head, 0),
             lost: u64_at(head, 8),
             wire_len: u32_at(head, 16),
-            interface: u32_at(head, 20),
-            dropped_before: u32_at(head, 24),
+            interface: u16_at(head, 20),
             direction,
         };
         if (head.wire_len as usize) < data.len() {
@@ -213,7 +207,6 @@ mod tests {
             lost: 7,
             wire_len: 1500,
             interface: 3,
-            dropped_before: 9,
             direction: Direction::Outbound,
         };
         let mut message = head.bytes().to_vec();
@@ -241,7 +234,7 @@ mod tests {
         let refused = |message: &[u8]| Head::parse(message).unwrap_err().0;
         assert!(refused(&message).contains("more bytes than were on the wire"));
         assert!(refused(&message[..HEAD - 1]).contains("shorter than its head"));
-        message[28] = 3;
+        message[22] = 3;
         assert!(refused(&message).contains("direction"));
         let lost = Head {
             lost: MAX_LOST + 1,

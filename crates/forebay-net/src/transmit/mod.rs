@@ -211,7 +211,7 @@ pub trait TxPort: Send {
     ///
     /// # Errors
     /// The port has failed: its interface is gone, or accepted nothing for as long as [`TxConfig::patience`]. All pending packets
-    /// have failed and are counted. After a failure of the second kind the port can be used again.
+    /// have failed and are counted. After a failure of the second kind, whose [kind](forebay::Error::kind) is `TimedOut`, the port can be used again.
     fn commit(&mut self, packets: &mut Vec<Packet>) -> Result<usize>;
 
     /// Hands frames to the kernel from the memory in which they are, without a slot. Returns how many it accepted, from the first one;
@@ -223,6 +223,16 @@ pub trait TxPort: Send {
     fn send_now(&mut self, frames: &mut dyn Iterator<Item = &[u8]>) -> usize {
         let _ = frames;
         0
+    }
+
+    /// Sends a frame from the memory in which another port has received it. `None`: this port shares no memory with a port that
+    /// receives, and the frame must be copied into a packet. `Some(true)`: the frame is sent, and pending until the next
+    /// [`advance`](TxPort::advance), or it has failed. `Some(false)`: there is no room now.
+    ///
+    /// The memory of the frame returns to the port that received it when the kernel no longer needs it.
+    fn send_received(&mut self, frame: &[u8]) -> Option<bool> {
+        let _ = frame;
+        None
     }
 
     /// Hands pending packets to the kernel again and collects completions. Returns the number of packets still pending. Never

@@ -7,6 +7,7 @@ use forebay::{
     packet::{Packet, Pool, PoolConfig},
 };
 use std::{
+    io::ErrorKind,
     os::fd::BorrowedFd,
     time::{Duration, Instant},
 };
@@ -111,10 +112,10 @@ impl Outbox {
         })
     }
 
-    /// The send buffer of a socket whose queued frames may have up to `frame_bytes`.
-    pub fn buffer_bytes(&self, frame_bytes: u32) -> i32 {
+    /// The send buffer of a socket that queues this number of frames of up to `frame_bytes`.
+    pub fn buffer_bytes(frames: u32, frame_bytes: u32) -> i32 {
         // Each queued frame is charged with its length and about 1 KiB of the kernel's own data.
-        let bytes = u64::from(self.config.queue_frames) * u64::from(frame_bytes + 1024);
+        let bytes = u64::from(frames) * u64::from(frame_bytes + 1024);
         bytes.min(1 << 26) as i32
     }
 
@@ -162,7 +163,7 @@ impl Outbox {
     }
 
     /// The oldest pending packet has to wait. If that has taken too long, returns how to count it as failed; with an error if all
-    /// pending packets have failed, and the port.
+    /// pending packets have failed, and the port. The kind of that error is `TimedOut`.
     pub fn put_off(&mut self, cause: Wait) -> Option<(Cause, Option<Error>)> {
         self.counts.retried += 1;
         let now = Instant::now();
@@ -209,7 +210,8 @@ impl Outbox {
                 (abandoned, tried, advice.into())
             }
         };
-        Some((count, Some(Error::new(name, tried).advise(advice))))
+        let error = Error::new(name, tried).of_kind(ErrorKind::TimedOut);
+        Some((count, Some(error.advise(advice))))
     }
 
     /// How to wait until the oldest of pending packets can be tried again. `socket` reports that its send buffer has room.

@@ -31,11 +31,14 @@ use crate::{
 };
 use sender::{Key, Sender};
 
+/// Numbers in the windows of all senders together, one bit each. Anyone can send labels with further sender numbers.
+const MAX_BITS: u64 = 512 << 23;
+
 /// Settings of a [`Verifier`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VerifyConfig {
     /// How far below the highest number a number is still recognized as reordered or duplicate: 64 to 2³⁰ numbers, rounded up to a
-    /// power of two. Each sender takes one bit for each.
+    /// power of two. Each sender takes one bit for each. Above 2²⁴, fewer senders are tracked, so that all together take at most 512 MiB.
     pub window: u64,
     /// The largest number of senders that are tracked, 1 or more. Equal sender numbers at different interfaces are different
     /// senders.
@@ -174,6 +177,8 @@ impl Verifier {
     /// A verifier that has seen nothing.
     pub fn new(mut config: VerifyConfig) -> Self {
         config.window = config.window.clamp(64, 1 << 30);
+        let most = MAX_BITS / config.window.next_power_of_two();
+        config.senders = config.senders.min(most as usize);
         Verifier {
             config,
             senders: Vec::new(),

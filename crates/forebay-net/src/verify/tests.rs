@@ -219,6 +219,21 @@ fn gaps_longer_than_the_window_are_one_gap() {
 }
 
 #[test]
+fn large_windows_have_fewer_senders_so_that_their_memory_is_limited() {
+    let config = VerifyConfig {
+        window: 1 << 30,
+        ..VerifyConfig::default()
+    };
+    let mut verifier = Verifier::new(config);
+    for sender in 0..6 {
+        let label = labelled(0, Kind::Numbered, 0, sender);
+        see(&mut verifier, &label, "a");
+    }
+    let report = verifier.report();
+    assert_eq!((report.senders.len(), report.untracked), (4, 2));
+}
+
+#[test]
 fn senders_are_told_apart_by_number_and_interface_and_their_number_is_limited() {
     let config = VerifyConfig {
         senders: 3,

@@ -7,7 +7,9 @@
 mod support;
 
 use forebay::packet::{Packet, Pool, PoolConfig};
+use forebay::time::Clock;
 use forebay_net::af_packet::{AfPacket, AfPacketConfig, AfPacketTx};
+use forebay_net::replay::{Replay, ReplayConfig, Speed};
 use forebay_net::session::Control;
 use forebay_net::transmit::{self, TxBackend, TxConfig, TxCounts, TxPort};
 use std::time::{Duration, Instant};
@@ -439,5 +441,35 @@ fn what_cannot_send_is_refused_with_advice() {
             ..config
         };
         assert!(open("va", &none).contains("1 to 32768"));
+    });
+}
+
+#[test]
+fn a_replay_from_memory_goes_on_after_a_frame_that_fails_also_with_a_short_queue() {
+    lab(&[], || {
+        let folder = forebay_testing::folder::Folder::new();
+        let file = folder.path("a.pcap");
+        let mut all = vec![sender::frame(0, 3000)];
+        all.extend((1..200).map(|number| sender::frame(number, 60)));
+        std::fs::write(&file, forebay_testing::lab::classic(&all)).unwrap();
+        let mut from = receiver();
+        for queue_frames in [1, 3, 8] {
+            let mut to = open(&TxConfig {
+                queue_frames,
+                ..TxConfig::default()
+            });
+            let config = ReplayConfig {
+                files: vec![file.clone().into()],
+                speed: Speed::Top,
+                preload: true,
+                ..ReplayConfig::default()
+            };
+            let replay = Replay::new(config, Clock::real(), Control::new().unwrap());
+            let summary = replay.run(&mut to, &mut |_| {});
+            assert_eq!(summary.law(), Ok(()));
+            let sent = summary.counts.sent;
+            assert_eq!((sent.accepted, sent.failed.too_long), (199, 1));
+            arrive(&mut from, &all[1..]);
+        }
     });
 }

@@ -173,18 +173,12 @@ fn stay_a_loop() {
 #[inline(always)]
 unsafe fn ends<const N: usize>(from: *const u8, to: *mut u8, bytes: usize) {
     let last = bytes - N;
-    // SAFETY: within the bytes.
-    let behind = unsafe { from.add(last) };
-    // SAFETY: within the bytes.
-    let to_behind = unsafe { to.add(last) };
-    // SAFETY: `N` of the bytes that can be read.
-    let first: Block<N> = unsafe { from.cast::<Block<N>>().read_unaligned() };
-    // SAFETY: as above.
-    let second: Block<N> = unsafe { behind.cast::<Block<N>>().read_unaligned() };
-    // SAFETY: `N` of the bytes that can be written.
-    unsafe { to.cast::<Block<N>>().write_unaligned(first) };
-    // SAFETY: as above.
-    unsafe { to_behind.cast::<Block<N>>().write_unaligned(second) };
+    let (from, to) = (from.cast::<Block<N>>(), to.cast::<Block<N>>());
+    // SAFETY: `N` of the bytes; they need no alignment.
+    unsafe { from.copy_to_nonoverlapping(to, 1) };
+    let (from, to) = (from.wrapping_byte_add(last), to.wrapping_byte_add(last));
+    // SAFETY: the last `N` of the bytes.
+    unsafe { from.copy_to_nonoverlapping(to, 1) };
 }
 
 #[cfg(test)]

@@ -28,6 +28,13 @@ use std::{fmt, ops::Range, time::Duration};
 /// Bytes of a word.
 pub(crate) const WORD: usize = size_of::<u64>();
 
+/// The length of all `parts` in bytes; `usize::MAX` if it is even more.
+#[inline(always)]
+pub(crate) fn total(parts: &[&[u8]]) -> usize {
+    let add = |sum: usize, part: &&[u8]| sum.saturating_add(part.len());
+    parts.iter().fold(0, add)
+}
+
 /// Words at the start of a mapping.
 struct Words {
     #[cfg(not(any(loom, miri)))]
@@ -123,34 +130,28 @@ impl Ours {
         self.0.asleep.wake_all();
     }
 
-    /// Copies `parts`, `len` bytes in all and one directly after another, to the words from `at` on. What the last word holds after them is unspecified.
+    /// Copies `parts`, one directly after another, to the words from `at` on. What the last word holds after them is unspecified.
     /// Readers may load these words at the same time.
     ///
     /// This is a plain copy, which takes half as long as stores of words: in this process, only this exclusive reference writes the
     /// mapping, and nothing else reads it. A reader in this process has mapped the memory elsewhere; to the compiler, that is other
     /// memory, which the machine changes (docs/decisions/38). Loom and Miri see one memory and therefore get words.
-    ///
-    /// # Panics
-    /// If the parts are longer than `len`.
     #[inline]
     #[cfg(not(any(loom, miri)))]
-    pub(crate) fn gather(&mut self, at: usize, parts: &[&[u8]], len: usize) {
-        let words = &self.0.all()[at..][..len.div_ceil(WORD)];
-        let (mut to, mut left) = (words.as_ptr().cast_mut().cast::<u8>(), len);
+    pub(crate) fn gather(&mut self, at: usize, parts: &[&[u8]]) {
+        let words = &self.0.all()[at..][..total(parts).div_ceil(WORD)];
+        let mut to = words.as_ptr().cast_mut().cast::<u8>();
         for part in parts {
-            left = left
-                .checked_sub(part.len())
-                .expect("`len` is the length of all parts");
-            // SAFETY: `part.len()` bytes from `to` on are inside `words`, atomics in a mapping that is writable. The part cannot be
-            // in that mapping, to which there is no other reference. Nothing else in this process accesses it, as `self` is
-            // exclusive.
+            // SAFETY: `part.len()` bytes from `to` on are inside `words`, which have room for all parts: atomics in a mapping that is
+            // writable. The part cannot be in that mapping, to which there is no other reference. Nothing else in this process
+            // accesses it, as `self` is exclusive.
             unsafe { super::copy_in(part.as_ptr(), to, part.len()) };
             to = to.wrapping_add(part.len());
         }
     }
 
     #[cfg(any(loom, miri))]
-    pub(crate) fn gather(&mut self, at: usize, parts: &[&[u8]], _len: usize) {
+    pub(crate) fn gather(&mut self, at: usize, parts: &[&[u8]]) {
         let bytes = parts.concat();
         let (whole, rest) = bytes.as_chunks::<WORD>();
         let mut last = [0; WORD];
@@ -320,7 +321,7 @@ mod tests {
                 ];
                 ours.store(3, 0, Relaxed);
                 ours.store(11, u64::MAX, Relaxed);
-                ours.gather(3, &parts, 60);
+                ours.gather(3, &parts);
                 let mut got = [0; 60];
                 theirs.snapshot(3, &mut got);
                 assert_eq!(got[..], bytes, "{first} {second}");

@@ -2,7 +2,7 @@
 //! processes.
 //!
 //! ```text
-//!  maker:  memfd ─▶ every page written ─▶ mapped writable ─▶ sealed ─▶ handed over
+//!  maker:  memfd ─▶ every page written ─▶ mapped writable ─▶ huge pages, if possible ─▶ sealed ─▶ handed over
 //!                                           this mapping stays, and no other writable one can ever be made
 //!  other:  a descriptor of any kind ─▶ sealed? ─▶ of that length? ─▶ every page there? ─▶ mapped read-only
 //! ```
@@ -16,9 +16,9 @@
 //! - `SEAL` makes the set of seals final.
 #![allow(unsafe_code)]
 
-use super::Mapping;
+use super::{Advice, Mapping};
 use rustix::{
-    fs::{FallocateFlags, MemfdFlags, SealFlags, SeekFrom},
+    fs::{MemfdFlags, SealFlags, SeekFrom},
     io::Errno,
 };
 use std::{
@@ -57,17 +57,22 @@ pub(crate) fn nameless_file(len: usize) -> io::Result<File> {
 }
 
 /// Makes `len` bytes (whole pages) of zeroed memory that only the returned mapping can ever write. `/proc` shows it as `name`.
+///
+/// If it has huge pages' worth of bytes, it gets huge pages where the kernel can make them. Readers accept it in any case: to them,
+/// the file consists of ordinary pages.
 pub(crate) fn make(name: &str, len: usize) -> io::Result<(OwnedFd, Mapping)> {
     let file = create(name)?;
     rustix::fs::ftruncate(&file, len as u64)?;
-    rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len as u64)?;
     fill(&file, len)?;
     let mapping = Mapping::of_file(&file, len, super::READ_WRITE)?;
+    // Collapsing works even if shmem_enabled is "never". If it does not work, small pages are fine.
+    let huge = len - len % super::HUGE_PAGE;
+    let _ = mapping.advise(0..huge, Advice::Collapse);
     rustix::fs::fcntl_add_seals(&file, SEALS)?;
     Ok((file, mapping))
 }
 
-/// Writes zeros to every page: a page that is only allocated still counts as a hole.
+/// Writes zeros to every page, which allocates it: a page that is only allocated still counts as a hole.
 fn fill(file: &OwnedFd, len: usize) -> io::Result<()> {
     let zeros = vec![0; len.min(1 << 16)];
     let mut at = 0;
@@ -158,7 +163,7 @@ pub(crate) fn map(file: &impl AsRawFd, len: usize) -> io::Result<Mapping> {
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
-    use rustix::fs::{fcntl_add_seals, ftruncate, memfd_create};
+    use rustix::fs::{FallocateFlags, fcntl_add_seals, ftruncate, memfd_create};
     use std::os::unix::fs::FileExt;
 
     const LEN: usize = 1 << 16;

@@ -6,7 +6,8 @@
 //! | time for a request | 60 s | 5 s |
 //! | time to take a response | 5 s | 5 s |
 //!
-//! A client gets its next response after it took the last one, so that nothing accumulates for a client that never reads.
+//! A client gets its next response after it took the last one, so that nothing accumulates for a client that never reads. In one turn at
+//! most 4 KiB are read from it, so that a client that sends without end does not keep others from being served.
 
 use super::{
     Desk,
@@ -117,6 +118,7 @@ impl Connection {
     }
 
     fn advance(&mut self, desk: &mut Desk, now: Instant) -> bool {
+        let mut has_read = false;
         loop {
             while self.is_sending() {
                 match send(&self.socket, &self.output[self.sent..], SendFlags::NOSIGNAL) {
@@ -162,6 +164,10 @@ impl Connection {
             }
             if self.is_read {
                 return false;
+            }
+            // Other clients have their turn before this one is read again. What it has sent until then makes `poll` return at once.
+            if std::mem::replace(&mut has_read, true) {
+                return true;
             }
             let mut bytes = [0; 4096];
             match read(&self.socket, &mut bytes) {

@@ -19,9 +19,12 @@ use rustix::io::ioctl_fionbio;
 use serde_json::json;
 use std::{
     collections::{HashMap, VecDeque},
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader, Read, Write},
     os::unix::net::UnixStream,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::{Duration, Instant, SystemTime},
 };
 
@@ -268,6 +271,48 @@ fn a_client_that_is_closed_for_a_new_one_does_not_end_another() {
     BufReader::new(stopping).read_line(&mut answer).unwrap();
     let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
     assert_eq!(answer, json!({ "ok": true, "summary": {}, "exit_code": 3 }));
+}
+
+#[test]
+fn a_client_that_sends_without_end_does_not_keep_others_from_being_served() {
+    let folder = forebay_testing::folder::Folder::new();
+    let path = folder.path("lan");
+    let Watched { desk, .. } = watched(BURSTS, Output::Count, SessionConfig::default());
+    let bound = Bound::new(path.as_ref()).unwrap();
+    ioctl_fionbio(&bound.listener, true).unwrap();
+    let mut server = Server {
+        desk,
+        control: Some(bound),
+        metrics: None,
+        file: None,
+        ended: Arc::new(Signal::new().unwrap()),
+        announces: false,
+        owner: geteuid().as_raw(),
+    };
+    let mut flooding = UnixStream::connect(&path).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = stop.clone();
+    // Empty lines need no answer.
+    let flood = std::thread::spawn(move || {
+        while !stopped.load(Relaxed) && flooding.write_all(&[b'\n'; 65536]).is_ok() {}
+    });
+    let mut clients = Vec::new();
+    let mut turn = || {
+        let until = Instant::now() + Duration::from_millis(10);
+        assert!(server.turn(&mut clients, true, Some(until)));
+    };
+    turn();
+    let mut asking = UnixStream::connect(&path).unwrap();
+    asking.write_all(b"{\"command\":\"status\"}\n").unwrap();
+    asking.set_nonblocking(true).unwrap();
+    let mut answer = [0; 1];
+    while asking.read(&mut answer).is_err() {
+        turn();
+    }
+    assert_eq!(answer, *b"{");
+    stop.store(true, Relaxed);
+    drop(clients);
+    flood.join().unwrap();
 }
 
 #[test]

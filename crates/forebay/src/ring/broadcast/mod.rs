@@ -33,8 +33,8 @@
 //!   leaks its mapping.
 //! - **Panics**: no code of the caller runs inside a call.
 //! - **In a forked child**, the memory is not mapped: do not use or drop an inherited [`Producer`] or [`Reader`].
-//! - **From a signal handler**, only [`Producer::publish`], [`Producer::wake`] and [`Reader::try_recv`] may be called, and not on
-//!   an end that the handler may have interrupted.
+//! - **From a signal handler**, only [`Producer::publish`], [`Producer::append`], [`Producer::publish_appended`],
+//!   [`Producer::wake`] and [`Reader::try_recv`] may be called, and not on an end that the handler may have interrupted.
 //!
 //! ```
 //! use forebay::ring::broadcast::{BroadcastConfig, Producer, Reader, RecvError};
@@ -87,8 +87,9 @@ pub use reader::Reader;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BroadcastConfig {
-    /// Bytes for messages: at least 1; 1 MiB by default. The whole memory has up to 32 GiB. Each message takes whole words of 8 bytes. Rounded up
-    /// so that the whole memory consists of whole pages. No message may be longer than half of it.
+    /// Bytes for messages: at least 1; 1 MiB by default. The whole memory has up to 32 GiB. Each message takes whole words of 8 bytes.
+    /// Rounded up so that the whole memory consists of whole pages; from 2 MiB on, of whole huge pages, for which the kernel is asked.
+    /// No message may be longer than half of it.
     pub data_bytes: usize,
     /// Number of messages that the ring holds at most: at least 1, rounded up to a power of two; 8192 by default. Each takes 8
     /// bytes.

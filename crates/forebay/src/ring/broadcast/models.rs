@@ -24,8 +24,13 @@ fn ring() -> (Writing, Reading) {
     (writing, Reading::new(theirs).unwrap())
 }
 
+fn append(writing: &mut Writing, number: u64) {
+    assert_eq!(writing.append(&[&number.to_ne_bytes()]), Ok(number));
+}
+
 fn publish(writing: &mut Writing, number: u64) {
-    assert_eq!(writing.publish(&[&number.to_ne_bytes()]), Ok(number));
+    append(writing, number);
+    writing.publish();
 }
 
 /// Checks a message that was received.
@@ -56,6 +61,25 @@ fn an_overtaken_reader_receives_whole_messages_and_counts_the_others() {
             let _ = check(&mut reading);
         }
         assert_eq!(reading.received + reading.lost, 4);
+    });
+}
+
+#[test]
+fn messages_that_were_appended_and_never_published_do_not_count_as_lost() {
+    model_of(3, || {
+        let (mut writing, mut reading) = ring();
+        let thread = thread::spawn(move || {
+            publish(&mut writing, 0);
+            (1..4).for_each(|number| append(&mut writing, number));
+            writing.stats().published // here, the producer dies
+        });
+        for _ in 0..2 {
+            let _ = check(&mut reading);
+        }
+        let published = thread.join().unwrap();
+        assert!(published < 4);
+        while let Ok(_) | Err(RecvError::Overrun { .. }) = check(&mut reading) {}
+        assert_eq!(reading.received + reading.lost, published);
     });
 }
 
@@ -101,12 +125,14 @@ fn the_last_message_is_there_when_the_ring_is_closed() {
 #[test]
 fn planted_bugs_are_found() {
     const OVERTAKEN: &str = "an_overtaken_reader_receives_whole_messages_and_counts_the_others";
+    const APPENDED: &str = "messages_that_were_appended_and_never_published_do_not_count_as_lost";
     const SLEEPS: &str = "a_reader_that_sleeps_is_woken_and_notices_the_end";
     const LAST: &str = "the_last_message_is_there_when_the_ring_is_closed";
     let plants = [
         ("broadcast-publish-relaxed", OVERTAKEN),
         ("broadcast-publish-early", OVERTAKEN),
         ("broadcast-oldest-late", OVERTAKEN),
+        ("broadcast-give-up-unpublished", APPENDED),
         ("broadcast-overwrite-without-fence", OVERTAKEN),
         ("broadcast-check-without-fence", OVERTAKEN),
         ("broadcast-bell-late", SLEEPS),

@@ -12,8 +12,8 @@ use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Publishes a message of the sum of these lengths.
-    Publish(usize, usize),
+    /// Appends a message of the sum of these lengths, and publishes it if so.
+    Append(usize, usize, bool),
     /// Receives into a buffer of this length.
     Take(usize),
     Seek(u64),
@@ -23,7 +23,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        8 => (0..40_usize, 0..400_usize).prop_map(|(first, second)| Step::Publish(first, second)),
+        8 => (0..40_usize, 0..400_usize, any::<bool>()).prop_map(|(first, second, publish)| Step::Append(first, second, publish)),
         6 => Just(Step::Take(1 << 12)),
         2 => (0..300_usize).prop_map(Step::Take),
         1 => (0..500_u64).prop_map(Step::Seek),
@@ -43,19 +43,27 @@ proptest! {
         layout.data += ours.len() - layout.words().unwrap();
         let mut writing = Writing::new(ours, layout);
         let mut reading = Reading::new(theirs).unwrap();
-        let (mut published, mut notes) = (Vec::new(), Vec::new());
+        let (mut appended, mut published, mut notes) = (Vec::new(), 0, Vec::new());
         // Sequence number of the next message; and how many messages a seek has skipped, or has made the reader see again.
         let (mut next, mut skipped) = (0, 0_i64);
         for step in steps {
             match step {
-                Step::Publish(first, second) => {
-                    let message = bytes(published.len(), first + second);
+                Step::Append(first, second, publish) => {
+                    let (number, oldest) = (appended.len() as u64, writing.oldest);
+                    let message = bytes(appended.len(), first + second);
                     let (first, second) = message.split_at(first);
-                    prop_assert_eq!(writing.publish(&[first, second]), Ok(published.len() as u64));
-                    published.push(message);
+                    prop_assert_eq!(writing.append(&[first, second]), Ok(number));
+                    appended.push(message);
+                    if writing.oldest > oldest {
+                        published = number;
+                    }
+                    if publish {
+                        writing.publish();
+                        published = number + 1;
+                    }
                     // Nothing is given up without need: the last message is intact, and as many more as surely have room.
-                    let intact = published.len() as u64 - writing.oldest;
-                    let spans = published.iter().rev().map(|message| message.len().div_ceil(8));
+                    let intact = appended.len() as u64 - writing.oldest;
+                    let spans = appended.iter().rev().map(|message| message.len().div_ceil(8));
                     let mut room = (layout.data - layout.data / 64 - 2 * 55) as i64;
                     let fit = spans.take_while(|span| { room -= *span as i64; room >= 0 }).count() as u64;
                     prop_assert!(intact >= fit.min(layout.entries - layout.entries / 64).max(1));
@@ -65,17 +73,17 @@ proptest! {
                     match reading.take(&mut buffer) {
                         Ok(received) => {
                             prop_assert_eq!(received.sequence, next);
-                            prop_assert_eq!(&buffer[..received.len], &published[next as usize][..]);
+                            prop_assert_eq!(&buffer[..received.len], &appended[next as usize][..]);
                             next += 1;
                         }
                         Err(RecvError::Overrun { lost }) => {
                             prop_assert!(next < writing.oldest && next + lost >= writing.oldest);
-                            prop_assert!(next + lost < published.len() as u64);
+                            prop_assert!(next + lost <= published);
                             next += lost;
                         }
-                        Err(RecvError::Empty) => prop_assert_eq!(next, published.len() as u64),
+                        Err(RecvError::Empty) => prop_assert_eq!(next, published),
                         Err(RecvError::TooSmall { needed }) => {
-                            prop_assert_eq!(needed, published[next as usize].len());
+                            prop_assert_eq!(needed, appended[next as usize].len());
                             prop_assert!(needed > len);
                         }
                         Err(error) => panic!("{error}"),
@@ -83,7 +91,7 @@ proptest! {
                 }
                 Step::Seek(sequence) => {
                     let to = reading.seek(sequence);
-                    prop_assert_eq!(to, sequence.clamp(writing.oldest, published.len() as u64));
+                    prop_assert_eq!(to, sequence.clamp(writing.oldest, published));
                     skipped += to as i64 - next as i64;
                     next = to;
                 }
@@ -93,13 +101,14 @@ proptest! {
                 },
             }
             prop_assert_eq!((reading.received + reading.lost) as i64 + skipped, next as i64);
-            prop_assert_eq!(reading.intact(), writing.oldest..published.len() as u64);
+            prop_assert_eq!(reading.intact(), writing.oldest..published);
+            prop_assert_eq!(writing.stats().published, published);
         }
         let all: Vec<_> = (0..).map_while(|number| reading.note(number, usize::MAX)).collect();
         prop_assert_eq!(all, notes);
         writing.end();
         while let Ok(_) | Err(RecvError::Overrun { .. }) = reading.take(&mut [0; 1 << 12]) {}
-        prop_assert_eq!(reading.next, published.len() as u64);
+        prop_assert_eq!(reading.next, appended.len() as u64);
         prop_assert_eq!(reading.take(&mut []), Err(RecvError::Closed));
     }
 }

@@ -34,7 +34,11 @@ impl Producer {
     /// # Errors
     /// A 0 in `config`, more than 32 GiB or half of the available memory, or not enough memory or descriptors.
     pub fn new(config: &BroadcastConfig) -> Result<Producer> {
-        let layout = Layout::new(config, sys::page_size() / WORD)?;
+        let page = match config.data_bytes < sys::HUGE_PAGE {
+            true => sys::page_size(),
+            false => sys::HUGE_PAGE,
+        };
+        let layout = Layout::new(config, page / WORD)?;
         let len = layout.words().unwrap_or(usize::MAX / WORD) * WORD;
         memory::check_all(ON, len)?;
         let refused = |error| memory::refused(ON, len, error);
@@ -46,7 +50,8 @@ impl Producer {
     }
 
     /// Publishes one message, which consists of `parts` directly after one another, and returns its sequence number: the number
-    /// of messages published before it. Never waits; overwrites the oldest messages if there is no room.
+    /// of messages published before it. Never waits; overwrites the oldest messages if there is no room. Publishes the messages that
+    /// were [appended](Producer::append) before it, too.
     ///
     /// Readers that sleep are not woken: call [`wake`](Producer::wake) after one message or several.
     ///
@@ -54,7 +59,28 @@ impl Producer {
     /// The message is longer than [`largest`](Producer::largest). Nothing is published.
     #[inline]
     pub fn publish(&mut self, parts: &[&[u8]]) -> std::result::Result<u64, TooLong> {
-        self.writing.publish(parts)
+        let sequence = self.append(parts)?;
+        self.publish_appended();
+        Ok(sequence)
+    }
+
+    /// Like [`publish`](Producer::publish), but readers receive the message only after the next call of `publish` or
+    /// [`publish_appended`](Producer::publish_appended). Several messages are published faster together: each time, the cache line
+    /// that all readers look at changes.
+    ///
+    /// If there is no room for a message, those appended before it are published at once. Dropping the producer publishes the rest.
+    ///
+    /// # Errors
+    /// The message is longer than [`largest`](Producer::largest). It is not appended.
+    #[inline]
+    pub fn append(&mut self, parts: &[&[u8]]) -> std::result::Result<u64, TooLong> {
+        self.writing.append(parts)
+    }
+
+    /// Publishes all messages that were [appended](Producer::append).
+    #[inline]
+    pub fn publish_appended(&mut self) {
+        self.writing.publish();
     }
 
     /// Wakes all readers that sleep. This is a system call, whether there are any or not.
@@ -97,11 +123,7 @@ impl Producer {
 
     /// What was published so far.
     pub fn stats(&self) -> BroadcastStats {
-        BroadcastStats {
-            published: self.writing.sequence,
-            published_bytes: self.writing.published_bytes,
-            oldest: self.writing.oldest,
-        }
+        self.writing.stats()
     }
 }
 

@@ -56,6 +56,55 @@ fn messages_of_any_length_arrive_as_they_were_published_also_across_the_end_of_t
 }
 
 #[test]
+fn messages_that_are_appended_arrive_when_they_are_published() {
+    let (mut producer, mut reader) = ring(1 << 16, 128);
+    let mut buffer = [0; 8];
+    for number in 0..3_u64 {
+        assert_eq!(producer.append(&[&number.to_le_bytes()]), Ok(number));
+        assert_eq!(reader.try_recv(&mut buffer), Err(RecvError::Empty));
+    }
+    let stats = producer.stats();
+    assert_eq!((stats.published, stats.published_bytes), (0, 0));
+    producer.publish_appended();
+    let stats = producer.stats();
+    assert_eq!((stats.published, stats.published_bytes), (3, 24));
+    for number in 0..3 {
+        assert_eq!(reader.try_recv(&mut buffer).unwrap().sequence, number);
+    }
+    // One message publishes those before it, and a full ring publishes what it gives up.
+    producer.append(&[b"3"]).unwrap();
+    assert_eq!(producer.publish(&[b"4"]), Ok(4));
+    assert_eq!(reader.intact(), 0..5);
+    for number in 5..1000 {
+        assert_eq!(producer.append(&[b"more"]), Ok(number));
+        let stats = producer.stats();
+        assert!(stats.oldest <= stats.published);
+    }
+    let Err(RecvError::Overrun { lost }) = reader.try_recv(&mut []) else {
+        panic!("no overrun");
+    };
+    assert!(3 + lost <= producer.stats().published);
+    drop(producer); // publishes the rest
+    for number in 3 + lost..1000 {
+        assert_eq!(reader.try_recv(&mut buffer).unwrap().sequence, number);
+    }
+    assert_eq!(reader.try_recv(&mut buffer), Err(RecvError::Closed));
+}
+
+/// The memory of a large ring has huge pages, if the kernel can make them. Readers accept it with and without.
+#[test]
+fn readers_attach_to_large_rings() {
+    let (mut producer, mut reader) = ring(3 << 20, 1 << 14);
+    let bytes = message(7, 1 << 20);
+    let mut buffer = vec![0; reader.largest()];
+    for number in 0..10 {
+        assert_eq!(producer.publish(&[&bytes]), Ok(number));
+        let got = reader.try_recv(&mut buffer).unwrap();
+        assert_eq!((got.sequence, &buffer[..got.len]), (number, &*bytes));
+    }
+}
+
+#[test]
 fn a_reader_that_is_overtaken_before_the_ring_is_closed_receives_all_that_is_intact() {
     let (mut producer, mut reader) = ring(1 << 16, 128);
     for number in 0..1000 {

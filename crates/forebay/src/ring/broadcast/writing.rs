@@ -5,11 +5,12 @@
 //! should change rarely.
 
 use super::{
+    BroadcastStats,
     error::{NotesFull, TooLong},
     layout::{BELL, ENDED, Entry, Layout, NOTED, NOTES, OLDEST, PUBLISHED},
 };
 use crate::{
-    memory::words::{Ours, WORD},
+    memory::words::{self, Ours, WORD},
     sync::{
         atomic::{
             Ordering::{self, Relaxed, Release, SeqCst},
@@ -27,10 +28,12 @@ pub(super) struct Writing {
     layout: Layout,
     /// Length in bytes of the longest message.
     largest: usize,
-    /// Sequence number of the next message.
-    pub(super) sequence: u64,
-    /// Where the next message may begin: its position counts words since the ring was made, and its offset is that in the data.
-    next: Place,
+    /// Where the next message begins, unless the end of the data is in its way.
+    next: Start,
+    /// The position of the first word of the data: positions count words since the ring was made.
+    origin: u64,
+    /// Messages that readers can receive; those up to the next one are only appended.
+    published: u64,
     /// The oldest message that is intact; if there is none, the next one.
     pub(super) oldest: u64,
     /// The first message of each group that is intact. The first group begins with the oldest message.
@@ -41,17 +44,13 @@ pub(super) struct Writing {
     limit: Start,
     /// Up to this position, the cache lines of the data have been prefetched.
     fetched: u64,
-    /// The least of these: all that most messages need to be compared with.
+    /// The least of these and of the end of the data: all that most messages need to be compared with.
     next_step: Start,
-    pub(super) published_bytes: u64,
+    /// Bytes of messages that were published, and of all that were appended.
+    published_bytes: u64,
+    appended_bytes: u64,
     noted: usize,
     bell: u64,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Place {
-    position: u64,
-    offset: usize,
 }
 
 /// Where a message begins.
@@ -90,8 +89,9 @@ impl Writing {
             words,
             layout,
             largest: layout.largest(),
-            sequence: 0,
-            next: Place::default(),
+            next: Start::default(),
+            origin: 0,
+            published: 0,
             oldest: 0,
             groups: VecDeque::with_capacity(GROUPS),
             next_group: Start::default(),
@@ -99,6 +99,7 @@ impl Writing {
             fetched,
             next_step: Start::default(),
             published_bytes: 0,
+            appended_bytes: 0,
             noted: 0,
             bell: 0,
         }
@@ -108,108 +109,110 @@ impl Writing {
         &self.layout
     }
 
-    /// Publishes `parts` as one message.
-    #[inline]
-    pub(super) fn publish(&mut self, parts: &[&[u8]]) -> Result<u64, TooLong> {
-        let largest = self.largest;
-        let mut len = 0;
-        for part in parts {
-            len = part.len().saturating_add(len);
+    pub(super) fn stats(&self) -> BroadcastStats {
+        BroadcastStats {
+            published: self.published,
+            published_bytes: self.published_bytes,
+            oldest: self.oldest,
         }
-        if len > largest {
+    }
+
+    /// Appends `parts` as one message, which readers receive once it is [published](Writing::publish).
+    #[inline]
+    pub(super) fn append(&mut self, parts: &[&[u8]]) -> Result<u64, TooLong> {
+        let len = words::total(parts);
+        if len > self.largest {
+            let largest = self.largest;
             return Err(TooLong { largest });
         }
-        let span = len.div_ceil(WORD);
-        let mut place = self.next;
-        if place.offset + span > self.layout.data {
-            place.position += (self.layout.data - place.offset) as u64;
-            place.offset = 0;
-        }
-        let sequence = self.sequence;
-        let late = planted("broadcast-oldest-late");
-        if !late {
-            self.make_room(place, span);
+        let span = len.div_ceil(WORD) as u64;
+        let mut next = self.next;
+        if next.position + span > self.next_step.position
+            || next.sequence >= self.next_step.sequence
+        {
+            next = self.step(span);
         }
         if planted("broadcast-publish-early") {
-            self.words.store(PUBLISHED, sequence + 1, Release);
+            self.words.store(PUBLISHED, next.sequence + 1, Release);
         }
-        let Place { position, offset } = place;
+        let offset = (next.position - self.origin) as usize;
         let entry = Entry { offset, len }.encode();
         self.words
-            .store(self.layout.entry(sequence), entry, Relaxed); // Relaxed, also the bytes: PUBLISH orders them
-        self.words.gather(self.layout.data(offset), parts, len);
-        if late {
-            self.make_room(place, span);
+            .store(self.layout.entry(next.sequence), entry, Relaxed); // Relaxed, also the bytes: PUBLISH orders them
+        self.words.gather(self.layout.data(offset), parts);
+        if planted("broadcast-oldest-late") {
+            self.announce_oldest();
         }
-        self.sequence = sequence + 1;
-        let release = release_unless("broadcast-publish-relaxed");
-        self.words.store(PUBLISHED, sequence + 1, release); // PUBLISH
-        self.next = Place {
-            position: position + span as u64,
-            offset: offset + span,
+        self.next = Start {
+            position: next.position + span,
+            sequence: next.sequence + 1,
         };
-        self.published_bytes += len as u64;
-        Ok(sequence)
+        self.appended_bytes += len as u64;
+        Ok(next.sequence)
     }
 
-    /// Gives up the oldest messages until `span` words at `place`, and an entry, can be overwritten.
-    #[inline(always)]
-    fn make_room(&mut self, place: Place, span: usize) {
-        let end = place.position + span as u64;
-        if end > self.next_step.position || self.sequence >= self.next_step.sequence {
-            self.step(place, end);
+    /// Publishes all messages that were appended.
+    #[inline]
+    pub(super) fn publish(&mut self) {
+        if self.published == self.next.sequence {
+            return;
         }
+        self.published = self.next.sequence;
+        self.published_bytes = self.appended_bytes;
+        let release = release_unless("broadcast-publish-relaxed");
+        self.words.store(PUBLISHED, self.published, release); // PUBLISH
     }
 
-    /// Gives up messages, begins a group, and prefetches lines, each if it is due.
+    /// Gives up messages, begins a group, returns to the beginning of the data, and prefetches lines, each if it is due for a
+    /// message of `span` words. Returns where the message begins.
     #[inline(never)]
-    fn step(&mut self, place: Place, end: u64) {
-        if !self.is_free(end) {
-            self.give_up(place, end);
+    fn step(&mut self, span: u64) -> Start {
+        let data = self.layout.data as u64;
+        if self.next.position + span > self.origin + data {
+            self.origin += data;
+            self.next.position = self.origin;
         }
-        if end > self.next_group.position || self.sequence >= self.next_group.sequence {
-            self.begin_group(place);
+        let (start, end) = (self.next, self.next.position + span);
+        if !self.is_free(end) {
+            self.give_up(end);
+        }
+        if end > self.next_group.position || start.sequence >= self.next_group.sequence {
+            self.begin_group();
         }
         let ahead = end + 2 * AHEAD;
-        let from = self.fetched.max(place.position);
+        let from = self.fetched.max(start.position);
         if from + AHEAD < ahead {
-            let from_offset = place.offset + (from - place.position) as usize;
-            let to_offset = place.offset + (ahead - place.position) as usize;
-            let data = self.layout.data;
-            let lines = from_offset.min(data)..to_offset.min(data);
-            self.words
-                .fetch(self.layout.data(lines.start)..self.layout.data(lines.end));
+            let offset = |position: u64| (position - self.origin).min(data) as usize;
+            let lines = self.layout.data(offset(from))..self.layout.data(offset(ahead));
+            self.words.fetch(lines);
             self.fetched = ahead;
         }
         let due = self.limit.position.min(self.next_group.position);
         self.next_step = Start {
-            position: due.min(self.fetched - AHEAD),
+            position: due.min(self.fetched - AHEAD).min(self.origin + data),
             sequence: self.limit.sequence.min(self.next_group.sequence),
         };
+        start
     }
 
     /// Whether everything up to `end`, and one entry of the index, can be overwritten.
     fn is_free(&self, end: u64) -> bool {
-        end <= self.limit.position && self.sequence < self.limit.sequence
+        end <= self.limit.position && self.next.sequence < self.limit.sequence
     }
 
-    fn begin_group(&mut self, place: Place) {
-        let start = Start {
-            position: place.position,
-            sequence: self.sequence,
-        };
-        self.groups.push_back(start);
+    fn begin_group(&mut self) {
+        self.groups.push_back(self.next);
         self.next_group = Start {
-            position: start.position + (self.layout.data as u64 / 64).max(1),
-            sequence: start.sequence + (self.layout.entries / 64).max(1),
+            position: self.next.position + (self.layout.data as u64 / 64).max(1),
+            sequence: self.next.sequence + (self.layout.entries / 64).max(1),
         };
     }
 
-    fn give_up(&mut self, place: Place, end: u64) {
+    fn give_up(&mut self, end: u64) {
         while !self.is_free(end) {
             self.groups.pop_front();
             if self.groups.is_empty() {
-                self.begin_group(place); // with this message, the only one that is left
+                self.begin_group(); // with the next message, the only one that is left
             }
             let oldest = self.groups[0];
             self.oldest = oldest.sequence;
@@ -218,6 +221,15 @@ impl Writing {
                 sequence: oldest.sequence + self.layout.entries,
             };
         }
+        if !planted("broadcast-give-up-unpublished") {
+            self.publish(); // so that only published messages are lost
+        }
+        if !planted("broadcast-oldest-late") {
+            self.announce_oldest();
+        }
+    }
+
+    fn announce_oldest(&mut self) {
         // Release, so that a reader that loads it also sees that at least as many messages are published.
         self.words.store(OLDEST, self.oldest, Release);
         if !planted("broadcast-overwrite-without-fence") {
@@ -238,8 +250,7 @@ impl Writing {
         }
         let len = note.len() as u64;
         let parts = [&len.to_ne_bytes(), note];
-        self.words
-            .gather(NOTES + self.noted, &parts, WORD + note.len());
+        self.words.gather(NOTES + self.noted, &parts);
         self.noted += 1 + words;
         self.words.store(NOTED, self.noted as u64, Release); // NOTE
         Ok(())
@@ -254,6 +265,7 @@ impl Writing {
 
     /// Announces that no more messages will come.
     pub(super) fn end(&mut self) {
+        self.publish();
         let release = release_unless("broadcast-end-relaxed");
         self.words.store(ENDED, 1, release); // END
         self.wake();
