@@ -6,25 +6,43 @@
 //!  TO/sensors/S/…                                                      the identity of the sensor, and what it could not ship
 //! ```
 
+mod folder;
+
 use crate::segment::{self, Block, Directory, Tail};
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use bytes::Bytes;
-use futures::{StreamExt, TryStreamExt};
+use folder::Folder;
+use futures::{StreamExt, TryStreamExt, stream::FuturesUnordered};
 use object_store::{
     ClientOptions, Error, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutPayload,
     RetryConfig, aws::AmazonS3Builder, azure::MicrosoftAzureBuilder,
     gcp::GoogleCloudStorageBuilder, local::LocalFileSystem, path::Path, prefix::PrefixStore,
 };
-use std::{fs::File, io::Read, ops::Range, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    fmt,
+    fs::File,
+    io::Read,
+    ops::Range,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 use url::Url;
 
 /// Bytes at the end of a segment that are read first.
 const TAIL_BYTES: u64 = 64 << 10;
 /// Larger objects are sent in parts of this length.
-const PART_BYTES: usize = 16 << 20;
-/// Objects up to this length are sent with one request.
-const MAX_SINGLE_BYTES: u64 = 64 << 20;
-/// Directories that are read at the same time.
+const PART_BYTES: u64 = 8 << 20;
+/// Parts that are on their way at the same time.
+const MAX_PARTS: usize = 4;
+/// How long a request may take, apart from the time for its bytes.
+const REQUEST_TIME: Duration = Duration::from_secs(120);
+/// The time for the bytes of a request is that at this rate.
+const MIN_BYTES_PER_SECOND: u64 = 4 << 10;
+/// A segment that is older should have rows.
+const IN_FLIGHT: Duration = Duration::from_secs(3600);
+/// Requests that are made at the same time.
 const MAX_AT_ONCE: usize = 16;
 
 /// An open archive. Clones share its connections.
@@ -33,12 +51,14 @@ pub struct Archive {
     name: String,
     /// The store with the archive's prefix.
     store: Arc<dyn ObjectStore>,
+    /// The same, for requests with many bytes: these have their own time limits.
+    bulk: Arc<dyn ObjectStore>,
     /// The whole bucket, or all files.
     root: Arc<dyn ObjectStore>,
     /// The URL of the archive, with a slash at its end.
     url: Url,
     /// The folder, if it is one on this machine.
-    folder: Option<PathBuf>,
+    folder: Option<Folder>,
 }
 
 impl Archive {
@@ -74,34 +94,38 @@ impl Archive {
                 "{name}: the settings of this object store are incomplete or malformed; see \"Object stores\" in docs/archive.md"
             )
         };
-        let root: Arc<dyn ObjectStore> = match url.scheme() {
-            "s3" | "s3a" => {
-                let endpoint = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
-                let endpoint = endpoint.iter().find_map(|name| std::env::var(name).ok());
-                let mut builder = AmazonS3Builder::from_env()
-                    .with_url(name)
-                    .with_client_options(client())
-                    .with_retry(retry());
-                if let Some(endpoint) = endpoint {
-                    let is_plain = endpoint.starts_with("http://");
-                    builder = builder.with_allow_http(is_plain).with_endpoint(endpoint);
+        let open = |client: ClientOptions| -> Result<Arc<dyn ObjectStore>> {
+            Ok(match url.scheme() {
+                "s3" | "s3a" => {
+                    let endpoint = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
+                    let endpoint = endpoint.iter().find_map(|name| std::env::var(name).ok());
+                    let mut builder = AmazonS3Builder::from_env()
+                        .with_url(name)
+                        .with_client_options(client)
+                        .with_retry(retry());
+                    if let Some(endpoint) = endpoint {
+                        let is_plain = endpoint.starts_with("http://");
+                        builder = builder.with_allow_http(is_plain).with_endpoint(endpoint);
+                    }
+                    Arc::new(builder.build().with_context(incomplete)?)
                 }
-                Arc::new(builder.build().with_context(incomplete)?)
-            }
-            "gs" => {
-                let builder = GoogleCloudStorageBuilder::from_env().with_url(name);
-                let builder = builder.with_client_options(client()).with_retry(retry());
-                Arc::new(builder.build().with_context(incomplete)?)
-            }
-            "az" | "azure" | "abfs" | "abfss" => {
-                let builder = MicrosoftAzureBuilder::from_env().with_url(name);
-                let builder = builder.with_client_options(client()).with_retry(retry());
-                Arc::new(builder.build().with_context(incomplete)?)
-            }
-            other => bail!(
-                "{name}: forebay knows no object store {other}://. Use a folder, s3://, gs:// or az://"
-            ),
+                "gs" => {
+                    let builder = GoogleCloudStorageBuilder::from_env().with_url(name);
+                    let builder = builder.with_client_options(client).with_retry(retry());
+                    Arc::new(builder.build().with_context(incomplete)?)
+                }
+                "az" | "azure" | "abfs" | "abfss" => {
+                    let builder = MicrosoftAzureBuilder::from_env().with_url(name);
+                    let builder = builder.with_client_options(client).with_retry(retry());
+                    Arc::new(builder.build().with_context(incomplete)?)
+                }
+                other => bail!(
+                    "{name}: forebay knows no object store {other}://. Use a folder, s3://, gs:// or az://"
+                ),
+            })
         };
+        let root = open(client().with_timeout(REQUEST_TIME))?;
+        let bulk = open(client().with_timeout_disabled())?;
         let mut url = url;
         url.set_query(None);
         if !url.path().ends_with('/') {
@@ -111,7 +135,8 @@ impl Archive {
             .with_context(|| format!("{name}: has a malformed path"))?;
         Ok(Archive {
             name: name.into(),
-            store: Arc::new(PrefixStore::new(root.clone(), prefix)),
+            store: Arc::new(PrefixStore::new(root.clone(), prefix.clone())),
+            bulk: Arc::new(PrefixStore::new(bulk, prefix)),
             root,
             url,
             folder: None,
@@ -130,12 +155,14 @@ impl Archive {
             Url::from_directory_path(&folder).map_err(|()| anyhow!("{name}: names no folder"))?;
         let store = LocalFileSystem::new_with_prefix(&folder)
             .with_context(|| format!("{name}: opening it"))?;
+        let store = Folder::over(store, folder.clone());
         Ok(Archive {
             name: name.into(),
-            store: Arc::new(store),
-            root: Arc::new(LocalFileSystem::new()),
+            store: Arc::new(store.clone()),
+            bulk: Arc::new(store.clone()),
+            root: Arc::new(Folder::over(LocalFileSystem::new(), folder)),
             url,
-            folder: Some(folder),
+            folder: Some(store),
         })
     }
 
@@ -148,6 +175,7 @@ impl Archive {
     pub fn wrapped(&self, wrap: impl Fn(Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore>) -> Archive {
         Archive {
             store: wrap(self.store.clone()),
+            bulk: wrap(self.bulk.clone()),
             root: wrap(self.root.clone()),
             ..self.clone()
         }
@@ -169,7 +197,8 @@ impl Archive {
     /// The store failed, or the object is missing or shorter.
     pub async fn range(&self, key: &str, range: Range<u64>) -> Result<Bytes> {
         let len = range.end - range.start;
-        let bytes = self.store.get_range(&Path::from(key), range).await;
+        let path = Path::from(key);
+        let bytes = timed(len, self.bulk.get_range(&path, range)).await;
         let bytes = bytes.map_err(|error| self.explain(error, &format!("reading {key}")))?;
         match bytes.len() as u64 == len {
             true => Ok(bytes),
@@ -207,8 +236,16 @@ impl Archive {
     /// # Errors
     /// The store failed.
     pub async fn len(&self, key: &str) -> Result<Option<u64>> {
+        Ok(self.head(key).await?.map(|it| it.size))
+    }
+
+    /// The length and the time of an object; `None`: there is none.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn head(&self, key: &str) -> Result<Option<ObjectMeta>> {
         match self.store.head(&Path::from(key)).await {
-            Ok(found) => Ok(Some(found.size)),
+            Ok(found) => Ok(Some(found)),
             Err(Error::NotFound { .. }) => Ok(None),
             Err(error) => Err(self.explain(error, &format!("asking for {key}"))),
         }
@@ -219,16 +256,13 @@ impl Archive {
     /// # Errors
     /// The store failed.
     pub async fn put_new(&self, key: &str, bytes: Bytes) -> Result<bool> {
-        let path = Path::from(key);
+        let (path, len) = (Path::from(key), bytes.len() as u64);
         let put = self
-            .store
+            .bulk
             .put_opts(&path, PutPayload::from(bytes), PutMode::Create.into());
-        match put.await {
-            Ok(_) => self.sync(key).map(|()| true),
-            // The program that created it may have been killed before it was durable.
-            Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => {
-                self.sync(key).map(|()| false)
-            }
+        match timed(len, put).await {
+            Ok(_) => Ok(true),
+            Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => Ok(false),
             Err(error) => Err(self.explain(error, &format!("creating {key}"))),
         }
     }
@@ -242,43 +276,70 @@ impl Archive {
     /// # Errors
     /// The file or the store failed.
     pub async fn put_file(&self, key: &str, file: &mut File, len: u64) -> Result<bool> {
-        if len <= MAX_SINGLE_BYTES {
+        if let Some(folder) = &self.folder {
+            let (folder, to) = (folder.clone(), key.to_owned());
+            let mut file = file.try_clone().context("reading the packed segment")?;
+            let name = self.name.clone();
+            let put = move || {
+                let cleaned = folder.remove_leftovers(&to);
+                cleaned.with_context(|| {
+                    format!("{name}: removing what a killed upload of {to} left")
+                })?;
+                match folder.put(&Path::from(&*to), &mut file, false) {
+                    Ok(_) => Ok(true),
+                    Err(Error::AlreadyExists { .. }) => Ok(false),
+                    Err(error) => Err(anyhow::Error::new(error)),
+                }
+            };
+            let put = tokio::task::spawn_blocking(put).await?;
+            return put.map_err(|error| match error.downcast::<Error>() {
+                Ok(error) => self.explain(error, &format!("creating {key}")),
+                Err(error) => error,
+            });
+        }
+        let mut read = |len: u64| -> Result<Bytes> {
             let mut bytes = Vec::with_capacity(len as usize);
-            file.take(len)
-                .read_to_end(&mut bytes)
-                .context("reading the packed segment")?;
-            return self.put_new(key, bytes.into()).await;
+            let read = file.take(len).read_to_end(&mut bytes);
+            let read = read.context("reading the packed segment")?;
+            ensure!(read as u64 == len, "the packed segment became shorter");
+            Ok(bytes.into())
+        };
+        if len <= PART_BYTES {
+            return self.put_new(key, read(len)?).await;
         }
         if self.len(key).await?.is_some() {
-            return self.sync(key).map(|()| false);
+            return Ok(false);
         }
         let explain = |error| self.explain(error, &format!("creating {key}"));
-        let mut upload = self
-            .store
-            .put_multipart(&Path::from(key))
-            .await
-            .map_err(explain)?;
+        let path = Path::from(key);
+        let upload = timed(0, self.bulk.put_multipart(&path)).await;
+        let mut upload = upload.map_err(explain)?;
+        let mut sending = FuturesUnordered::new();
         let mut left = len;
-        while left > 0 {
-            let mut part = Vec::with_capacity(PART_BYTES);
-            let read = file
-                .take(left.min(PART_BYTES as u64))
-                .read_to_end(&mut part);
-            let sent = match read.context("reading the packed segment") {
-                Ok(0) => Err(anyhow!("the packed segment became shorter")),
-                Ok(n) => {
-                    left -= n as u64;
-                    upload.put_part(part.into()).await.map_err(explain)
+        let sent = loop {
+            if left > 0 && sending.len() < MAX_PARTS {
+                let bytes = left.min(PART_BYTES);
+                left -= bytes;
+                match read(bytes) {
+                    Ok(part) => sending.push(timed(bytes, upload.put_part(part.into()))),
+                    Err(error) => break Err(error),
                 }
-                Err(error) => Err(error),
-            };
-            if let Err(error) = sent {
-                let _ = upload.abort().await; // the store removes the parts some day
-                return Err(error);
+                continue;
             }
+            match sending.next().await {
+                Some(Ok(())) => {}
+                Some(Err(error)) => break Err(explain(error)),
+                None => break Ok(()),
+            }
+        };
+        if let Err(error) = sent {
+            drop(sending);
+            // If this fails, too, the store keeps the parts until a rule of the bucket removes them.
+            let _ = timed(0, upload.abort()).await;
+            return Err(error);
         }
-        upload.complete().await.map_err(explain)?;
-        self.sync(key).map(|()| true)
+        timed(0, upload.complete()).await.map_err(explain)?;
+        Ok(true)
     }
 
     /// Deletes an object; it may be gone already.
@@ -305,6 +366,16 @@ impl Archive {
         listed.map_err(|error| self.explain(error, &format!("listing {folder}")))
     }
 
+    /// The names of the records of removed segments.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn expired_records(&self) -> Result<HashSet<String>> {
+        let records = self.list("sensors").await?.into_iter();
+        let names = records.map(|it| it.location.to_string());
+        Ok(names.filter(|it| it.contains("/expired-")).collect())
+    }
+
     /// Reads the directory of a segment. `len`: its length, if it is known.
     ///
     /// # Errors
@@ -322,7 +393,14 @@ impl Archive {
             let last = self.range(key, len - wanted..len).await?;
             let tail = segment::read_tail(&last, len);
             match tail.with_context(|| format!("{}: the segment {key} is damaged", self.name))? {
-                Tail::Found(directory) => return Ok(*directory),
+                Tail::Found(directory) => {
+                    ensure!(
+                        segment::is_of_key(&directory, key),
+                        "{}: the segment {key} is damaged: its directory is that of another segment",
+                        self.name
+                    );
+                    return Ok(*directory);
+                }
                 Tail::More(more) => wanted = more,
             }
         }
@@ -356,22 +434,15 @@ impl Archive {
         })
     }
 
-    /// Makes an object of a local archive durable. Object stores answer after that.
-    pub(crate) fn sync(&self, key: &str) -> Result<()> {
-        let Some(folder) = &self.folder else {
-            return Ok(());
-        };
-        let path = folder.join(key);
-        let synced = File::open(&path).and_then(|file| {
-            file.sync_all()?;
-            // The folders above may be new, too.
-            let mut parents = path
-                .ancestors()
-                .skip(1)
-                .take_while(|it| it.starts_with(folder));
-            parents.try_for_each(|it| File::open(it)?.sync_all())
-        });
-        synced.with_context(|| format!("{}: making {key} durable", self.name))
+    /// Makes the names of the objects in the folder of `key` durable: the program that created them may have been killed before that.
+    /// Object stores answer when an object is durable.
+    pub(crate) fn sync_names(&self, key: &str) -> Result<()> {
+        match &self.folder {
+            Some(folder) => folder
+                .sync_names(key)
+                .with_context(|| format!("{}: making {key} durable", self.name)),
+            None => Ok(()),
+        }
     }
 
     /// The error of the store, with what to do about it.
@@ -415,9 +486,29 @@ impl Archive {
             "" => format!("{}: {tried}", self.name),
             advice => format!("{}: {tried}. {advice}", self.name),
         };
-        anyhow!("{}", innermost(&error)).context(what)
+        let fault = StoreFault {
+            text: innermost(&error),
+            is_missing: matches!(error, Error::NotFound { .. }),
+        };
+        anyhow::Error::new(fault).context(what)
     }
 }
+
+/// The cause of every error that a store has answered, or that it has not answered. Other errors are about what it holds.
+#[derive(Clone, Debug)]
+pub struct StoreFault {
+    text: String,
+    /// The object does not exist.
+    pub is_missing: bool,
+}
+
+impl fmt::Display for StoreFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for StoreFault {}
 
 /// The innermost cause in one line: each layer of the client repeats the causes below it.
 fn innermost(error: &dyn std::error::Error) -> String {
@@ -437,10 +528,42 @@ fn innermost(error: &dyn std::error::Error) -> String {
     }
 }
 
+/// Whether an object is so new that its rows may not be in the index yet: sending a segment over a slow network and reading it back
+/// takes minutes.
+pub(crate) fn is_young(object: &ObjectMeta) -> bool {
+    let stored: SystemTime = object.last_modified.into();
+    // An error: the clock of the store is ahead of ours.
+    stored.elapsed().map_or(true, |age| age < IN_FLIGHT)
+}
+
+/// Makes requests, several at a time.
+///
+/// # Errors
+/// That of the first request that failed.
+pub(crate) async fn at_once<T, F: Future<Output = Result<T>>>(
+    requests: impl Iterator<Item = F>,
+) -> Result<Vec<T>> {
+    let requests = futures::stream::iter(requests).buffered(MAX_AT_ONCE);
+    requests.try_collect().await
+}
+
 fn client() -> ClientOptions {
-    ClientOptions::new()
-        .with_connect_timeout(Duration::from_secs(5))
-        .with_timeout(Duration::from_secs(120))
+    ClientOptions::new().with_connect_timeout(Duration::from_secs(5))
+}
+
+/// Waits for a request that sends or returns `len` bytes, longer for more bytes: a slow network is not an outage.
+async fn timed<T>(
+    len: u64,
+    request: impl Future<Output = object_store::Result<T>>,
+) -> object_store::Result<T> {
+    let limit = REQUEST_TIME + Duration::from_secs(len / MIN_BYTES_PER_SECOND);
+    match tokio::time::timeout(limit, request).await {
+        Ok(done) => done,
+        Err(_) => Err(Error::Generic {
+            store: "archive",
+            source: format!("the request timed out after {} s", limit.as_secs()).into(),
+        }),
+    }
 }
 
 /// `ship` tries again by itself, and other commands should not seem to hang.

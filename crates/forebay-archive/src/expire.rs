@@ -4,26 +4,21 @@
 //!  record what is removed ─▶ commit the removal of the rows ─▶ delete the segments
 //! ```
 //! In this order no row ever leads to a segment that is gone, and the packets of a segment count as expired from the first step on.
-//! An `expire` that was killed is completed by the next one.
+//! An `expire` that was killed is completed by the next one. Rows that another program adds after the second step are removed by that
+//! program ([`Table::append`]). A segment without rows that is younger than an hour is being shipped, and stays.
 
 use crate::{
-    archive::Archive,
-    index::{IndexFile, encode},
-    schema, segment,
-    table::{Table, TableFile},
+    archive::{self, Archive},
+    segment,
+    table::{Table, now_ms},
 };
-use anyhow::{Context, Result, bail};
-use deltalake_core::arrow::{
-    array::{Array, BooleanArray, Int64Array, RecordBatch, StringArray},
-    compute::filter_record_batch,
-};
+use anyhow::Result;
 use object_store::ObjectMeta;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use serde_json::{Value, json};
-use std::{collections::HashSet, time::Duration};
+use serde_json::json;
+use std::time::Duration;
 
-/// Commits of other programs after which an error is reported.
-const MAX_TRIES: u32 = 20;
+/// Packets before this time, in nanoseconds since 1970 (the year 2001), are those of a sensor whose clock was not set.
+const CLOCK_IS_SET_NS: u64 = 978_307_200_000_000_000;
 
 /// Which segments are removed. A segment is removed if one of the limits asks for it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,27 +53,34 @@ pub async fn expire(
 ) -> Result<Expired> {
     let mut objects = archive.list(segment::FOLDER).await?;
     objects.retain(|it| segment::parse_key(it.location.as_ref()).is_some());
-    objects.sort_by_cached_key(|it| time_in_key(it.location.as_ref()));
-    let now = (crate::table::now_ms() as u64).saturating_mul(1_000_000);
+    objects.sort_by_cached_key(hour_of);
+    // An `expire` that was killed may have left some of them, and their rows.
+    let recorded = archive.expired_records().await?;
+    let mut table = Table::open(archive).await?;
+    let now = (now_ms() as u64).saturating_mul(1_000_000);
     let cutoff = config
         .older_than
         .map(|age| now.saturating_sub(age.as_nanos() as u64));
     let mut bytes: u64 = objects.iter().map(|it| it.size).sum();
     let mut chosen: Vec<(ObjectMeta, segment::Directory)> = Vec::new();
     for object in objects {
-        let is_over = config.max_bytes.is_some_and(|max| bytes > max);
+        let key = object.location.as_ref();
+        let is_recorded = segment::parse_key(key).is_some_and(|(sensor, _, sha256)| {
+            recorded.contains(&segment::expired_record(sensor, sha256))
+        });
+        let is_over = is_recorded || config.max_bytes.is_some_and(|max| bytes > max);
         // The time of its first packet is at least that of its hour.
-        let may_be_old =
-            cutoff.is_some_and(|cutoff| time_in_key(object.location.as_ref()) < time_of(cutoff));
+        let may_be_old = cutoff.is_some_and(|cutoff| hour_of(&object) < time_of(cutoff));
         if !is_over && !may_be_old {
-            break;
+            continue;
         }
-        match archive
-            .directory(object.location.as_ref(), Some(object.size))
-            .await
-        {
+        if !is_recorded && archive::is_young(&object) && !has_rows(&mut table, key).await? {
+            bytes -= object.size;
+            continue;
+        }
+        match archive.directory(key, Some(object.size)).await {
             Ok(directory) => {
-                let is_old = cutoff.is_some_and(|cutoff| directory.last_ns.unwrap_or(now) < cutoff);
+                let is_old = cutoff.is_some_and(|cutoff| end_of(&object, &directory) < cutoff);
                 if is_over || is_old {
                     bytes -= object.size;
                     chosen.push((object, directory));
@@ -99,23 +101,54 @@ pub async fn expire(
     if config.dry_run || chosen.is_empty() {
         return Ok(done);
     }
-    for (object, directory) in &chosen {
-        let key = object.location.as_ref();
-        let record = json!({"schema": 1, "segment": key, "packets": directory.packets, "captured": directory.captured});
-        let name = format!(
-            "sensors/{}/expired-{}.json",
-            directory.sensor, directory.sha256
-        );
-        archive.put_new(&name, record.to_string().into()).await?;
-    }
-    if let Some(mut table) = Table::open(archive).await? {
+    let record = async |(object, directory): &(ObjectMeta, segment::Directory)| {
+        let record = json!({
+            "schema": 1,
+            "segment": object.location.as_ref(),
+            "packets": directory.packets,
+            "captured": directory.captured,
+            "lost_kernel": directory.lost_kernel,
+            "lost_interface": directory.lost_interface,
+        });
+        let name = segment::expired_record(&directory.sensor, &directory.sha256);
+        archive.put_new(&name, record.to_string().into()).await
+    };
+    let _: Vec<bool> = archive::at_once(chosen.iter().map(record)).await?;
+    if let Some(table) = &mut table {
         let keys = chosen.iter().map(|(it, _)| it.location.as_ref()).collect();
-        remove_rows(&mut table, &keys).await?;
+        table.replace_rows(&keys, &[]).await?;
     }
-    for (object, _) in &chosen {
-        archive.delete(object.location.as_ref()).await?;
-    }
+    let delete =
+        async |(object, _): &(ObjectMeta, _)| archive.delete(object.location.as_ref()).await;
+    let _: Vec<()> = archive::at_once(chosen.iter().map(delete)).await?;
     Ok(done)
+}
+
+/// Whether the rows of a segment are in the index. They are added after the segment, so one without rows may be on its way.
+async fn has_rows(table: &mut Option<Table>, key: &str) -> Result<bool> {
+    match table {
+        Some(table) => table.has(key).await,
+        None => Ok(false),
+    }
+}
+
+/// The time of a segment's last packet. A sensor whose clock was not set begins in 1970: then, and without packets, it is the time at
+/// which the segment was stored.
+fn end_of(object: &ObjectMeta, directory: &segment::Directory) -> u64 {
+    let stored = (object.last_modified.timestamp_millis().max(0) as u64).saturating_mul(1_000_000);
+    let last = directory.last_ns.filter(|it| *it >= CLOCK_IS_SET_NS);
+    last.unwrap_or(stored)
+}
+
+/// The hour of a segment's first packet, in the form of [`time_in_key`]; like [`end_of`] without a clock.
+fn hour_of(object: &ObjectMeta) -> (String, String) {
+    let in_key = time_in_key(object.location.as_ref());
+    if *in_key.0 < *"date=2001" {
+        let stored = object.last_modified.timestamp_millis().max(0) as u64;
+        let (date, hour) = segment::date_and_hour(stored.saturating_mul(1_000_000));
+        return (format!("date={date}"), format!("hour={hour:02}"));
+    }
+    in_key
 }
 
 /// The date and the hour in the key of a segment, which sort as times do.
@@ -131,118 +164,4 @@ fn time_in_key(key: &str) -> (String, String) {
 fn time_of(time_ns: u64) -> (String, String) {
     let (date, hour) = segment::date_and_hour(time_ns.saturating_add(3_600_000_000_000));
     (format!("date={date}"), format!("hour={hour:02}"))
-}
-
-/// Removes all rows of these segments in one commit.
-async fn remove_rows(table: &mut Table, segments: &HashSet<&str>) -> Result<()> {
-    for _ in 0..MAX_TRIES {
-        table.refresh().await?;
-        let (mut old, mut new) = (Vec::new(), Vec::new());
-        for file in table.files()? {
-            match may_have(&file, segments) {
-                May::None => {}
-                May::Only => old.push(file),
-                May::Some => {
-                    if let Some(rest) = without(table, &file, segments).await? {
-                        new.extend(rest);
-                        old.push(file);
-                    }
-                }
-            }
-        }
-        if old.is_empty() || table.replace(&old, &new, true).await? {
-            return Ok(());
-        }
-    }
-    let name = table.archive().name();
-    bail!("{name}: other programs committed to its index {MAX_TRIES} times in between. Try again")
-}
-
-enum May {
-    None,
-    Some,
-    /// It has rows of one segment only, and that is one of them.
-    Only,
-}
-
-/// What the statistics of a file say about rows of these segments.
-fn may_have(file: &TableFile, segments: &HashSet<&str>) -> May {
-    let statistics = file
-        .statistics
-        .as_deref()
-        .and_then(|it| serde_json::from_str::<Value>(it).ok());
-    let bound = |name: &str| {
-        Some(
-            statistics.as_ref()?[name][schema::SEGMENT]
-                .as_str()?
-                .to_owned(),
-        )
-    };
-    let (Some(min), Some(max)) = (bound("minValues"), bound("maxValues")) else {
-        return May::Some;
-    };
-    // Programs that rewrite the table may keep only the beginning of a bound.
-    let has_whole_keys = [&min, &max]
-        .iter()
-        .all(|it| segment::parse_key(it).is_some());
-    if !has_whole_keys {
-        return May::Some;
-    }
-    match min == max {
-        true if segments.contains(&*min) => May::Only,
-        true => May::None,
-        false if segments.iter().any(|it| (&*min..=&*max).contains(it)) => May::Some,
-        false => May::None,
-    }
-}
-
-/// The rows of a file without those of these segments, as a new file if any are left. `None`: it has no rows of them.
-async fn without(
-    table: &Table,
-    file: &TableFile,
-    segments: &HashSet<&str>,
-) -> Result<Option<Option<IndexFile>>> {
-    let archive = table.archive();
-    let damaged = || {
-        format!(
-            "{}: the file {} of its index is damaged",
-            archive.name(),
-            file.key
-        )
-    };
-    let bytes = archive.get(&file.key).await?.with_context(damaged)?;
-    let batches = ParquetRecordBatchReaderBuilder::try_new(bytes).and_then(|it| it.build());
-    let mut rest: Vec<RecordBatch> = Vec::new();
-    let mut has_any = false;
-    for batch in batches.with_context(damaged)? {
-        let batch = batch.with_context(damaged)?;
-        let column = batch.column_by_name(schema::SEGMENT);
-        let keys = column.and_then(|it| it.as_any().downcast_ref::<StringArray>());
-        let stays: BooleanArray = keys
-            .with_context(damaged)?
-            .iter()
-            .map(|it| it.map(|it| !segments.contains(it)))
-            .collect();
-        has_any |= stays.false_count() > 0;
-        rest.push(filter_record_batch(&batch, &stays).with_context(damaged)?);
-    }
-    if !has_any {
-        return Ok(None);
-    }
-    let packets = |batch: &RecordBatch| {
-        let column = batch.column_by_name(schema::PACKETS)?;
-        let column = column.as_any().downcast_ref::<Int64Array>()?;
-        Some(column.values().iter().map(|&it| it as u64).sum::<u64>())
-    };
-    let packets = rest
-        .iter()
-        .map(packets)
-        .sum::<Option<u64>>()
-        .with_context(damaged)?;
-    let rows: usize = rest.iter().map(RecordBatch::num_rows).sum();
-    if rows == 0 {
-        return Ok(Some(None));
-    }
-    // Files of other writers may have other columns or types: these are an error here, not a loss.
-    encode(file.date.clone(), &rest, packets).map(|it| Some(Some(it)))
 }

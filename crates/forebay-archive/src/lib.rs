@@ -8,9 +8,12 @@
 //! [`archive`] and [`table`] talk to the object store.
 #![forbid(unsafe_code)]
 
+pub mod announce;
 pub mod archive;
+pub mod compact;
 pub mod expire;
 pub mod find;
+pub mod gather;
 pub mod index;
 pub mod rebuild;
 pub mod schema;

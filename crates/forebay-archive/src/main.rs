@@ -5,24 +5,40 @@
 
 mod cli {
     pub mod args;
+    pub mod metrics;
     pub mod text;
 }
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use clap::Parser;
 use cli::{
     args::{self, Command, Flags},
+    metrics::{self, Metrics},
     text,
 };
 use forebay_archive::{
+    announce::{Address, Queue},
     archive::Archive,
+    compact::{self, CompactConfig},
     expire::{self, ExpireConfig},
-    find, rebuild,
+    find,
+    gather::{self, Gather, GatherConfig},
+    index::IndexFile,
+    rebuild,
     ship::{Event, Ship, ShipConfig, spool::Keep},
     status,
+    table::TableFile,
 };
+use forebay_net::units;
 use serde_json::json;
-use std::process::ExitCode;
+use std::{
+    path::Path,
+    process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
 use tokio::signal::unix::{SignalKind, signal};
 
 fn main() -> ExitCode {
@@ -55,10 +71,12 @@ fn main() -> ExitCode {
 async fn run(command: &Command) -> Result<ExitCode> {
     match command {
         Command::Ship(flags) => ship(flags).await,
+        Command::Index(flags) => index(flags).await,
         Command::Find(flags) => find::run(flags).await,
         Command::Status(flags) => print_status(flags).await,
         Command::Rebuild(flags) => rebuild(flags).await,
         Command::Expire(flags) => expire(flags).await,
+        Command::Compact(flags) => compact(flags).await,
     }
 }
 
@@ -78,8 +96,17 @@ async fn ship(flags: &args::Ship) -> Result<ExitCode> {
         limit_bytes: flags.spool_limit,
         drops_oldest: flags.when_full == args::WhenFull::DropOldest,
         compress: !flags.no_compress,
+        announce: match &flags.announce {
+            Some(address) => Some(with_credentials(
+                address,
+                flags.nats_credentials.as_deref(),
+            )?),
+            None => None,
+        },
         once: flags.once,
+        snapshots: flags.metrics.is_some() || flags.metrics_file.is_some(),
     };
+    let mut metrics = Metrics::open(flags.metrics, flags.metrics_file.clone()).await?;
     let mut report = |event: Event<'_>| match event {
         Event::Shipped(file, packed) if flags.json => {
             let shipped = json!({"schema": 1, "event": "shipped", "file": file.name(), "segment": packed.key,
@@ -98,21 +125,90 @@ async fn ship(flags: &args::Ship) -> Result<ExitCode> {
             ));
         }
         Event::Warning(what) => text::note(&what),
+        Event::Progress(snapshot) => metrics.renew(metrics::text(&sensor, &snapshot)),
     };
-    let mut interrupt = signal(SignalKind::interrupt()).context("handling signals")?;
-    let mut terminate = signal(SignalKind::terminate()).context("handling signals")?;
+    let stop = signals(1)?;
     let mut ship = Ship::new(config, &mut report)?;
     let done = tokio::select! {
-        done = ship.run() => done,
-        _ = interrupt.recv() => Ok(()),
-        _ = terminate.recv() => Ok(()),
+        done = ship.run() => Some(done),
+        () = stop => None,
     };
+    // Without `--once` a signal is the usual end.
+    let done = done.unwrap_or_else(|| match flags.once {
+        true => Err(anyhow!("ended by a signal before everything was shipped")),
+        false => Ok(()),
+    });
     let counts = ship.counts;
     text::line(&match flags.json {
         true => text::counts_json(&sensor, &counts).to_string(),
         false => text::counts(&sensor, &counts),
     })?;
     done.map(|()| ExitCode::SUCCESS)
+}
+
+async fn index(flags: &args::Index) -> Result<ExitCode> {
+    let config = GatherConfig {
+        archive: Archive::open(&flags.archive, false)?,
+        queue: Queue::new(with_credentials(
+            &flags.from,
+            flags.nats_credentials.as_deref(),
+        )?),
+        batch: flags.batch.into(),
+        wait: flags.wait,
+        hold: flags.take_over,
+        tries: flags.tries,
+        once: flags.once,
+    };
+    let mut report = |event: gather::Event<'_>| match event {
+        gather::Event::Indexed(it) if flags.json => {
+            let indexed = json!({"schema": 1, "event": "indexed", "segment": it.segment, "packets": it.packets});
+            let _ = text::line(&indexed.to_string());
+        }
+        gather::Event::Indexed(_) => {}
+        gather::Event::SetAside(message, reason) if flags.json => {
+            let aside =
+                json!({"schema": 1, "event": "set_aside", "message": message, "reason": reason});
+            let _ = text::line(&aside.to_string());
+        }
+        gather::Event::SetAside(message, reason) => {
+            text::note(&format!("{reason}. The message is set aside: {message}"));
+        }
+        gather::Event::Warning(what) => text::note(&what),
+    };
+    // The first signal lets a commit finish. The second one does not wait for that.
+    let (stop, abort) = (signals(1)?, signals(2)?);
+    let mut gather = Gather::new(config, &mut report);
+    let done = tokio::select! {
+        done = gather.run(stop) => done,
+        () = abort => Ok(()),
+    };
+    let counts = gather.counts;
+    text::line(&match flags.json {
+        true => text::gathered_json(&counts).to_string(),
+        false => text::gathered(&counts),
+    })?;
+    done.map(|()| ExitCode::from(u8::from(counts.set_aside > 0)))
+}
+
+fn with_credentials(address: &Address, file: Option<&Path>) -> Result<Address> {
+    match file {
+        Some(file) => address.clone().with_credentials(file),
+        None => Ok(address.clone()),
+    }
+}
+
+/// Completes after this number of signals to end.
+fn signals(number: usize) -> Result<impl Future<Output = ()>> {
+    let mut interrupt = signal(SignalKind::interrupt()).context("handling signals")?;
+    let mut terminate = signal(SignalKind::terminate()).context("handling signals")?;
+    Ok(async move {
+        for _ in 0..number {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+        }
+    })
 }
 
 async fn print_status(flags: &args::Status) -> Result<ExitCode> {
@@ -173,4 +269,35 @@ async fn expire(flags: &args::Expire) -> Result<ExitCode> {
         false => format!("{verb} {} segments with {} packets, {} bytes", done.segments, done.packets, done.bytes),
     })?;
     Ok(ExitCode::from(u8::from(!is_whole)))
+}
+
+async fn compact(flags: &args::Compact) -> Result<ExitCode> {
+    let archive = Archive::open(&flags.archive, false)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    tokio::spawn(find::watch_signals(stop.clone())?);
+    let config = CompactConfig {
+        target_bytes: flags.target_size,
+        dry_run: flags.dry_run,
+    };
+    let mut progress = |old: &[TableFile], new: &IndexFile| {
+        text::note(&format!(
+            "{}: {} files are one of {} now",
+            new.date,
+            old.len(),
+            units::binary(new.bytes.len() as u64)
+        ));
+        !stop.load(Relaxed)
+    };
+    let done = compact::compact(&archive, &config, &mut progress).await?;
+    let vacuumed = match flags.vacuum {
+        Some(age) if !stop.load(Relaxed) => {
+            Some(compact::vacuum(&archive, age, flags.dry_run).await?)
+        }
+        _ => None,
+    };
+    text::line(&match flags.json {
+        true => text::compacted_json(flags.dry_run, &done, vacuumed.as_ref()).to_string(),
+        false => text::compacted(flags.dry_run, &done, vacuumed.as_ref()),
+    })?;
+    Ok(ExitCode::from(if stop.load(Relaxed) { 130 } else { 0 }))
 }

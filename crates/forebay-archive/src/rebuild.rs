@@ -1,4 +1,4 @@
-//! `rebuild`: the rows of segments that have none, from the segments themselves.
+//! `rebuild`: the rows of segments that have none, or not all, from the segments themselves.
 
 use crate::{
     archive::Archive,
@@ -8,40 +8,68 @@ use crate::{
     table::{Rows, Table},
 };
 use anyhow::{Context, Result, anyhow, ensure};
-use forebay_net::format::read::{Decoder, Step};
+use forebay_net::format::read::Decoder;
 use sha2::{Digest, Sha256};
+use std::collections::HashSet;
 
 /// What `rebuild` did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rebuilt {
     /// Segments in the archive.
     pub segments: u64,
-    /// Segments that had no rows.
+    /// Segments whose rows did not have their packets.
     pub missing: u64,
     /// Of these, segments whose rows are now in the index.
     pub added: u64,
 }
 
-/// Adds the rows of all segments that have none. `failed` is called with the error of each segment that cannot be read.
+/// Adds the rows of all segments that have none, and replaces rows that do not have the packets of their segment. `failed` is called with
+/// the error of each segment that cannot be read.
 ///
 /// # Errors
 /// The store failed, or the table is of a newer version.
 pub async fn rebuild(archive: &Archive, failed: &mut dyn FnMut(anyhow::Error)) -> Result<Rebuilt> {
     let mut table = Table::open_or_create(archive).await?;
+    let mut objects = archive.list(segment::FOLDER).await?;
+    // After the list of segments, so that rows which were added meanwhile are known.
+    table.refresh().await?;
     let known = packets_by_segment(&table).await?;
-    let mut done = Rebuilt::default();
-    for object in archive.list(segment::FOLDER).await? {
+    let expired = archive.expired_records().await?;
+    objects.retain(|it| {
+        let named = segment::parse_key(it.location.as_ref());
+        named.is_some_and(|(sensor, _, sha256)| {
+            !expired.contains(&segment::expired_record(sensor, sha256))
+        })
+    });
+    let mut done = Rebuilt {
+        segments: objects.len() as u64,
+        ..Rebuilt::default()
+    };
+    let directories = archive.directories(&objects).await;
+    for (object, directory) in objects.iter().zip(directories) {
         let key = object.location.as_ref();
-        if segment::parse_key(key).is_none() {
-            continue;
-        }
-        done.segments += 1;
-        if known.contains_key(key) || table.has(key).await? {
+        let packets = match directory {
+            Ok(directory) => directory.packets,
+            Err(error) => {
+                done.missing += 1;
+                failed(error);
+                continue;
+            }
+        };
+        let is_known = table.has(key).await?;
+        if is_known && known.get(key).copied().unwrap_or(0) == packets {
             continue;
         }
         done.missing += 1;
         match rows_of(archive, key).await {
-            Ok(rows) => done.added += table.append(&[rows]).await? as u64,
+            Ok(rows) => {
+                if is_known || known.contains_key(key) {
+                    table.replace_rows(&HashSet::from([key]), &[rows]).await?;
+                } else {
+                    table.append(&[rows]).await?;
+                }
+                done.added += 1;
+            }
             Err(error) => failed(error),
         }
     }
@@ -54,10 +82,17 @@ pub async fn rebuild(archive: &Archive, failed: &mut dyn FnMut(anyhow::Error)) -
 /// The store failed, or the segment is damaged.
 pub async fn rows_of(archive: &Archive, key: &str) -> Result<Rows> {
     let directory = archive.directory(key, None).await?;
+    ensure!(
+        segment::key(&directory, key.ends_with(".zst")) == key,
+        "{}: the segment {key} is damaged: its directory is that of another segment",
+        archive.name()
+    );
     let mut reading = Reading::default();
     for block in &directory.blocks {
         let plain = archive.block(key, block).await?;
-        reading.block(&plain, (block.offset, block.length))?;
+        reading
+            .block(&plain, (block.offset, block.length))
+            .with_context(|| format!("{}: the segment {key} is damaged", archive.name()))?;
     }
     let files = reading.finish(&directory, key);
     Ok(Rows {
@@ -85,20 +120,14 @@ impl Reading {
         let decoder = self.decoder.as_mut().context("a block is too short")?;
         let mut at = 0;
         while at < plain.len() {
-            match decoder.next(&plain[at..]) {
-                Ok(Step::Packet(frame, len)) => {
-                    let link = decoder.interfaces()[frame.interface as usize].link;
-                    self.indexer.packet(link, &frame);
-                    self.marked = self.marked.saturating_add(frame.dropped_before);
-                    self.packets += 1;
-                    at += len;
-                }
-                Ok(Step::Other(len) | Step::Described(len)) => at += len,
-                Ok(Step::More(_) | Step::Zeros) => {
-                    return Err(anyhow!("a block ends in the middle of a record"));
-                }
-                Err(fault) => return Err(anyhow!("{}", fault.what())),
+            let (frame, len) = segment::next_record(decoder, &plain[at..])?;
+            if let Some(frame) = frame {
+                let link = decoder.interfaces()[frame.interface as usize].link;
+                self.indexer.packet(link, &frame);
+                self.marked = self.marked.saturating_add(frame.dropped_before);
+                self.packets += 1;
             }
+            at += len;
         }
         self.indexer.end_block(place.0, place.1)
     }

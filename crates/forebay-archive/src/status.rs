@@ -4,13 +4,19 @@
 //! segments. `captured` is what the captures counted themselves, in the statistics at the end of their files; files without
 //! statistics count with the packets that they contain.
 
-use crate::{archive::Archive, schema, segment, ship::spool, table::Table};
+use crate::{
+    archive::{self, Archive},
+    schema, segment,
+    ship::spool,
+    table::Table,
+};
 use anyhow::{Context, Result};
 use deltalake_core::arrow::array::{Array, Int64Array, StringArray};
+use object_store::ObjectMeta;
 use parquet::arrow::{ProjectionMask, arrow_reader::ParquetRecordBatchReaderBuilder};
 use serde_json::Value;
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     path::PathBuf,
 };
 
@@ -35,6 +41,8 @@ pub struct Sensor {
     pub dropped: u64,
     /// Packets in rows of the index.
     pub indexed: u64,
+    /// Segments without rows that are younger than an hour: they are being shipped.
+    pub in_flight: u64,
     /// Segments whose packets in the index are not those in the segment: with no rows, and with others.
     pub unindexed: Vec<String>,
     /// Rows of segments that do not exist.
@@ -43,9 +51,20 @@ pub struct Sensor {
     pub lost: [Option<u64>; 2],
     /// Segments that cannot be read, and why.
     pub damaged: Vec<String>,
+    /// Segments whose statistics count other packets than they have: the segment, the packets in its statistics, and its packets.
+    pub differing: Vec<(String, u64, u64)>,
+    /// Files in the spool that are in no count, by kind (`unfinished`, `cut`, `failed`): their number and their bytes.
+    pub uncounted: Vec<(&'static str, u64, u64)>,
 }
 
 impl Sensor {
+    /// Adds losses; a part that is unknown makes the sum unknown.
+    fn lose(&mut self, lost: [Option<u64>; 2]) {
+        for (sum, lost) in self.lost.iter_mut().zip(lost) {
+            *sum = sum.zip(lost).map(|(sum, lost)| sum.saturating_add(lost));
+        }
+    }
+
     /// Whether everything adds up.
     pub fn is_sound(&self) -> bool {
         let parts = self.shipped + self.waiting.unwrap_or(0) + self.expired + self.dropped;
@@ -64,30 +83,47 @@ pub async fn status(
     archive: &Archive,
     spools: &[(String, PathBuf)],
 ) -> Result<BTreeMap<String, Sensor>> {
-    let mut sensors: BTreeMap<String, Sensor> = BTreeMap::new();
+    // What waits comes first, and what was expired last: a file that moves on meanwhile is found at its new place, too, and counted
+    // there.
+    let mut waiting = Vec::new();
+    for (sensor, folder) in spools {
+        for file in spool::finished_in(folder)? {
+            waiting.extend(spool::contents(&file.path).map(|it| (sensor, it)));
+        }
+    }
+    let mut objects = archive.list(segment::FOLDER).await?;
+    objects.retain(|it| segment::parse_key(it.location.as_ref()).is_some());
     let mut rows = match Table::open(archive).await? {
         Some(table) => packets_by_segment(&table).await?,
         None => HashMap::new(),
     };
-    let mut objects = archive.list(segment::FOLDER).await?;
-    objects.retain(|it| segment::parse_key(it.location.as_ref()).is_some());
+    // Rows whose segment was created after the list was read.
+    let listed: HashSet<&str> = objects.iter().map(|it| it.location.as_ref()).collect();
+    let others: Vec<&String> = rows.keys().filter(|it| !listed.contains(&***it)).collect();
+    let others = archive::at_once(others.iter().map(async |key| archive.head(key).await)).await?;
+    objects.extend(others.into_iter().flatten());
+    let directories = archive.directories(&objects).await;
     let records = archive.list("sensors").await?;
+    let expired: HashSet<&str> = records.iter().map(|it| it.location.as_ref()).collect();
     // An `expire` that was killed may have left some of them, and their rows.
     let is_expired = |key: &str| {
-        let record = segment::parse_key(key)
-            .map(|(sensor, _, sha256)| format!("sensors/{sensor}/expired-{sha256}.json"));
-        records
-            .iter()
-            .any(|it| Some(it.location.as_ref()) == record.as_deref())
+        segment::parse_key(key).is_some_and(|(sensor, _, sha256)| {
+            expired.contains(&*segment::expired_record(sensor, sha256))
+        })
     };
-    objects.retain(|it| !is_expired(it.location.as_ref()));
     rows.retain(|key, _| !is_expired(key));
-    let directories = archive.directories(&objects).await;
+
+    let mut sensors: BTreeMap<String, Sensor> = BTreeMap::new();
+    let mut archived = HashSet::new();
     for (object, directory) in objects.iter().zip(directories) {
         let key = object.location.as_ref();
-        let Some((name, ..)) = segment::parse_key(key) else {
+        let Some((name, _, sha256)) = segment::parse_key(key) else {
             continue;
         };
+        if is_expired(key) {
+            continue;
+        }
+        archived.insert((name.to_owned(), sha256.to_owned()));
         let sensor = sensors.entry(name.into()).or_insert_with(known_losses);
         sensor.segments += 1;
         sensor.stored_bytes += object.size;
@@ -97,16 +133,19 @@ pub async fn status(
             Ok(directory) => {
                 sensor.plain_bytes += directory.plain_bytes;
                 sensor.shipped += directory.packets;
-                sensor.captured += directory.captured.unwrap_or(directory.packets);
-                for (sum, lost) in sensor
-                    .lost
-                    .iter_mut()
-                    .zip([directory.lost_kernel, directory.lost_interface])
-                {
-                    *sum = sum.zip(lost).map(|(sum, lost)| sum.saturating_add(lost));
+                let captured = directory.captured.unwrap_or(directory.packets);
+                sensor.captured += captured;
+                if captured != directory.packets {
+                    let differing = (key.into(), captured, directory.packets);
+                    sensor.differing.push(differing);
                 }
-                if indexed.unwrap_or(0) != directory.packets {
-                    sensor.unindexed.push(key.into());
+                sensor.lose([directory.lost_kernel, directory.lost_interface]);
+                match indexed {
+                    None if directory.packets > 0 && archive::is_young(object) => {
+                        sensor.in_flight += 1;
+                    }
+                    _ if indexed.unwrap_or(0) == directory.packets => {}
+                    _ => sensor.unindexed.push(key.into()),
                 }
             }
             Err(error) => sensor.damaged.push(format!("{error:#}")),
@@ -120,35 +159,46 @@ pub async fn status(
         sensor.indexed += packets;
         sensor.dangling.push(key);
     }
-    for object in &records {
+    let read = async |object: &ObjectMeta| {
         let key = object.location.as_ref();
-        let mut parts = key.split('/').skip(1);
+        let record = archive.get(key).await?.unwrap_or_default();
+        let record = serde_json::from_slice::<Value>(&record);
+        record.with_context(|| format!("{}: {key} is damaged", archive.name()))
+    };
+    let values = archive::at_once(records.iter().map(read)).await?;
+    for (object, record) in records.iter().zip(values) {
+        let mut parts = object.location.as_ref().split('/').skip(1);
         let (Some(name), Some(file)) = (parts.next(), parts.next()) else {
             continue;
         };
         let sensor = sensors.entry(name.into()).or_insert_with(known_losses);
-        let is_expired = file.starts_with("expired-");
-        if !is_expired && !file.starts_with("dropped-") {
+        let packets = record["packets"].as_u64().unwrap_or(0);
+        if file.starts_with("expired-") {
+            sensor.expired += packets;
+            let lost = ["lost_kernel", "lost_interface"];
+            sensor.lose(lost.map(|name| record[name].as_u64()));
+        } else if file.starts_with("dropped-") {
+            sensor.dropped += packets;
+        } else {
             continue;
         }
-        let record = archive.get(key).await?.unwrap_or_default();
-        let record: Value = serde_json::from_slice(&record)
-            .with_context(|| format!("{}: {key} is damaged", archive.name()))?;
-        let packets = record["packets"].as_u64().unwrap_or(0);
-        let sum = if is_expired {
-            &mut sensor.expired
-        } else {
-            &mut sensor.dropped
-        };
-        *sum += packets;
         sensor.captured += record["captured"].as_u64().unwrap_or(packets);
     }
     for (name, folder) in spools {
         let sensor = sensors.entry(name.clone()).or_insert_with(known_losses);
-        let files = spool::finished_in(folder)?;
-        let packets: u64 = files.iter().map(|it| spool::packets(&it.path)).sum();
-        sensor.waiting = Some(packets);
-        sensor.captured += packets;
+        sensor.waiting = Some(0);
+        sensor.uncounted = spool::others_in(folder)?;
+    }
+    for (name, (packets, sha256)) in waiting {
+        // `ship` removes a file after its packets are in the archive.
+        let is_archived = archived.contains(&(name.clone(), sha256.clone()))
+            || expired.contains(&*segment::expired_record(name, &sha256));
+        if let Some(sensor) = sensors.get_mut(name)
+            && !is_archived
+        {
+            sensor.waiting = sensor.waiting.map(|it| it + packets);
+            sensor.captured += packets;
+        }
     }
     Ok(sensors)
 }

@@ -4,15 +4,20 @@
 //! again, and the decision what to commit is made again. So no commit is ever based on an old state, and deltalake-core's own
 //! resolution of conflicts is not used: it lets two compactions of the same file pass, which would double its rows.
 //!
-//! The commit that adds the rows of a segment has an application transaction with the key of the segment. Rows are only added if
-//! there is no such transaction, so repeating a commit adds nothing, also if its answer was lost.
+//! The commit that adds the rows of a segment has an application transaction with the sensor and the hash of the capture file. Rows
+//! are only added if there is no such transaction, so repeating a commit adds nothing, also if its answer was lost.
+//!
+//! `expire` records what it removes, then removes rows. A program that adds rows looks for that record afterwards, and removes its rows
+//! again if there is one. So one of both removes them, in whatever order they come.
 
-use crate::{archive::Archive, index::IndexFile, schema};
-use anyhow::{Context, Result, anyhow};
+mod removal;
+
+use crate::{archive::Archive, index::IndexFile, schema, segment};
+use anyhow::{Context, Result, anyhow, ensure};
 use deltalake_core::{
     DeltaTable, DeltaTableError, ObjectStore,
     kernel::{
-        Action, Add, Transaction,
+        Action, Add, LogicalFileView, Transaction,
         transaction::{CommitBuilder, CommitProperties, TransactionError},
     },
     logstore::{LogStoreRef, StorageConfig, default_logstore},
@@ -20,9 +25,10 @@ use deltalake_core::{
     protocol::{DeltaOperation, SaveMode},
     table::config::TableProperty,
 };
+use futures::{StreamExt, TryStreamExt, stream};
 use object_store::{path::Path, prefix::PrefixStore};
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     hash::{BuildHasher, RandomState},
     sync::{
         Arc,
@@ -33,8 +39,12 @@ use std::{
 
 /// The folder of the table in an archive.
 pub const FOLDER: &str = "index";
+/// Segments that are looked up at the same time.
+const MAX_AT_ONCE: usize = 16;
 /// Commits that other programs may win before an error is reported.
 const MAX_TRIES: u32 = 100;
+/// Files older than this are not committed.
+const MAX_AGE_MS: u64 = 3_600_000;
 
 /// The table of an archive, in the state of its last reading.
 #[derive(Clone, Debug)]
@@ -54,6 +64,24 @@ pub struct TableFile {
     pub bytes: u64,
     /// Its statistics, as the JSON of the log: `numRecords`, `minValues`, `maxValues`, `nullCount`.
     pub statistics: Option<String>,
+}
+
+/// Files that were written, and that no commit refers to yet.
+struct Added {
+    actions: Vec<Action>,
+    at_ms: i64,
+}
+
+impl Added {
+    /// Files that no commit refers to are deleted after a day or more (`compact --vacuum`). This program may have been suspended.
+    fn check_age(&self) -> Result<()> {
+        let is_fresh = now_ms().abs_diff(self.at_ms) < MAX_AGE_MS;
+        ensure!(
+            is_fresh,
+            "committing to the index took more than an hour. Try again"
+        );
+        Ok(())
+    }
 }
 
 /// The rows of one segment.
@@ -111,10 +139,7 @@ impl Table {
             .with_save_mode(SaveMode::Ignore)
             .await;
         match (created, Table::open(archive).await?) {
-            (_, Some(table)) => {
-                archive.sync(&format!("{FOLDER}/_delta_log/{:020}.json", 0))?;
-                Ok(table)
-            }
+            (_, Some(table)) => Ok(table),
             (Err(error), None) => Err(explain(archive, error, "creating its index")),
             (Ok(_), None) => Err(anyhow!(
                 "{}: the index was created and is not there",
@@ -143,7 +168,7 @@ impl Table {
     /// The table's log is damaged.
     pub fn files(&self) -> Result<Vec<TableFile>> {
         let state = self.table.snapshot().context("reading the index")?;
-        let file = |file: deltalake_core::kernel::LogicalFileView| {
+        let file = |file: LogicalFileView| {
             let mut partition = file.partition_values_map();
             TableFile {
                 key: format!("{FOLDER}/{}", file.path()),
@@ -155,47 +180,83 @@ impl Table {
         Ok(state.log_data().iter().map(file).collect())
     }
 
-    /// Whether rows of this segment were committed, as far as was read.
+    /// Whether rows of this segment, packed or plain, were committed, as far as was read. Then the commit is durable, too.
     ///
     /// # Errors
     /// The store failed.
     pub async fn has(&self, segment: &str) -> Result<bool> {
         let state = self.table.snapshot().context("reading the index")?;
         let version = state
-            .transaction_version(self.table.log_store().as_ref(), segment)
+            .transaction_version(self.table.log_store().as_ref(), transaction(segment))
             .await;
         let version =
             version.map_err(|error| explain(&self.archive, error, "reading its index"))?;
+        if version.is_some() {
+            self.archive.sync_names(&format!("{FOLDER}/_delta_log/0"))?;
+        }
         Ok(version.is_some())
     }
 
-    /// Adds the rows of segments in one commit. Segments that were committed before are left out. Returns the number of segments
-    /// that were added.
+    /// Whether a segment is recorded as removed.
+    async fn is_expired(&self, segment: &str) -> Result<bool> {
+        let Some((sensor, _, sha256)) = segment::parse_key(segment) else {
+            return Ok(false);
+        };
+        let record = segment::expired_record(sensor, sha256);
+        Ok(self.archive.len(&record).await?.is_some())
+    }
+
+    /// [`has`](Table::has) for several segments. Each answer needs the whole log, so several are asked for at a time.
+    async fn has_each(&self, rows: &[Rows]) -> Result<Vec<bool>> {
+        let asked = stream::iter(rows).map(|it| self.has(&it.segment));
+        asked.buffered(MAX_AT_ONCE).try_collect().await
+    }
+
+    /// Adds the rows of segments in one commit. Segments that were committed before are left out, and so are those that `expire`
+    /// removes meanwhile. Returns the number of segments that were added.
     ///
     /// # Errors
     /// The store failed, or the table is of a newer version.
     pub async fn append(&mut self, rows: &[Rows]) -> Result<usize> {
-        let mut adds: HashMap<&str, Vec<Action>> = HashMap::new();
+        let added = self.append_new(rows).await?;
+        Ok(added.into_iter().filter(|it| *it).count())
+    }
+
+    /// As [`append`](Table::append), and returns for each segment whether it was added.
+    ///
+    /// # Errors
+    /// As [`append`](Table::append).
+    pub async fn append_new(&mut self, rows: &[Rows]) -> Result<Vec<bool>> {
+        let mut adds: HashMap<&str, Added> = HashMap::new();
         for attempt in 0..MAX_TRIES {
             self.refresh().await?;
             let mut actions = Vec::new();
-            let mut transactions = Vec::new();
-            for rows in rows {
-                if self.has(&rows.segment).await? {
+            let mut transactions: Vec<Transaction> = Vec::new();
+            let mut is_new = Vec::new();
+            let known = self.has_each(rows).await?;
+            for (rows, is_known) in rows.iter().zip(known) {
+                // A batch may have the same segment twice.
+                let is_here = transactions
+                    .iter()
+                    .any(|it| it.app_id == transaction(&rows.segment));
+                is_new.push(!is_here && !is_known);
+                if is_new.last() == Some(&false) {
                     continue;
                 }
                 if !adds.contains_key(&*rows.segment) {
-                    let added = self.put(&rows.files, true).await?;
-                    adds.insert(&rows.segment, added);
+                    let put = self.put(&rows.files, true).await?;
+                    adds.insert(&rows.segment, put);
                 }
-                actions.extend(adds[&*rows.segment].iter().cloned());
+                let added = &adds[&*rows.segment];
+                added.check_age()?;
+                actions.extend(added.actions.iter().cloned());
                 let now = Some(now_ms());
-                transactions.push(Transaction::new_with_last_update(&rows.segment, 1, now));
+                let id = transaction(&rows.segment);
+                transactions.push(Transaction::new_with_last_update(id, 1, now));
             }
             if transactions.is_empty() {
-                return Ok(0);
+                return Ok(is_new);
             }
-            let count = transactions.len();
             let operation = DeltaOperation::Write {
                 mode: SaveMode::Append,
                 partition_by: Some(vec![schema::DATE.into()]),
@@ -205,46 +266,98 @@ impl Table {
                 .commit(actions, transactions, operation, attempt)
                 .await?
             {
-                return Ok(count);
+                let asked = stream::iter(rows).map(|it| self.is_expired(&it.segment));
+                let removed: Vec<bool> = asked.buffered(MAX_AT_ONCE).try_collect().await?;
+                let mut expired = HashSet::new();
+                for ((rows, is_new), is_removed) in rows.iter().zip(&mut is_new).zip(removed) {
+                    if *is_new && is_removed {
+                        expired.insert(&*rows.segment);
+                        *is_new = false;
+                    }
+                }
+                if !expired.is_empty() {
+                    self.replace_rows(&expired, &[]).await?;
+                }
+                return Ok(is_new);
             }
         }
         Err(self.too_busy())
     }
 
-    /// Replaces files of the table, which were read from its present state, by others. `false`: the table has changed since;
-    /// nothing was done.
+    /// Replaces files of the table by others with the same rows. `false`: an old file is no longer part of the table; nothing was done.
+    ///
+    /// Other programs may have added files since the old ones were read; these stay.
     ///
     /// # Errors
     /// The store failed, or the table is of a newer version.
-    pub async fn replace(
-        &mut self,
-        old: &[TableFile],
-        new: &[IndexFile],
-        changes_rows: bool,
-    ) -> Result<bool> {
-        let state = self.table.snapshot().context("reading the index")?;
-        let is_old = |key: &str| {
-            old.iter()
-                .any(|file| file.key.strip_prefix("index/") == Some(key))
+    pub async fn replace(&mut self, old: &[TableFile], new: &[IndexFile]) -> Result<bool> {
+        let added = self.put(new, false).await?;
+        let is_added = |file: &TableFile| {
+            let path = file.key.strip_prefix("index/");
+            let mut actions = added.actions.iter();
+            actions.any(|it| matches!(it, Action::Add(add) if Some(&*add.path) == path))
         };
-        let views = state.log_data();
-        let removed = views.iter().filter(|file| is_old(&file.path()));
-        let mut actions: Vec<_> = removed
-            .map(|file| Action::Remove(file.remove_action(changes_rows)))
-            .collect();
-        actions.extend(self.put(new, changes_rows).await?);
-        let operation = match changes_rows {
-            true => DeltaOperation::Delete { predicate: None },
-            false => DeltaOperation::Optimize {
+        for attempt in 0..MAX_TRIES {
+            self.refresh().await?;
+            // The answer to a commit was lost, and the commit was not.
+            if self.files()?.iter().any(is_added) {
+                return Ok(true);
+            }
+            let mut actions = self.removals(old, false)?;
+            if actions.len() < old.len() {
+                return Ok(false);
+            }
+            added.check_age()?;
+            actions.extend(added.actions.iter().cloned());
+            let operation = DeltaOperation::Optimize {
                 predicate: None,
                 target_size: 0,
-            },
-        };
-        self.commit(actions, Vec::new(), operation, 0).await
+            };
+            if self.commit(actions, Vec::new(), operation, attempt).await? {
+                return Ok(true);
+            }
+        }
+        Err(self.too_busy())
+    }
+
+    /// The keys of files that were removed from the table since this time, in milliseconds since 1970. The log has those of the last
+    /// seven days.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn removed_since(&self, time_ms: i64) -> Result<Vec<String>> {
+        let state = self.table.snapshot().context("reading the index")?;
+        let log_store = self.table.log_store();
+        let removed = state.all_tombstones(log_store.as_ref());
+        let removed: Vec<_> = removed
+            .try_collect()
+            .await
+            .map_err(|error| explain(&self.archive, error, "reading its index"))?;
+        let is_recent = |time: Option<i64>| time.is_none_or(|it| it == 0 || it >= time_ms);
+        let removed = removed
+            .iter()
+            .filter(|it| is_recent(it.deletion_timestamp()));
+        Ok(removed
+            .map(|it| format!("{FOLDER}/{}", it.path()))
+            .collect())
+    }
+
+    fn removals(&self, old: &[TableFile], changes_rows: bool) -> Result<Vec<Action>> {
+        let state = self.table.snapshot().context("reading the index")?;
+        let old: HashSet<&str> = old
+            .iter()
+            .filter_map(|file| file.key.strip_prefix("index/"))
+            .collect();
+        let views = state.log_data();
+        let removed = views.iter().filter(|file| old.contains(&*file.path()));
+        Ok(removed
+            .map(|file| Action::Remove(file.remove_action(changes_rows)))
+            .collect())
     }
 
     /// Writes files that no commit refers to yet. Their names are new, so nothing is ever overwritten.
-    async fn put(&self, files: &[IndexFile], data_change: bool) -> Result<Vec<Action>> {
+    async fn put(&self, files: &[IndexFile], data_change: bool) -> Result<Added> {
+        let at_ms = now_ms();
         let mut actions = Vec::new();
         for file in files.iter().filter(|file| file.rows > 0) {
             let path = format!("{}={}/part-{}.parquet", schema::DATE, file.date, unique());
@@ -265,7 +378,7 @@ impl Table {
                 ..Add::default()
             }));
         }
-        Ok(actions)
+        Ok(Added { actions, at_ms })
     }
 
     /// Commits to the version after the one that was read. `false`: another program has created that version.
@@ -277,7 +390,6 @@ impl Table {
         attempt: u32,
     ) -> Result<bool> {
         let state = self.table.snapshot().context("reading the index")?.clone();
-        let next = self.version() + 1;
         let properties = CommitProperties::default()
             .with_max_retries(0)
             .with_application_transactions(transactions);
@@ -287,8 +399,6 @@ impl Table {
             .await;
         match done {
             Ok(_) => {
-                self.archive
-                    .sync(&format!("{FOLDER}/_delta_log/{next:020}.json"))?;
                 self.refresh().await?;
                 Ok(true)
             }
@@ -318,6 +428,11 @@ impl Table {
     pub fn archive(&self) -> &Archive {
         &self.archive
     }
+}
+
+/// The application transaction of a segment: the same for each key that its capture file may have.
+fn transaction(segment: &str) -> String {
+    segment::identity(segment).unwrap_or_else(|| segment.to_owned())
 }
 
 fn log_store(archive: &Archive) -> Result<LogStoreRef> {

@@ -2,18 +2,23 @@
 
 mod common;
 
-use common::captured;
+use common::{captured, times};
 use forebay_archive::{
     archive::Archive,
+    expire::{ExpireConfig, expire},
+    rebuild::rebuild,
     segment::{self, Pack, Packed},
+    status::packets_by_segment,
     table::{Rows, Table},
 };
-use forebay_net::{format::read::Step, port::Port};
+use forebay_net::format::read::Step;
 use forebay_testing::folder::Folder;
 use std::{
+    collections::{HashMap, HashSet},
     fs::{self, File},
     path::Path,
     process::Command,
+    time::Duration,
 };
 
 fn packed(path: &Path, sensor: &str, compress: bool) -> (Packed, File) {
@@ -29,19 +34,6 @@ fn packed(path: &Path, sensor: &str, compress: bool) -> (Packed, File) {
     let input = File::open(path).unwrap();
     let packed = segment::pack(input, &mut output, &Pack { sensor, compress }).unwrap();
     (packed, output)
-}
-
-/// The times of all packets, as the reader of whole files returns them.
-fn times(path: &Path) -> Vec<u64> {
-    let mut file = forebay_net::file::File::open(path).unwrap();
-    let mut times = Vec::new();
-    while !matches!(file.arm().unwrap(), forebay_net::port::Wake::End) {
-        let mut burst = file.receive(4096).unwrap();
-        while let Some(frame) = burst.next_frame() {
-            times.push(frame.time_ns);
-        }
-    }
-    times
 }
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -197,5 +189,90 @@ fn rows_of_a_segment_are_added_once_whoever_adds_them_and_however_often() {
         assert_eq!(records, expected);
         assert!(table.has(&all[0].segment).await.unwrap());
         assert!(!table.has("segments/other").await.unwrap());
+    });
+}
+
+#[test]
+fn rows_that_another_tool_removed_come_back_and_rows_of_an_expired_segment_do_not() {
+    let folder = Folder::new();
+    let stored = |n: u64| {
+        let path = captured(
+            &folder,
+            &format!("{n}.pcapng"),
+            &format!("count=100,seed={n}"),
+        );
+        packed(&path, "hall", true)
+    };
+    runtime().block_on(async {
+        let archive = Archive::open(&folder.path("to"), true).unwrap();
+        let mut table = Table::open_or_create(&archive).await.unwrap();
+        let mut keys = Vec::new();
+        for n in 0..2 {
+            let (packed, mut file) = stored(n);
+            archive
+                .put_file(&packed.key, &mut file, packed.bytes)
+                .await
+                .unwrap();
+            let rows = [Rows {
+                segment: packed.key.clone(),
+                files: packed.index,
+            }];
+            assert_eq!(table.append(&rows).await.unwrap(), 1);
+            keys.push(packed.key);
+        }
+        let removed = HashSet::from([&*keys[0]]);
+        table.replace_rows(&removed, &[]).await.unwrap();
+        let rows = packets_by_segment(&table).await.unwrap();
+        assert_eq!(rows, HashMap::from([(keys[1].clone(), 100)]));
+        for added in [1, 0] {
+            let done = rebuild(&archive, &mut |error| panic!("{error:#}"))
+                .await
+                .unwrap();
+            assert_eq!((done.segments, done.missing, done.added), (2, added, added));
+        }
+        table.refresh().await.unwrap();
+        let rows = packets_by_segment(&table).await.unwrap();
+        assert_eq!(rows, keys.iter().map(|it| (it.clone(), 100)).collect());
+
+        // A segment that is being shipped: `expire` leaves it alone.
+        let (packed, mut file) = stored(3);
+        archive
+            .put_file(&packed.key, &mut file, packed.bytes)
+            .await
+            .unwrap();
+        let config = ExpireConfig {
+            max_bytes: Some(0),
+            ..ExpireConfig::default()
+        };
+        let done = expire(&archive, &config, &mut |error| panic!("{error:#}"))
+            .await
+            .unwrap();
+        assert_eq!(done.segments, 2);
+        assert!(archive.len(&packed.key).await.unwrap().is_some());
+        // If it is removed all the same, its rows do not stay.
+        let record = segment::expired_record("hall", &packed.directory.sha256);
+        archive.put_new(&record, "{}".into()).await.unwrap();
+        let rows = [Rows {
+            segment: packed.key.clone(),
+            files: packed.index,
+        }];
+        assert_eq!(table.append(&rows).await.unwrap(), 0);
+        assert!(packets_by_segment(&table).await.unwrap().is_empty());
+        // The next `expire` completes what was recorded, whatever its limits are.
+        let config = ExpireConfig {
+            older_than: Some(Duration::from_secs(1 << 40)),
+            ..config
+        };
+        let config = ExpireConfig {
+            max_bytes: None,
+            ..config
+        };
+        let done = expire(&archive, &config, &mut |error| panic!("{error:#}"))
+            .await
+            .unwrap();
+        assert_eq!(
+            (done.segments, archive.len(&packed.key).await.unwrap()),
+            (1, None)
+        );
     });
 }

@@ -1,9 +1,13 @@
 //! The flags of `forebay-archive`.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use forebay_archive::{find, ship::spool::Keep};
+use forebay_archive::{announce::Address, compact::VACUUM_AGES, find, ship::spool::Keep};
 use forebay_net::units;
-use std::{path::PathBuf, time::Duration};
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
 
 /// Keep finished captures in a folder or an object store, with an index that leads back to the packets
 #[derive(Debug, Parser)]
@@ -17,6 +21,8 @@ pub struct Flags {
 pub enum Command {
     /// Bring the finished files of a capture into an archive, index them, and free the disk
     Ship(Ship),
+    /// Add the rows of segments that `ship --announce` has announced; several may run at once
+    Index(Index),
     /// Find packets: read the index, then only the blocks in which packets may match
     Find(find::Args),
     /// Print the packets of each sensor, and check that they add up
@@ -25,6 +31,8 @@ pub enum Command {
     Rebuild(Rebuild),
     /// Remove old segments and their rows
     Expire(Expire),
+    /// Merge small files of the index into larger ones
+    Compact(Compact),
 }
 
 #[derive(Debug, Args)]
@@ -36,7 +44,8 @@ pub struct Ship {
     /// The name of this sensor [default: the name of this machine]
     #[arg(long)]
     pub sensor: Option<String>,
-    /// Keep shipped files in SPOOL/shipped: the newest up to this size (10G), or those younger than this time (2h)
+    /// Keep shipped files in SPOOL/shipped: the newest up to this size (10G), or those younger than this time (2h). Without this flag, files
+    /// that an earlier run kept are removed
     #[arg(long, value_name = "SIZE|TIME", value_parser = keep)]
     pub keep_local: Option<Keep>,
     /// The size of the files that may wait, for example 100G
@@ -54,10 +63,52 @@ pub struct Ship {
     /// Do not compress the segments
     #[arg(long)]
     pub no_compress: bool,
-    /// Ship the files that are finished now, and return; fail if the store fails
+    /// Announce segments at a NATS server, for `index`, instead of writing to the index: nats://[USER[:PASSWORD]@]HOST[:PORT][/STREAM]
+    #[arg(long, value_name = "URL")]
+    pub announce: Option<Address>,
+    /// A file with USER:PASSWORD or a token for the NATS server
+    #[arg(long, value_name = "FILE", requires = "announce")]
+    pub nats_credentials: Option<PathBuf>,
+    /// Ship the files that are finished now, and return; fail if the store fails or files are left
     #[arg(long)]
     pub once: bool,
+    /// Serve metrics for Prometheus at http://ADDRESS:PORT/metrics; port 0 chooses a free one [default address: 127.0.0.1]
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = address)]
+    pub metrics: Option<SocketAddr>,
+    /// Write metrics to FILE, for the textfile collector of Prometheus' node exporter
+    #[arg(long, value_name = "FILE")]
+    pub metrics_file: Option<PathBuf>,
     /// Print one JSON object for each file, and one with the counts at the end
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Index {
+    /// The archive
+    pub archive: String,
+    /// The NATS server of `ship --announce`: nats://[USER[:PASSWORD]@]HOST[:PORT][/STREAM]
+    #[arg(long, value_name = "URL")]
+    pub from: Address,
+    /// A file with USER:PASSWORD or a token for the NATS server
+    #[arg(long, value_name = "FILE")]
+    pub nats_credentials: Option<PathBuf>,
+    /// Segments in one commit, at most
+    #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub batch: u16,
+    /// How long messages are collected for one commit
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = wait)]
+    pub wait: Duration,
+    /// The messages of an indexer that does not answer go to another one after this time
+    #[arg(long, value_name = "TIME", default_value = "1min", value_parser = wait)]
+    pub take_over: Duration,
+    /// Set a message aside when its segment could not be indexed this number of times
+    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u64).range(1..))]
+    pub tries: u64,
+    /// Return when no message is left; fail if the store or the server fails
+    #[arg(long)]
+    pub once: bool,
+    /// Print one JSON object for each segment, and one with the counts at the end
     #[arg(long)]
     pub json: bool,
 }
@@ -110,8 +161,58 @@ pub struct Expire {
     pub json: bool,
 }
 
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let port = text
+        .parse()
+        .map(|port: u16| (Ipv4Addr::LOCALHOST, port).into());
+    let found = port.or_else(|_| text.parse());
+    found.map_err(|_| "is no address. Write for example 9870 or 192.0.2.1:9870".into())
+}
+
+/// Each commit replaces the files of a group by one file with the same rows. It is safe at any time, next to `ship`, `expire` and other
+/// runs of `compact`, and can be interrupted at any time.
+#[derive(Debug, Args)]
+pub struct Compact {
+    /// The archive
+    pub archive: String,
+    /// The size of the new files. Files of at least half of it stay as they are
+    #[arg(long, value_name = "SIZE", value_parser = target, default_value = "32M")]
+    pub target_size: u64,
+    /// Also delete the Parquet files that no version of the table younger than this time needs: 1d to 7d
+    #[arg(long, value_name = "TIME", value_parser = vacuum)]
+    pub vacuum: Option<Duration>,
+    /// Only print what would be done
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn target(text: &str) -> Result<u64, String> {
+    let size = size(text)?;
+    let is_in_range = (1 << 20..=1 << 30).contains(&size);
+    is_in_range
+        .then_some(size)
+        .ok_or_else(|| "is not between 1M and 1G".into())
+}
+
+fn vacuum(text: &str) -> Result<Duration, String> {
+    let age = time(text)?;
+    let [shortest, longest] = VACUUM_AGES;
+    (shortest..=longest)
+        .contains(&age)
+        .then_some(age)
+        .ok_or_else(|| "is not between 1d and 7d".into())
+}
+
 fn time(text: &str) -> Result<Duration, String> {
     units::duration(text).ok_or_else(|| "is no time. Write for example 12h or 30d".into())
+}
+
+fn wait(text: &str) -> Result<Duration, String> {
+    let time = units::duration(text).filter(|it| (1..=3600).contains(&it.as_secs()));
+    time.ok_or_else(|| "is no time from 1s to 1h".into())
 }
 
 fn size(text: &str) -> Result<u64, String> {
@@ -123,6 +224,10 @@ fn keep(text: &str) -> Result<Keep, String> {
     // Without a unit the number could be either.
     let has_unit = !text.bytes().all(|byte| byte.is_ascii_digit());
     let time = || units::duration(text).map(Keep::For);
+    // Elsewhere in this command `30m` is half an hour.
+    if text.ends_with('m') {
+        return Err("could be a size or a time. Write 30M for mebibytes, or 30min".into());
+    }
     let found = has_unit.then(|| size().or_else(time)).flatten();
     found.ok_or_else(|| "is neither a size (10G) nor a time (2h)".into())
 }

@@ -1,7 +1,12 @@
 //! What the commands print.
 
 use anyhow::Result;
-use forebay_archive::{ship::Counts, status::Sensor};
+use forebay_archive::{
+    compact::{Compacted, Vacuumed},
+    gather,
+    ship::{Amount, Counts},
+    status::Sensor,
+};
 use forebay_net::units;
 use serde_json::{Value, json};
 use std::io::{self, Write};
@@ -30,31 +35,23 @@ pub fn note(text: &str) {
 pub fn counts(sensor: &str, counts: &Counts) -> String {
     let mut text = format!(
         "{sensor}: shipped {} files with {} packets ({} sent)",
-        counts.shipped_files,
-        counts.shipped_packets,
+        counts.shipped.files,
+        counts.shipped.packets,
         units::binary(counts.sent_bytes)
     );
     for (count, what) in [
         (counts.repeated_files, "were in the archive already"),
-        (
-            counts.failed_files,
-            "cannot be read and are in the folder `failed`",
-        ),
+        (counts.failed.files, "are in the folder `failed`"),
         (counts.failures, "tries failed"),
     ] {
         if count > 0 {
             text += &format!("; {count} {what}");
         }
     }
-    if counts.dropped_files > 0 {
-        let Counts {
-            dropped_files,
-            dropped_packets,
-            ..
-        } = counts;
-        text += &format!(
-            "; dropped {dropped_files} files with {dropped_packets} packets because the spool was full"
-        );
+    if counts.dropped.files > 0 {
+        let Amount { files, packets, .. } = counts.dropped;
+        text +=
+            &format!("; dropped {files} files with {packets} packets because the spool was full");
     }
     text
 }
@@ -63,13 +60,53 @@ pub fn counts_json(sensor: &str, counts: &Counts) -> Value {
     json!({
         "schema": 1,
         "sensor": sensor,
-        "shipped_files": counts.shipped_files,
-        "shipped_packets": counts.shipped_packets,
+        "shipped_files": counts.shipped.files,
+        "shipped_packets": counts.shipped.packets,
         "repeated_files": counts.repeated_files,
         "sent_bytes": counts.sent_bytes,
-        "dropped_files": counts.dropped_files,
-        "dropped_packets": counts.dropped_packets,
-        "failed_files": counts.failed_files,
+        "dropped_files": counts.dropped.files,
+        "dropped_packets": counts.dropped.packets,
+        "failed_files": counts.failed.files,
+        "failures": counts.failures,
+    })
+}
+
+pub fn gathered(counts: &gather::Counts) -> String {
+    let gather::Counts {
+        segments,
+        packets,
+        commits,
+        ..
+    } = counts;
+    let mut text =
+        format!("indexed {segments} segments with {packets} packets in {commits} commits");
+    for (count, what) in [
+        (counts.repeated, "messages were about segments in the index"),
+        (
+            counts.expired,
+            "messages were about segments that have expired",
+        ),
+        (counts.failed_tries, "tries at a segment failed"),
+        (counts.set_aside, "messages were set aside"),
+        (counts.failures, "times the store or the server failed"),
+    ] {
+        if count > 0 {
+            text += &format!("; {count} {what}");
+        }
+    }
+    text
+}
+
+pub fn gathered_json(counts: &gather::Counts) -> Value {
+    json!({
+        "schema": 1,
+        "segments": counts.segments,
+        "packets": counts.packets,
+        "commits": counts.commits,
+        "repeated": counts.repeated,
+        "expired": counts.expired,
+        "failed_tries": counts.failed_tries,
+        "set_aside": counts.set_aside,
         "failures": counts.failures,
     })
 }
@@ -100,6 +137,18 @@ pub fn sensor(name: &str, sensor: &Sensor) -> String {
             "\n  DOES NOT ADD UP: {difference} packets that captures counted are not in their files"
         );
     }
+    for (key, captured, packets) in &sensor.differing {
+        text += &format!(
+            "\n  the statistics in {key} count {captured} packets, it has {packets}: its file is a part of another capture, or packets are missing"
+        );
+    }
+    for (kind, files, bytes) in sensor.uncounted.iter().filter(|it| it.1 > 0) {
+        let bytes = units::binary(*bytes);
+        text += &format!("\n  {files} {kind} files in the spool ({bytes}) are in no count");
+    }
+    if sensor.in_flight > 0 {
+        text += &format!("\n  {} segments are not in the index yet", sensor.in_flight);
+    }
     for key in &sensor.unindexed {
         text += &format!(
             "\n  the index does not have the packets of {key}: run `forebay-archive rebuild`"
@@ -129,9 +178,65 @@ pub fn sensor_json(name: &str, sensor: &Sensor) -> Value {
         "indexed": sensor.indexed,
         "lost_kernel": sensor.lost[0],
         "lost_interface": sensor.lost[1],
+        "differing": sensor.differing,
+        "uncounted": sensor.uncounted,
+        "in_flight": sensor.in_flight,
         "unindexed": sensor.unindexed,
         "dangling": sensor.dangling,
         "damaged": sensor.damaged,
         "is_sound": sensor.is_sound(),
+    })
+}
+
+pub fn compacted(dry_run: bool, done: &Compacted, vacuumed: Option<&Vacuumed>) -> String {
+    let size = units::binary;
+    let mut text = match dry_run {
+        true => format!(
+            "would merge {} of {} files ({}) into {} at first",
+            done.merged,
+            done.files_before,
+            size(done.merged_bytes),
+            done.made
+        ),
+        false => format!(
+            "merged {} files ({}) into {} ({}); the index had {} files and has {}",
+            done.merged,
+            size(done.merged_bytes),
+            done.made,
+            size(done.made_bytes),
+            done.files_before,
+            done.files
+        ),
+    };
+    if done.conflicts > 0 {
+        text += &format!(
+            "; {} groups were changed by other programs meanwhile",
+            done.conflicts
+        );
+    }
+    if let Some(vacuumed) = vacuumed {
+        let verb = if dry_run { "would delete" } else { "deleted" };
+        text += &format!(
+            "; {verb} {} old files ({})",
+            vacuumed.files,
+            size(vacuumed.bytes)
+        );
+    }
+    text
+}
+
+pub fn compacted_json(dry_run: bool, done: &Compacted, vacuumed: Option<&Vacuumed>) -> Value {
+    json!({
+        "schema": 1,
+        "dry_run": dry_run,
+        "files_before": done.files_before,
+        "files": done.files,
+        "merged_files": done.merged,
+        "merged_bytes": done.merged_bytes,
+        "made_files": done.made,
+        "made_bytes": done.made_bytes,
+        "conflicts": done.conflicts,
+        "deleted_files": vacuumed.map(|it| it.files),
+        "deleted_bytes": vacuumed.map(|it| it.bytes),
     })
 }

@@ -100,8 +100,11 @@ pub async fn run(args: &Args) -> Result<ExitCode> {
     })
 }
 
-/// The first Ctrl-C ends the search in good order, the second one at once.
-fn watch_signals(stop: Arc<AtomicBool>) -> Result<impl Future<Output = ()> + Send> {
+/// The first Ctrl-C sets `stop`, so that the command ends in good order; the second one ends it at once.
+///
+/// # Errors
+/// Signals cannot be handled.
+pub fn watch_signals(stop: Arc<AtomicBool>) -> Result<impl Future<Output = ()> + Send> {
     let mut interrupt = signal(SignalKind::interrupt()).context("handling signals")?;
     let mut terminate = signal(SignalKind::terminate()).context("handling signals")?;
     Ok(async move {

@@ -23,7 +23,7 @@ mod statistics;
 mod tests;
 mod time;
 
-pub use command::{Args, run};
+pub use command::{Args, run, watch_signals};
 
 use forebay_net::filter::Filter;
 use statistics::Bounds;

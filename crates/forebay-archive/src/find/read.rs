@@ -18,7 +18,6 @@ use anyhow::{Context, Result};
 use bytes::Bytes;
 use forebay_net::{
     filter::Programs,
-    format::read::{Decoder, Step, Zeros},
     port::{Direction, Frame, Interface},
 };
 use futures::StreamExt;
@@ -295,7 +294,7 @@ impl Reading {
         let mut known: Vec<Option<usize>> = Vec::new();
         let mut at = 0;
         while at < plain.len() {
-            let (frame, len) = match next(&mut decoder, &plain[at..])? {
+            let (frame, len) = match segment::next_record(&mut decoder, &plain[at..])? {
                 (Some(frame), len) => (frame, len),
                 (None, len) => {
                     at += len;
@@ -319,7 +318,6 @@ impl Reading {
                 continue;
             }
             let dropped_before = std::mem::take(&mut self.interfaces[source].lost_after);
-            let is_empty = frame.data.is_empty();
             self.heap.push(Earliest(Packet {
                 time_ns: frame.time_ns,
                 number: self.matched,
@@ -331,9 +329,6 @@ impl Reading {
                 options: frame.options.into(),
             }));
             self.matched += 1;
-            if is_empty {
-                decoder.took_empty();
-            }
         }
         Ok(())
     }
@@ -353,22 +348,6 @@ impl Reading {
             lost_after: 0,
         });
         self.interfaces.len() - 1
-    }
-}
-
-/// The next record of a block: a packet, or something else, and its length.
-fn next<'a>(decoder: &mut Decoder, bytes: &'a [u8]) -> Result<(Option<Frame<'a>>, usize)> {
-    loop {
-        match decoder.next(bytes) {
-            Ok(Step::Packet(frame, len)) => return Ok((Some(frame), len)),
-            Ok(Step::Described(len) | Step::Other(len)) => return Ok((None, len)),
-            Ok(Step::Zeros) => match decoder.classify_zeros(bytes, true) {
-                Zeros::Packets => {}
-                _ => anyhow::bail!("a block ends with zeros in place of packets"),
-            },
-            Ok(Step::More(_)) => anyhow::bail!("a block ends in the middle of a record"),
-            Err(fault) => anyhow::bail!("a block has a {} that {}", decoder.unit(), fault.what()),
-        }
     }
 }
 

@@ -10,7 +10,7 @@ pub mod community;
 pub mod flow;
 mod parquet;
 
-pub(crate) use self::parquet::encode;
+pub(crate) use self::parquet::Encoder;
 pub use self::parquet::{IndexFile, Statistics, properties, write};
 
 use crate::segment::Directory;

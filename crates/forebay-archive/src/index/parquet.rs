@@ -12,7 +12,7 @@ use deltalake_core::arrow::array::{
 };
 use parquet::{
     arrow::ArrowWriter,
-    basic::{Compression, ZstdLevel},
+    basic::{Compression, Encoding, ZstdLevel},
     file::properties::{WriterProperties, WriterVersion},
     schema::types::ColumnPath,
 };
@@ -40,71 +40,95 @@ pub struct IndexFile {
 /// The statistics of a file in the form that Delta tables have.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
-    min: Map<String, Value>,
-    max: Map<String, Value>,
-    nulls: Map<String, Value>,
+    columns: Vec<Bounds>,
     rows: u64,
 }
 
-impl Statistics {
-    fn text(&mut self, name: &str, values: &StringArray) {
+/// Of one column.
+#[derive(Clone, Debug, Default)]
+struct Bounds {
+    min: Option<Value>,
+    max: Option<Value>,
+    nulls: u64,
+}
+
+impl Bounds {
+    fn texts(&mut self, values: &StringArray) {
         let known = || values.iter().flatten();
-        self.put(
-            name,
-            known().min().map(Value::from),
-            known().max().map(Value::from),
-            values.len() - known().count(),
-        );
+        let (min, max) = (known().min(), known().max());
+        let min = min.filter(|&min| {
+            self.min
+                .as_ref()
+                .and_then(Value::as_str)
+                .is_none_or(|it| min < it)
+        });
+        let max = max.filter(|&max| {
+            self.max
+                .as_ref()
+                .and_then(Value::as_str)
+                .is_none_or(|it| max > it)
+        });
+        self.widen(min.map(Value::from), max.map(Value::from));
     }
 
-    fn numbers(&mut self, name: &str, values: impl Iterator<Item = Option<i64>> + Clone) {
+    fn numbers(&mut self, values: impl Iterator<Item = Option<i64>> + Clone) {
         let known = || values.clone().flatten();
-        let nulls = values.clone().filter(Option::is_none).count();
-        self.put(
-            name,
-            known().min().map(Value::from),
-            known().max().map(Value::from),
-            nulls,
-        );
+        let (min, max) = (known().min(), known().max());
+        let min = min.filter(|&min| {
+            self.min
+                .as_ref()
+                .and_then(Value::as_i64)
+                .is_none_or(|it| min < it)
+        });
+        let max = max.filter(|&max| {
+            self.max
+                .as_ref()
+                .and_then(Value::as_i64)
+                .is_none_or(|it| max > it)
+        });
+        self.widen(min.map(Value::from), max.map(Value::from));
     }
 
-    fn put(&mut self, name: &str, min: Option<Value>, max: Option<Value>, nulls: usize) {
-        for (of, value) in [(&mut self.min, min), (&mut self.max, max)] {
-            if let Some(value) = value {
-                of.insert(name.into(), value);
-            }
-        }
-        self.nulls.insert(name.into(), nulls.into());
+    fn widen(&mut self, min: Option<Value>, max: Option<Value>) {
+        self.min = min.or(self.min.take());
+        self.max = max.or(self.max.take());
     }
+}
 
+impl Statistics {
     /// As the JSON of an `add` action.
     pub fn to_json(&self) -> String {
+        let of = |value: &dyn Fn(&Bounds) -> Option<Value>| -> Map<String, Value> {
+            let columns = schema::COLUMNS[1..].iter().zip(&self.columns);
+            columns
+                .filter_map(|(column, bounds)| Some((column.name.into(), value(bounds)?)))
+                .collect()
+        };
         let value = serde_json::json!({
             "numRecords": self.rows,
-            "minValues": self.min,
-            "maxValues": self.max,
-            "nullCount": self.nulls,
+            "minValues": of(&|it| it.min.clone()),
+            "maxValues": of(&|it| it.max.clone()),
+            "nullCount": of(&|it| Some(it.nulls.into())),
         });
         value.to_string()
     }
 
-    /// Of a batch of the index's columns.
-    pub fn of(batch: &RecordBatch) -> Statistics {
-        let mut statistics = Statistics {
-            rows: batch.num_rows() as u64,
-            ..Statistics::default()
-        };
-        for (column, values) in schema::COLUMNS[1..].iter().zip(batch.columns()) {
+    /// Adds a batch of the index's columns.
+    fn add(&mut self, batch: &RecordBatch) {
+        self.rows += batch.num_rows() as u64;
+        self.columns
+            .resize_with(batch.num_columns(), Bounds::default);
+        for (bounds, values) in self.columns.iter_mut().zip(batch.columns()) {
+            bounds.nulls += values.null_count() as u64;
             let values = values.as_any();
             if let Some(values) = values.downcast_ref::<StringArray>() {
-                statistics.text(column.name, values);
+                bounds.texts(values);
             } else if let Some(values) = values.downcast_ref::<Int64Array>() {
-                statistics.numbers(column.name, values.iter());
+                bounds.numbers(values.iter());
             } else if let Some(values) = values.downcast_ref::<Int32Array>() {
-                statistics.numbers(column.name, values.iter().map(|it| it.map(i64::from)));
+                bounds.numbers(values.iter().map(|it| it.map(i64::from)));
             }
         }
-        statistics
     }
 }
 
@@ -118,14 +142,26 @@ pub fn properties() -> WriterProperties {
         .set_created_by(concat!("forebay-archive ", env!("CARGO_PKG_VERSION")).into());
     for column in schema::COLUMNS.iter().filter(|column| column.bloom) {
         let path = ColumnPath::from(column.name);
+        // Filters are folded to the values that they have, so this limits only their size.
         let distinct = match column.kind {
-            Kind::Int => 4096,
-            _ => 16_384,
+            Kind::Int => 1 << 16,
+            _ => GROUP_ROWS as u64,
         };
         properties = properties
             .set_column_bloom_filter_enabled(path.clone(), true)
             .set_column_bloom_filter_fpp(path.clone(), 0.01)
             .set_column_bloom_filter_max_ndv(path, distinct);
+    }
+    // Nearly every value is another one, so a dictionary would only make the file larger.
+    for (name, encoding) in [
+        (schema::FIRST_NS, Encoding::DELTA_BINARY_PACKED),
+        (schema::LAST_NS, Encoding::DELTA_BINARY_PACKED),
+        (schema::COMMUNITY_ID, Encoding::PLAIN),
+    ] {
+        let path = ColumnPath::from(name);
+        properties = properties
+            .set_column_dictionary_enabled(path.clone(), false)
+            .set_column_encoding(path, encoding);
     }
     properties.build()
 }
@@ -150,36 +186,52 @@ pub fn write(rows: Vec<Row>, sensor: &str, key: &str) -> Result<Vec<IndexFile>> 
             (b, a, row.flow.ports[1], row.flow.ports[0], row.block.0)
         });
         let (date, _) = segment::date_and_hour(rows[0].first_ns);
-        let packets = rows.iter().map(|row| row.packets).sum();
-        let batch = batch(&rows, sensor, key, &mut ids)?;
-        files.push(encode(date, &[batch], packets)?);
+        let mut encoder = Encoder::new(&date)?;
+        encoder.put(&batch(&rows, sensor, key, &mut ids)?)?;
+        files.push(encoder.finish()?);
     }
     Ok(files)
 }
 
 /// Writes batches of the index's columns as one file.
-pub(crate) fn encode(date: String, batches: &[RecordBatch], packets: u64) -> Result<IndexFile> {
-    let mut bytes = Vec::new();
-    let mut writer = ArrowWriter::try_new(&mut bytes, schema::arrow(), Some(properties()))?;
-    for batch in batches {
-        writer.write(batch).context("encoding the index")?;
+pub(crate) struct Encoder {
+    date: String,
+    writer: ArrowWriter<Vec<u8>>,
+    packets: u64,
+    statistics: Statistics,
+}
+
+impl Encoder {
+    pub(crate) fn new(date: &str) -> Result<Encoder> {
+        Ok(Encoder {
+            date: date.into(),
+            writer: ArrowWriter::try_new(Vec::new(), schema::arrow(), Some(properties()))?,
+            packets: 0,
+            statistics: Statistics::default(),
+        })
     }
-    writer.close().context("encoding the index")?;
-    let whole;
-    let batch = match batches {
-        [one] => one,
-        more => {
-            whole = deltalake_core::arrow::compute::concat_batches(&schema::arrow(), more)?;
-            &whole
-        }
-    };
-    Ok(IndexFile {
-        date,
-        bytes: bytes.into(),
-        rows: batch.num_rows() as u64,
-        packets,
-        statistics: Statistics::of(batch),
-    })
+
+    pub(crate) fn put(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.writer.write(batch).context("encoding the index")?;
+        let packets = batch
+            .column_by_name(schema::PACKETS)
+            .and_then(|it| it.as_any().downcast_ref::<Int64Array>())
+            .context("encoding the index: a batch has no packets")?;
+        self.packets += packets.values().iter().map(|&it| it as u64).sum::<u64>();
+        self.statistics.add(batch);
+        Ok(())
+    }
+
+    pub(crate) fn finish(self) -> Result<IndexFile> {
+        let bytes = self.writer.into_inner().context("encoding the index")?;
+        Ok(IndexFile {
+            date: self.date,
+            bytes: bytes.into(),
+            rows: self.statistics.rows,
+            packets: self.packets,
+            statistics: self.statistics,
+        })
+    }
 }
 
 type Ids = HashMap<super::Flow, Option<String>>;

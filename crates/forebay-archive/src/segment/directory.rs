@@ -48,6 +48,8 @@ pub struct Directory {
 }
 
 const SCHEMA: u64 = 1;
+/// Every record is at most 16 MiB, so a block has at most this plus what precedes the last record.
+const MAX_BLOCK_BYTES: u64 = 32 << 20;
 
 impl Directory {
     /// The directory as JSON.
@@ -147,6 +149,10 @@ impl Directory {
             ensure!(
                 block.offset == stored,
                 "its blocks do not follow each other"
+            );
+            ensure!(
+                block.length.max(block.plain_length) <= MAX_BLOCK_BYTES,
+                "a block is too long"
             );
             let sums = [
                 (&mut stored, block.length),

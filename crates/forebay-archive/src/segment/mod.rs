@@ -4,7 +4,7 @@
 //!  zstd   │ block │ block │ … │ directory (skippable frame) │ seek table (skippable frame) │
 //!  plain  │ block │ block │ … │ directory (a pcapng block that readers skip)               │
 //! ```
-//! A block is at most [`BLOCK_BYTES`] of whole records, or one record that is longer. In a packed segment it is one zstd frame; the
+//! A block has the records up to the first one that reaches [`BLOCK_BYTES`]. In a packed segment it is one zstd frame; the
 //! seek table is that of the "zstd seekable format", and `zstd -d` returns the file as the capture wrote it. The directory
 //! ([`Directory`]) holds what decoding a block alone needs: the sections and interfaces that precede it.
 //!
@@ -18,16 +18,19 @@ mod tail;
 pub(crate) use directory::hex;
 pub use directory::{Block, Directory};
 pub use pack::{Pack, Packed, pack};
-pub use read::{decoder, unpack};
+pub use read::{decoder, next_record, unpack};
 pub use tail::{Tail, read_tail};
 
 use jiff::{Timestamp, tz::TimeZone};
 
-/// The maximum length of a block before it is packed, in bytes, unless a single record is longer.
+/// A block ends with the first record that reaches this length, in bytes, before it is packed.
 pub const BLOCK_BYTES: usize = 4 << 20;
 
 /// The folder of all segments in an archive.
 pub const FOLDER: &str = "segments";
+
+/// The formats of capture files, as their names in a key end.
+const FORMATS: [&str; 2] = ["pcapng", "pcap"];
 
 /// The date (UTC) of a time in nanoseconds since 1970, as `2026-11-23`, and its hour.
 pub fn date_and_hour(time_ns: u64) -> (String, u8) {
@@ -50,6 +53,41 @@ pub fn key(directory: &Directory, is_packed: bool) -> String {
     format!("{FOLDER}/sensor={sensor}/date={date}/hour={hour:02}/{sha256}.{format}{packing}")
 }
 
+/// Whether a sensor may have this name.
+pub fn is_sensor_name(name: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    (1..=64).contains(&name.len()) && name.bytes().all(is_allowed) && !name.starts_with('.')
+}
+
+/// The keys that the same capture file may have: packed, and plain.
+pub fn keys(directory: &Directory) -> [String; 2] {
+    [key(directory, true), key(directory, false)]
+}
+
+/// What all keys of the same capture file of a sensor have in common; `None`: it is not the key of a segment.
+pub fn identity(key: &str) -> Option<String> {
+    let (sensor, _, sha256) = parse_key(key)?;
+    Some(format!("{FOLDER}/sensor={sensor}/{sha256}"))
+}
+
+/// The record that says that a segment was removed from the archive, or is being removed.
+pub fn expired_record(sensor: &str, sha256: &str) -> String {
+    format!("sensors/{sensor}/expired-{sha256}.json")
+}
+
+/// Whether a segment with this key may have this directory.
+pub(crate) fn is_of_key(directory: &Directory, key: &str) -> bool {
+    let format = key.strip_suffix(".zst").unwrap_or(key).rsplit('.').next();
+    parse_key(key).is_none_or(|(sensor, _, sha256)| {
+        (sensor, sha256, format)
+            == (
+                &*directory.sensor,
+                &*directory.sha256,
+                Some(&*directory.format),
+            )
+    })
+}
+
 /// The sensor, the date and the SHA-256 in the key of a segment; `None`: it is not the key of a segment.
 pub fn parse_key(key: &str) -> Option<(&str, &str, &str)> {
     let mut parts = key.split('/');
@@ -58,10 +96,16 @@ pub fn parse_key(key: &str) -> Option<(&str, &str, &str)> {
     }
     let sensor = parts.next()?.strip_prefix("sensor=")?;
     let date = parts.next()?.strip_prefix("date=")?;
-    parts.next()?.strip_prefix("hour=")?;
-    let (sha256, _) = parts.next()?.split_once('.')?;
-    let is_hash = sha256.len() == 64 && sha256.bytes().all(|byte| byte.is_ascii_hexdigit());
-    (is_hash && parts.next().is_none()).then_some((sensor, date, sha256))
+    let hour = parts.next()?.strip_prefix("hour=")?;
+    let (sha256, format) = parts.next()?.split_once('.')?;
+    let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let is_key = sha256.len() == 64
+        && sha256.bytes().all(is_hex)
+        && FORMATS.contains(&format.strip_suffix(".zst").unwrap_or(format))
+        && is_sensor_name(sensor)
+        && date.len() <= 16
+        && hour.len() == 2;
+    (is_key && parts.next().is_none()).then_some((sensor, date, sha256))
 }
 
 #[cfg(test)]

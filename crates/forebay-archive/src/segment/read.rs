@@ -2,7 +2,10 @@
 
 use super::Directory;
 use anyhow::{Context, Result, anyhow, ensure};
-use forebay_net::format::read::{Decoder, Step};
+use forebay_net::{
+    format::read::{Decoder, Step},
+    port::Frame,
+};
 
 /// The decoder in the state that it has at the beginning of a block: after all sections and interfaces that precede the block in the
 /// capture file. Interfaces have the numbers that they have in the whole file.
@@ -63,4 +66,42 @@ pub fn unpack(stored: &[u8], plain_length: u64, is_packed: bool) -> Result<Vec<u
     })?;
     ensure!(len as u64 == plain_length, "a block has the wrong length");
     Ok(plain)
+}
+
+/// The record at the beginning of `bytes`, which are the rest of a block: a packet, or something else, and its length.
+///
+/// # Errors
+/// The block is damaged.
+pub fn next_record<'a>(
+    decoder: &mut Decoder,
+    bytes: &'a [u8],
+) -> Result<(Option<Frame<'a>>, usize)> {
+    loop {
+        match decoder.next(bytes) {
+            Ok(Step::Packet(frame, len)) => {
+                if frame.data.is_empty() {
+                    decoder.took_empty();
+                }
+                return Ok((Some(frame), len));
+            }
+            Ok(Step::Described(len) | Step::Other(len)) => return Ok((None, len)),
+            // Records of zeros at the end of a file are no packets, but a file that ends so is not packed. So these are packets,
+            // also at the end of a block: other bytes follow in the next one.
+            Ok(Step::Zeros) => {
+                let mut bytes = bytes[..bytes.len().min(64)].to_vec();
+                bytes.push(1);
+                decoder.classify_zeros(&bytes, true);
+            }
+            Ok(Step::More(_)) => {
+                return Err(anyhow!("a block ends in the middle of a record"));
+            }
+            Err(fault) => {
+                return Err(anyhow!(
+                    "a block has a {} that {}",
+                    decoder.unit(),
+                    fault.what()
+                ));
+            }
+        }
+    }
 }

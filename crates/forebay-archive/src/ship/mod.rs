@@ -10,7 +10,9 @@
 pub mod spool;
 
 use crate::{
+    announce::{Address, Announcement, Queue},
     archive::Archive,
+    index::IndexFile,
     rebuild,
     segment::{self, Pack, Packed},
     table::{Rows, Table},
@@ -21,9 +23,10 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use spool::{Finished, Keep, Spool};
 use std::{
+    collections::{HashMap, HashSet},
     fs::{self, File},
     path::PathBuf,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 /// The longest wait before the store is tried again.
@@ -32,6 +35,8 @@ const MAX_WAIT: Duration = Duration::from_secs(60);
 const INTERVAL: Duration = Duration::from_secs(2);
 /// Bytes that are read back at once.
 const READ_BYTES: u64 = 16 << 20;
+/// Warnings that are remembered.
+const MAX_WARNED: usize = 1000;
 /// Packets whose times are further than this ahead of this machine's clock are reported.
 const MAX_AHEAD_NS: u64 = 300_000_000_000;
 
@@ -52,27 +57,76 @@ pub struct ShipConfig {
     pub drops_oldest: bool,
     /// Compress the segments.
     pub compress: bool,
+    /// Announce segments here, for an indexer. Their rows are not committed then.
+    pub announce: Option<Address>,
     /// Return when nothing waits, and at the first failure of the store.
     pub once: bool,
+    /// Report snapshots ([`Event::Progress`]). The packets of each file that waits are counted for them.
+    pub snapshots: bool,
+}
+
+/// Files, their packets and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Amount {
+    /// Files.
+    pub files: u64,
+    /// Packets in them.
+    pub packets: u64,
+    /// Their length.
+    pub bytes: u64,
+}
+
+impl Amount {
+    fn add(&mut self, packets: u64, bytes: u64) {
+        self.files += 1;
+        self.packets += packets;
+        self.bytes += bytes;
+    }
+}
+
+/// What was done, and what waits.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Snapshot {
+    /// What was done since `ship` began.
+    pub counts: Counts,
+    /// What waits now.
+    pub waiting: Amount,
+    /// When the oldest file that waits was finished.
+    pub oldest: Option<SystemTime>,
+}
+
+impl Snapshot {
+    /// All files that `ship` has found.
+    pub fn captured(&self) -> Amount {
+        let Counts {
+            shipped,
+            dropped,
+            failed,
+            ..
+        } = self.counts;
+        let parts = [shipped, dropped, failed, self.waiting];
+        let sum = |of: fn(&Amount) -> u64| parts.iter().map(of).sum();
+        Amount {
+            files: sum(|it| it.files),
+            packets: sum(|it| it.packets),
+            bytes: sum(|it| it.bytes),
+        }
+    }
 }
 
 /// What `ship` did since it began. Packets are those that files contain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Files that are in the archive with their rows.
-    pub shipped_files: u64,
-    /// Their packets.
-    pub shipped_packets: u64,
+    pub shipped: Amount,
     /// Of these, files that another run had already brought there.
     pub repeated_files: u64,
     /// Bytes sent as segments.
     pub sent_bytes: u64,
     /// Files that were dropped because the spool was full.
-    pub dropped_files: u64,
-    /// Their packets.
-    pub dropped_packets: u64,
-    /// Files in which nothing can be read.
-    pub failed_files: u64,
+    pub dropped: Amount,
+    /// Files in the folder `failed`: nothing in them can be read, or their segment was removed from the archive.
+    pub failed: Amount,
     /// Tries that the store failed.
     pub failures: u64,
 }
@@ -86,6 +140,8 @@ pub enum Event<'a> {
     Dropped(&'a Finished, u64),
     /// Something a person should know.
     Warning(String),
+    /// The counts have changed.
+    Progress(Snapshot),
 }
 
 /// Ships until `once` is done, or forever.
@@ -93,17 +149,18 @@ pub struct Ship<'a> {
     config: ShipConfig,
     spool: Spool,
     table: Option<Table>,
+    queue: Option<Queue>,
     is_claimed: bool,
     is_full: bool,
+    /// Files were cut or dropped, so there is more to ship.
+    has_more: bool,
+    /// The packets of files that wait.
+    known: HashMap<String, u64>,
+    /// Warnings that were reported: a file that cannot be shipped is found again and again.
+    warned: HashSet<String>,
     /// What was done so far.
     pub counts: Counts,
     report: &'a mut (dyn FnMut(Event<'_>) + 'a),
-}
-
-/// Whether a sensor may have this name.
-pub fn is_sensor_name(name: &str) -> bool {
-    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    (1..=64).contains(&name.len()) && name.bytes().all(is_allowed) && !name.starts_with('.')
 }
 
 impl<'a> Ship<'a> {
@@ -117,16 +174,20 @@ impl<'a> Ship<'a> {
     ) -> Result<Ship<'a>> {
         let sensor = &config.sensor;
         ensure!(
-            is_sensor_name(sensor),
+            segment::is_sensor_name(sensor),
             "{sensor}: cannot be the name of a sensor. Use up to 64 letters, digits, dots, dashes and underscores"
         );
-        let spool = Spool::open(&config.spool)?;
+        let spool = Spool::open(&config.spool, sensor)?;
         Ok(Ship {
+            queue: config.announce.clone().map(Queue::new),
             config,
             spool,
             table: None,
             is_claimed: false,
             is_full: false,
+            has_more: false,
+            known: HashMap::new(),
+            warned: HashSet::new(),
             counts: Counts::default(),
             report,
         })
@@ -135,21 +196,28 @@ impl<'a> Ship<'a> {
     /// Ships until everything is shipped (`once`), or until the future is dropped, which is safe at any point.
     ///
     /// # Errors
-    /// The spool cannot be read, another spool has the name of the sensor, or with `once`: the store failed.
+    /// The spool cannot be read, the name of the sensor belongs to another spool, or the store ignores that objects must only be created.
+    /// With `once` also: the store failed, or finished files are left.
     pub async fn run(&mut self) -> Result<()> {
         let mut wait = Duration::from_secs(1);
         loop {
-            match self.pass().await {
+            self.report_snapshot();
+            let done = self.pass().await;
+            self.report_snapshot();
+            match done {
                 Ok(()) => wait = Duration::from_secs(1),
                 Err(Failure::Final(error)) => return Err(error),
                 Err(Failure::Store(error)) if self.config.once => return Err(error),
                 Err(Failure::Store(error)) => {
                     self.counts.failures += 1;
+                    if let Some(queue) = &mut self.queue {
+                        queue.disconnect();
+                    }
                     let seconds = wait.as_secs();
                     (self.report)(Event::Warning(format!(
                         "{error:#}. Trying again in {seconds} s"
                     )));
-                    self.keep_limit()?;
+                    self.keep_limit();
                     tokio::time::sleep(wait).await;
                     wait = (wait * 2).min(MAX_WAIT);
                     continue;
@@ -157,6 +225,12 @@ impl<'a> Ship<'a> {
             }
             self.spool.trim_kept(self.config.keep)?;
             if self.config.once {
+                if std::mem::take(&mut self.has_more) {
+                    continue;
+                }
+                let left = self.finished()?.len();
+                let spool = self.config.spool.display();
+                ensure!(left == 0, "{spool}: {left} finished files are left");
                 return Ok(());
             }
             tokio::time::sleep(INTERVAL).await;
@@ -167,17 +241,59 @@ impl<'a> Ship<'a> {
     async fn pass(&mut self) -> Result<(), Failure> {
         self.claim().await?;
         self.ship_records().await?;
-        for file in self.spool.finished().map_err(Failure::Final)? {
-            self.keep_limit().map_err(Failure::Final)?;
+        for file in self.finished().map_err(Failure::Final)? {
+            self.keep_limit();
             match self.ship_file(&file).await {
                 Ok(()) => {}
-                Err(Failure::Final(error)) => {
-                    (self.report)(Event::Warning(format!("{error:#}")));
-                }
+                Err(Failure::Final(error)) => self.warn_once(&error),
                 other => return other,
             }
+            self.report_snapshot();
         }
         Ok(())
+    }
+
+    /// Reports what was done and what waits, if that is wanted.
+    fn report_snapshot(&mut self) {
+        if !self.config.snapshots {
+            return;
+        }
+        let Ok(files) = spool::finished_in(&self.config.spool) else {
+            return; // the next pass reports it
+        };
+        let mut snapshot = Snapshot {
+            counts: self.counts,
+            oldest: files.iter().map(|it| it.modified).min(),
+            ..Snapshot::default()
+        };
+        let mut known = HashMap::new();
+        for file in &files {
+            let mark = file.mark();
+            let packets = self.known.remove(&mark);
+            let packets = packets.unwrap_or_else(|| spool::packets(&file.path));
+            snapshot.waiting.add(packets, file.bytes);
+            known.insert(mark, packets);
+        }
+        self.known = known;
+        (self.report)(Event::Progress(snapshot));
+    }
+
+    /// The finished files.
+    fn finished(&mut self) -> Result<Vec<Finished>> {
+        let mut failed = Vec::new();
+        let found = self.spool.finished(&mut |error| failed.push(error));
+        failed.iter().for_each(|error| self.warn_once(error));
+        found
+    }
+
+    fn warn_once(&mut self, error: &anyhow::Error) {
+        let text = format!("{error:#}");
+        if self.warned.len() >= MAX_WARNED {
+            self.warned.clear();
+        }
+        if self.warned.insert(text.clone()) {
+            (self.report)(Event::Warning(text));
+        }
     }
 
     /// Two sensors with one name would mix their captures and their counts, so the first spool that uses a name owns it.
@@ -193,28 +309,51 @@ impl<'a> Ship<'a> {
             self.config.spool.canonicalize().unwrap_or_default(),
         );
         let folder = folder.display().to_string();
-        let claim = json!({"schema": 1, "spool": self.spool.id, "host": host, "folder": folder});
-        let is_new = archive.put_new(&key, claim.to_string().into()).await;
-        if !is_new.map_err(Failure::Store)? {
-            let there = archive.get(&key).await.map_err(Failure::Store)?;
-            let there =
-                there.and_then(|bytes| serde_json::from_slice::<serde_json::Value>(&bytes).ok());
-            let text = |name: &str| {
-                there
-                    .as_ref()
-                    .and_then(|it| it[name].as_str())
-                    .unwrap_or("?")
-                    .to_owned()
-            };
-            if text("spool") != self.spool.id {
-                return Err(Failure::Final(anyhow!(
-                    "{}: the name {sensor} belongs to the spool {} on {}. Choose another name with --sensor. If this spool replaces that one, \
-                     delete {key} in the archive",
-                    archive.name(),
-                    text("folder"),
-                    text("host")
-                )));
-            }
+        let machine = fs::read_to_string("/etc/machine-id").unwrap_or_default();
+        let machine = segment::hex(&Sha256::digest(machine.trim()));
+        let claim = json!({"schema": 1, "spool": self.spool.id, "host": host, "folder": folder, "machine": machine});
+        let put = async || {
+            let put = archive.put_new(&key, claim.to_string().into()).await;
+            put.map_err(Failure::Store)
+        };
+        // Reading comes first: a store that ignores that objects must only be created would replace the claim of another spool.
+        let mut there = archive.get(&key).await.map_err(Failure::Store)?;
+        if there.is_none() {
+            put().await?;
+            there = archive.get(&key).await.map_err(Failure::Store)?;
+        }
+        let there =
+            there.and_then(|bytes| serde_json::from_slice::<serde_json::Value>(&bytes).ok());
+        let text = |name: &str| {
+            there
+                .as_ref()
+                .and_then(|it| it[name].as_str())
+                .unwrap_or("?")
+                .to_owned()
+        };
+        if text("spool") != self.spool.id {
+            return Err(Failure::Final(anyhow!(
+                "{}: the name {sensor} belongs to the spool {} on {}. Choose another name with --sensor. If this spool replaces that one, \
+                 delete {key} in the archive",
+                archive.name(),
+                text("folder"),
+                text("host")
+            )));
+        }
+        if put().await? {
+            return Err(Failure::Final(anyhow!(
+                "{}: this store creates an object although it exists, so programs could replace each other's index. It must support \
+                 `If-None-Match: *`: use a newer version of the store, or leave out the proxy before it",
+                archive.name()
+            )));
+        }
+        if text("machine") != machine {
+            (self.report)(Event::Warning(format!(
+                "{}: the spool of {sensor} was on another machine ({}). If this machine is a copy of that one, both ship as one sensor: \
+                 remove {folder}/.forebay-ship here and choose another name with --sensor",
+                archive.name(),
+                text("host")
+            )));
         }
         self.is_claimed = true;
         Ok(())
@@ -251,8 +390,7 @@ impl<'a> Ship<'a> {
         let Some(file) = opened.map_err(Failure::Final)? else {
             return Ok(()); // a capture still writes it
         };
-        let mut scratch = self.spool.scratch().map_err(Failure::Store)?;
-        let packed = match self.pack(&file, &mut scratch) {
+        let (mut packed, mut scratch) = match self.pack(&file) {
             Ok(packed) => packed,
             Err(error) => {
                 drop(file); // a file is not cut while it is open anywhere
@@ -263,10 +401,12 @@ impl<'a> Ship<'a> {
             return Ok(()); // a program without locks writes it; the next pass looks again
         }
         self.warn_of_clock(found, &packed);
-        let stored = self.store(&packed, &mut scratch).await;
+        let stored = self.store(found, &mut packed, &mut scratch).await;
         let stored = stored.map_err(Failure::Store)?;
         if stored == Stored::Removed {
-            self.counts.failed_files += 1;
+            self.counts
+                .failed
+                .add(packed.directory.packets, found.bytes);
             (self.report)(Event::Warning(format!(
                 "{}: was in the archive, and its segment {} was removed from there. It is moved to the folder `failed`, and not stored again",
                 found.path.display(),
@@ -276,20 +416,31 @@ impl<'a> Ship<'a> {
         }
         let freed = self.spool.free(found, self.config.keep != Keep::Nothing);
         freed.map_err(Failure::Final)?;
-        self.counts.shipped_files += 1;
-        self.counts.shipped_packets += packed.directory.packets;
+        self.counts
+            .shipped
+            .add(packed.directory.packets, found.bytes);
         self.counts.repeated_files += u64::from(stored == Stored::Before);
         (self.report)(Event::Shipped(found, &packed));
         Ok(())
     }
 
-    fn pack(&self, file: &File, scratch: &mut File) -> Result<Packed> {
-        let plain = spool::plain(file).context("reading it")?;
+    /// Packs a file; on a full disk into the system's folder for temporary files.
+    fn pack(&self, file: &File) -> Result<(Packed, File)> {
         let options = Pack {
             sensor: &self.config.sensor,
             compress: self.config.compress,
         };
-        segment::pack(plain, scratch, &options)
+        let pack = |in_spool: bool| {
+            let mut scratch = self.spool.scratch(in_spool)?;
+            let plain = spool::plain(file).context("reading it")?;
+            segment::pack(plain, &mut scratch, &options).map(|packed| (packed, scratch))
+        };
+        pack(true).or_else(|error| match is_full(&error) {
+            true => pack(false).context(
+                "the disk of the spool is full. Set TMPDIR to a folder on another disk, with room for one packed file",
+            ),
+            false => Err(error),
+        })
     }
 
     /// Cuts a damaged file to what is whole, which the next pass ships, or sets it aside.
@@ -299,6 +450,7 @@ impl<'a> Ship<'a> {
         let what = match examined {
             Ok(examined) if !examined.is_whole() && examined.packets > 0 => {
                 examined.cut()?;
+                self.has_more = true;
                 format!("cut after its {} whole packets", examined.packets)
             }
             Ok(examined) if examined.is_whole() => {
@@ -312,8 +464,9 @@ impl<'a> Ship<'a> {
                 return Err(cause.into());
             }
             _ => {
+                let packets = spool::packets(path);
                 self.spool.set_aside(found)?;
-                self.counts.failed_files += 1;
+                self.counts.failed.add(packets, found.bytes);
                 "moved to the folder `failed`: nothing in it can be read".to_owned()
             }
         };
@@ -337,21 +490,91 @@ impl<'a> Ship<'a> {
         }
     }
 
-    /// Creates the segment, reads it back and commits its rows.
-    async fn store(&mut self, packed: &Packed, scratch: &mut File) -> Result<Stored> {
+    /// Creates the segment, reads it back, and commits its rows or announces it.
+    async fn store(
+        &mut self,
+        found: &Finished,
+        packed: &mut Packed,
+        scratch: &mut File,
+    ) -> Result<Stored> {
         let archive = self.config.archive.clone();
+        if self.was_removed(packed).await? {
+            return Ok(Stored::Removed);
+        }
+        // Another run may have stored the same file with another packing.
+        let mut is_there = false;
+        for key in segment::keys(&packed.directory) {
+            if archive.len(&key).await?.is_some() {
+                packed.key = key;
+                is_there = true;
+                break;
+            }
+        }
+        if self.queue.is_some() {
+            return self.store_and_announce(found, packed, scratch).await;
+        }
         let table = match &mut self.table {
             Some(table) => table,
             None => self.table.insert(Table::open_or_create(&archive).await?),
         };
         table.refresh().await?;
         if table.has(&packed.key).await? {
-            let is_there = archive.len(&packed.key).await?.is_some();
             return Ok(match is_there {
                 true => Stored::Before,
                 false => Stored::Removed,
             });
         }
+        let (_, index) = self.create(found, packed, scratch).await?;
+        let rows = Rows {
+            segment: packed.key.clone(),
+            files: index,
+        };
+        let table = self.table.as_mut().context("the index is not open")?;
+        Ok(match table.append(&[rows]).await? {
+            // `expire` may have removed it meanwhile.
+            0 if self.was_removed(packed).await? => Stored::Removed,
+            0 => Stored::Before,
+            _ => Stored::Now,
+        })
+    }
+
+    /// Whether `expire` has removed this file's segment, or is removing it.
+    async fn was_removed(&self, packed: &Packed) -> Result<bool> {
+        let directory = &packed.directory;
+        let record = segment::expired_record(&directory.sensor, &directory.sha256);
+        Ok(self.config.archive.len(&record).await?.is_some())
+    }
+
+    async fn store_and_announce(
+        &mut self,
+        found: &Finished,
+        packed: &Packed,
+        scratch: &mut File,
+    ) -> Result<Stored> {
+        let Packed { key, directory, .. } = packed;
+        let (is_new, _) = self.create(found, packed, scratch).await?;
+        // It is announced again after a failure: the queue drops the second message, or an indexer finds that there are rows.
+        let announced = Announcement {
+            segment: key.clone(),
+            packets: directory.packets,
+        };
+        let queue = self.queue.as_mut().context("there is no queue")?;
+        queue.announce(&announced).await?;
+        Ok(match is_new {
+            true => Stored::Now,
+            false => Stored::Before,
+        })
+    }
+
+    /// Creates the segment and reads it back. Returns whether it is new, and its rows.
+    async fn create(
+        &mut self,
+        found: &Finished,
+        packed: &Packed,
+        scratch: &mut File,
+    ) -> Result<(bool, Vec<IndexFile>)> {
+        let archive = self.config.archive.clone();
+        self.spool.mark(found)?;
         let is_new = archive.put_file(&packed.key, scratch, packed.bytes).await?;
         if is_new {
             self.counts.sent_bytes += packed.bytes;
@@ -364,25 +587,21 @@ impl<'a> Ship<'a> {
                 archive.name(),
                 packed.key
             ),
-            // Another version packed the same file: the rows must have its offsets.
+            // Another version packed the same file, or another packing: the rows must have its offsets.
             false => rebuild::rows_of(&archive, &packed.key).await?.files,
         };
-        let rows = Rows {
-            segment: packed.key.clone(),
-            files: index,
-        };
-        Ok(match table.append(&[rows]).await? {
-            0 => Stored::Before,
-            _ => Stored::Now,
-        })
+        Ok((is_new, index))
     }
 
     /// Drops the oldest files if more wait than the limit allows.
-    fn keep_limit(&mut self) -> Result<()> {
+    fn keep_limit(&mut self) {
         let Some(limit) = self.config.limit_bytes else {
-            return Ok(());
+            return;
         };
-        let waiting = self.spool.finished()?;
+        let waiting = match self.finished() {
+            Ok(waiting) => waiting,
+            Err(error) => return self.warn_once(&error),
+        };
         let mut bytes: u64 = waiting.iter().map(|it| it.bytes).sum();
         let was_full = std::mem::replace(&mut self.is_full, bytes > limit);
         if bytes > limit && !self.config.drops_oldest && !was_full {
@@ -391,26 +610,51 @@ impl<'a> Ship<'a> {
             )));
         }
         if !self.config.drops_oldest {
-            return Ok(());
+            return;
         }
         for file in waiting {
             if bytes <= limit {
                 break;
             }
-            let Some(_lock) = file.open()? else {
+            // Its packets may be in the archive, or in a compressed copy.
+            if self.spool.is_marked(&file) || file.is_being_compressed() {
                 continue;
-            };
-            let packets = spool::packets(&file.path);
-            let record =
-                json!({"schema": 1, "file": file.name(), "packets": packets, "bytes": file.bytes});
-            self.spool.drop_unshipped(&file, &record.to_string())?;
-            bytes -= file.bytes;
-            self.counts.dropped_files += 1;
-            self.counts.dropped_packets += packets;
-            (self.report)(Event::Dropped(&file, packets));
+            }
+            match self.drop_file(&file) {
+                Ok(true) => bytes -= file.bytes,
+                Ok(false) => {}
+                Err(error) => self.warn_once(&error),
+            }
         }
-        Ok(())
     }
+
+    /// Drops a file, unless it is in use.
+    fn drop_file(&mut self, file: &Finished) -> Result<bool> {
+        let opened = file.open();
+        let opened = opened.with_context(|| format!("{}: opening it", file.path.display()))?;
+        let Some(_lock) = opened else {
+            return Ok(false);
+        };
+        let packets = spool::packets(&file.path);
+        let record =
+            json!({"schema": 1, "file": file.name(), "packets": packets, "bytes": file.bytes});
+        self.spool.drop_unshipped(file, &record.to_string())?;
+        self.counts.dropped.add(packets, file.bytes);
+        self.has_more = true;
+        (self.report)(Event::Dropped(file, packets));
+        Ok(true)
+    }
+}
+
+/// Whether there was no room on a disk.
+fn is_full(error: &anyhow::Error) -> bool {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+    let causes = error
+        .chain()
+        .filter_map(|it| it.downcast_ref::<std::io::Error>());
+    causes
+        .map(std::io::Error::kind)
+        .any(|it| it == StorageFull || it == QuotaExceeded)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,17 +6,19 @@
 //!  SPOOL/shipped/NAME       in the archive, kept for `--keep-local`
 //!  SPOOL/failed/NAME        nothing in it can be read
 //!  SPOOL/dropped/….json     what was removed before it was shipped; itself shipped to the archive
-//!  SPOOL/.forebay-ship      the identity of the spool; locked by the `ship` that works on it
+//!  SPOOL/.forebay-ship      the identity of the spool, its sensor, and the file that is being sent; locked by the `ship` that works on it
+//!  SPOOL/.forebay-reserve   room for the records of dropped files if the disk is full
 //! ```
 //! The state of a file is the folder in which it is, so there is no journal: each step is a rename or a removal.
 
 use anyhow::{Context, Result, bail};
 use forebay::store::{lock_output, open_existing};
 use forebay_net::{file::Plain, repair::Examined};
+use sha2::{Digest, Sha256};
 use std::{
     fs::{self, File, Metadata},
     io::{self, Read, Seek, SeekFrom, Write},
-    os::unix::fs::MetadataExt,
+    os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
@@ -25,13 +27,22 @@ const SHIPPED: &str = "shipped";
 const FAILED: &str = "failed";
 pub(super) const DROPPED: &str = "dropped";
 
+/// Where the last line of `.forebay-ship` begins. Its lines have fixed lengths, so changing them needs no room on a full disk.
+const SENDING_AT: u64 = 33 + 65;
+/// The length of that line.
+const SENDING_LEN: usize = 110;
+/// Bytes that are kept for records of dropped files.
+const RESERVE_BYTES: usize = 64 << 10;
+
 /// A locked spool.
 pub struct Spool {
     folder: PathBuf,
     /// 32 hexadecimal digits that only this spool has.
     pub id: String,
-    /// Holds the lock.
-    _lock: File,
+    /// The file that was being sent, in the form of [`Finished::mark`].
+    sending: String,
+    /// `.forebay-ship`, with the lock.
+    lock: File,
 }
 
 /// A finished file.
@@ -41,7 +52,8 @@ pub struct Finished {
     pub path: PathBuf,
     /// Its length.
     pub bytes: u64,
-    modified: SystemTime,
+    /// When it was changed last.
+    pub modified: SystemTime,
     /// Device, inode, length, time of the last change.
     version: (u64, u64, u64, i64, i64),
 }
@@ -86,6 +98,30 @@ impl Finished {
         }
     }
 
+    /// What distinguishes this file from all others of the spool.
+    pub(super) fn mark(&self) -> String {
+        let (device, inode, len, seconds, nanoseconds) = self.version;
+        format!("{device} {inode} {len} {seconds} {nanoseconds}")
+    }
+
+    /// The name of the record that says that this file was dropped.
+    fn record_name(&self) -> String {
+        let (_, inode, _, seconds, nanoseconds) = self.version;
+        format!("{seconds}.{nanoseconds:09}-{inode}.json")
+    }
+
+    /// Whether a compressed copy of it exists or is being written, which replaces it.
+    pub fn is_being_compressed(&self) -> bool {
+        let beside = |ending: &str| {
+            let mut name = self.path.clone().into_os_string();
+            name.push(ending);
+            Path::new(&name).exists()
+        };
+        [".zst", ".zst.part", ".gz", ".gz.part"]
+            .iter()
+            .any(|it| beside(it))
+    }
+
     /// Whether the path still leads to the file that was found.
     pub fn is_unchanged(&self) -> bool {
         fs::symlink_metadata(&self.path).is_ok_and(|about| version(&about) == self.version)
@@ -109,11 +145,11 @@ fn is_capture(name: &str) -> bool {
 }
 
 impl Spool {
-    /// Opens and locks a spool.
+    /// Opens and locks the spool of a sensor.
     ///
     /// # Errors
-    /// The folder does not exist or is read-only, or another `ship` works on it.
-    pub fn open(folder: &Path) -> Result<Spool> {
+    /// The folder does not exist or is read-only, another `ship` works on it, or it is the spool of another sensor.
+    pub fn open(folder: &Path, sensor: &str) -> Result<Spool> {
         let name = folder.display();
         let path = folder.join(".forebay-ship");
         let mut options = File::options();
@@ -129,47 +165,116 @@ impl Spool {
         if lock_output(&lock).is_err() {
             bail!("{name}: another `ship` works on this spool. End it first");
         }
-        let mut id = String::new();
-        lock.read_to_string(&mut id)
+        let mut text = String::new();
+        lock.read_to_string(&mut text)
             .with_context(|| format!("{name}: reading .forebay-ship"))?;
+        let mut lines = text.lines().map(str::trim);
+        let mut line = || lines.next().unwrap_or_default().to_owned();
+        let (mut id, owner, sending) = (line(), line(), line());
+        if !owner.is_empty() && owner != sensor {
+            bail!(
+                "{name}: is the spool of the sensor {owner}. Its files would be stored twice as those of {sensor}: use --sensor {owner}, or \
+                 another folder. To rename the sensor, ship everything first, then remove {}",
+                path.display()
+            );
+        }
         let is_id = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if !is_id {
-            id = crate::table::unique();
+        if !is_id || owner.is_empty() {
+            if !is_id {
+                id = crate::table::unique();
+            }
+            let text = format!("{id}\n{sensor:<64}\n{:<SENDING_LEN$}\n", "");
             let written = lock
-                .set_len(0)
-                .and_then(|()| lock.seek(SeekFrom::Start(0)))
-                .and_then(|_| lock.write_all(id.as_bytes()))
+                .write_all_at(text.as_bytes(), 0)
                 .and_then(|()| lock.sync_all());
             written.with_context(|| format!("{name}: writing .forebay-ship"))?;
         }
-        Ok(Spool {
+        let spool = Spool {
             folder: folder.into(),
             id,
-            _lock: lock,
-        })
+            sending,
+            lock,
+        };
+        spool.finish_drops()?;
+        spool.reserve();
+        Ok(spool)
     }
 
-    /// A new file without a name in the spool, which vanishes with the process.
+    /// Notes that this file is being sent. From then on it may be in the archive, so it must not be dropped and counted again.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn mark(&mut self, file: &Finished) -> Result<()> {
+        let mark = file.mark();
+        if mark != self.sending {
+            let line = format!("{mark:<SENDING_LEN$}");
+            let written = self.lock.write_all_at(line.as_bytes(), SENDING_AT);
+            written
+                .and_then(|()| self.lock.sync_data())
+                .with_context(|| format!("{}: writing .forebay-ship", self.folder.display()))?;
+            self.sending = mark;
+        }
+        Ok(())
+    }
+
+    /// Whether this file may be in the archive.
+    pub fn is_marked(&self, file: &Finished) -> bool {
+        self.sending == file.mark()
+    }
+
+    /// Keeps some room. Without it, a full disk could not be relieved.
+    fn reserve(&self) {
+        let path = self.folder.join(".forebay-reserve");
+        let is_there = fs::metadata(&path).is_ok_and(|it| it.len() == RESERVE_BYTES as u64);
+        if !is_there && fs::write(&path, vec![b' '; RESERVE_BYTES]).is_err() {
+            let _ = fs::remove_file(&path); // the disk is full: later
+        }
+    }
+
+    /// Removes files that were recorded as dropped by a `ship` that was killed before it removed them.
+    fn finish_drops(&self) -> Result<()> {
+        let recorded = self.dropped()?;
+        let recorded: Vec<_> = recorded.iter().filter_map(|it| it.file_name()).collect();
+        if recorded.is_empty() {
+            return Ok(());
+        }
+        for file in finished_in(&self.folder)? {
+            if recorded.contains(&file.record_name().as_ref()) {
+                fs::remove_file(&file.path).with_context(|| {
+                    format!(
+                        "{}: removing it: it is recorded as dropped",
+                        file.path.display()
+                    )
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A new file without a name, which vanishes with the process: in the spool, or in the system's folder for temporary files.
     ///
     /// # Errors
     /// It cannot be created.
-    pub fn scratch(&self) -> Result<File> {
-        let path = self.folder.join(".forebay-ship.packing");
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(&path);
+    pub fn scratch(&self, in_spool: bool) -> Result<File> {
+        let path = match in_spool {
+            true => self.folder.join(".forebay-ship.packing"),
+            false => std::env::temp_dir().join(format!("forebay-ship-{}", crate::table::unique())),
+        };
+        if in_spool {
+            let _ = fs::remove_file(&path); // of a `ship` that was killed
+        }
+        let mut options = File::options();
+        let file = options.read(true).write(true).create_new(true).open(&path);
         let file = file.and_then(|file| fs::remove_file(&path).map(|()| file));
-        file.with_context(|| format!("{}: creating a file to pack into", self.folder.display()))
+        file.with_context(|| format!("{}: creating a file to pack into", path.display()))
     }
 
-    /// The finished files, the oldest first. Takes over what a killed capture left.
+    /// The finished files, the oldest first. Takes over what a killed capture left; `failed` is called with the error of each file with
+    /// which this is not possible.
     ///
     /// # Errors
     /// The folder cannot be read.
-    pub fn finished(&self) -> Result<Vec<Finished>> {
+    pub fn finished(&self, failed: &mut dyn FnMut(anyhow::Error)) -> Result<Vec<Finished>> {
         for path in files_in(&self.folder)? {
             let name = path
                 .file_name()
@@ -177,11 +282,19 @@ impl Spool {
                 .to_string_lossy()
                 .into_owned();
             if let Some(end) = name.strip_suffix(".part").filter(|name| is_capture(name)) {
-                // It fails while a process writes the file, and with a file that has no whole header yet.
-                let _ = take_over(&path, &self.folder.join(end));
+                let taken = take_over(&path, &self.folder.join(end));
+                let taken = taken.with_context(|| {
+                    format!("{}: finishing what a killed capture left", path.display())
+                });
+                if let Err(error) = taken {
+                    failed(error);
+                }
             }
         }
-        finished_in(&self.folder)
+        let mut files = finished_in(&self.folder)?;
+        // The one that may be in the archive, if there is one, first: until it is freed, it is not known where its packets are.
+        files.sort_by_key(|it| !self.is_marked(it));
+        Ok(files)
     }
 
     /// Removes a file that is in the archive, or keeps it in `shipped`.
@@ -252,18 +365,30 @@ impl Spool {
     /// The record cannot be written; then the file stays.
     pub fn drop_unshipped(&self, file: &Finished, record: &str) -> Result<()> {
         let folder = self.folder.join(DROPPED);
-        let (_, inode, _, seconds, nanoseconds) = file.version;
-        let path = folder.join(format!("{seconds}.{nanoseconds:09}-{inode}.json"));
+        let path = folder.join(file.record_name());
         let part = path.with_extension("part");
-        let written = fs::create_dir_all(&folder).and_then(|()| {
+        let write = || {
+            fs::create_dir_all(&folder)?;
             let mut to = File::create(&part)?;
             to.write_all(record.as_bytes())?;
             to.sync_all()?;
             fs::rename(&part, &path)?;
             File::open(&folder)?.sync_all()
+        };
+        let written = write().or_else(|error| match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                fs::remove_file(self.folder.join(".forebay-reserve"))?;
+                write()
+            }
+            _ => Err(error),
         });
         written.with_context(|| format!("{}: recording a dropped file", folder.display()))?;
-        fs::remove_file(&file.path).with_context(|| format!("{}: removing it", file.path.display()))
+        let removed = fs::remove_file(&file.path);
+        if removed.is_err() {
+            let _ = fs::remove_file(&path); // it stays, so it is not counted as dropped
+        }
+        self.reserve();
+        removed.with_context(|| format!("{}: removing it", file.path.display()))
     }
 
     /// The records of dropped files that are not in the archive yet.
@@ -320,19 +445,55 @@ pub(crate) fn finished_in(folder: &Path) -> Result<Vec<Finished>> {
     Ok(found)
 }
 
-/// Finishes what a killed capture left: cuts it after its last whole packet and gives it its final name.
+/// Finishes what a killed capture left: cuts it after its last whole packet and gives it its final name. A file that a process writes
+/// stays.
 fn take_over(part: &Path, end: &Path) -> Result<()> {
-    let lock = open_existing(part, File::options().read(true).write(true))?;
-    lock_output(&lock)?;
+    let lock = match open_existing(part, File::options().read(true).write(true)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        lock => lock?,
+    };
+    if lock_output(&lock).is_err() {
+        return Ok(());
+    }
+    let is_packed = end.extension().is_some_and(|it| it == "zst" || it == "gz");
+    // An incomplete copy that `--compress` was writing, or a file without a packet.
+    if lock.metadata()?.len() == 0 || (is_packed && end.with_extension("").exists()) {
+        fs::remove_file(part)?;
+        return Ok(());
+    }
     drop(lock);
     let examined = Examined::of(part)?;
     if !examined.is_whole() {
         examined.cut()?;
     }
     // Never replaces a file: a link fails if the name exists.
-    fs::hard_link(part, end)?;
+    fs::hard_link(part, end).with_context(|| format!("naming it {}", end.display()))?;
     fs::remove_file(part)?;
     Ok(())
+}
+
+/// Files that are in a spool and in no count, by kind: the number and the bytes of each.
+pub(crate) fn others_in(folder: &Path) -> Result<Vec<(&'static str, u64, u64)>> {
+    let mut kinds = vec![("unfinished", 0, 0), ("cut", 0, 0), ("failed", 0, 0)];
+    let mut add = |kind: usize, path: &Path| {
+        if let Ok(about) = fs::symlink_metadata(path)
+            && about.is_file()
+        {
+            kinds[kind].1 += 1;
+            kinds[kind].2 += about.len();
+        }
+    };
+    for path in files_in(folder)? {
+        match path.extension().and_then(|it| it.to_str()) {
+            Some("part") => add(0, &path),
+            Some("cut") => add(1, &path),
+            _ => {}
+        }
+    }
+    if let Ok(failed) = files_in(&folder.join(FAILED)) {
+        failed.iter().for_each(|path| add(2, path));
+    }
+    Ok(kinds)
 }
 
 /// Counts the packets of a file, up to a fault.
@@ -351,6 +512,15 @@ pub(crate) fn packets(path: &Path) -> u64 {
         }
     }
     file.counts().received
+}
+
+/// The packets of a file and the SHA-256 of its uncompressed bytes; `None`: it is gone.
+pub(crate) fn contents(path: &Path) -> Option<(u64, String)> {
+    let file = File::open(path).ok()?;
+    let mut hash = Sha256::new();
+    // Of a damaged file only the packets count: it is not in the archive as it is.
+    let _ = plain(&file).and_then(|mut bytes| io::copy(&mut bytes, &mut hash));
+    Some((packets(path), crate::segment::hex(&hash.finalize())))
 }
 
 /// Opens the uncompressed bytes of a finished file.

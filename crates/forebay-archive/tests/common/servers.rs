@@ -1,0 +1,182 @@
+//! Servers as processes, which tests kill and start again: an S3 server (moto) and a NATS server. Both keep what they have stored.
+
+use super::archive;
+use forebay_testing::{dice::Dice, folder::Folder};
+use std::{
+    fs,
+    net::{TcpListener, TcpStream},
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
+
+/// A process that is killed at the end of the test.
+pub struct Running(pub Child);
+
+impl Running {
+    pub fn start(command: &mut Command) -> Running {
+        let silent = command.stdout(Stdio::null()).stderr(Stdio::null());
+        Running(silent.spawn().unwrap())
+    }
+
+    /// Ends it with this signal, and returns its exit code.
+    pub fn end(&mut self, signal: &str) -> Option<i32> {
+        let pid = self.0.id().to_string();
+        let sent = Command::new("kill").args([signal, &pid]).status();
+        assert!(sent.unwrap().success());
+        self.0.wait().unwrap().code()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A server on a port of this machine.
+pub struct Server {
+    command: Command,
+    pub port: u16,
+    running: Option<Running>,
+}
+
+/// A port that no connection uses by itself: the kernel takes those from 32768 on.
+fn free_port() -> u16 {
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    let mut dice = Dice(u64::from(std::process::id()) << 20 | CALLS.fetch_add(1, Relaxed));
+    loop {
+        let port = 20_000 + dice.below(12_000_u16);
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+impl Server {
+    /// An S3 server whose objects outlive it. It does not run yet.
+    pub fn store(python: &Path, folder: &Folder) -> Server {
+        let port = free_port();
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/store.py");
+        let mut command = Command::new(python);
+        command.args([script, &folder.path("journal"), &port.to_string()]);
+        Server {
+            command,
+            port,
+            running: None,
+        }
+    }
+
+    /// A NATS server with JetStream. It does not run yet. `options` are more arguments.
+    pub fn nats(python: &Path, folder: &Folder, options: &[&str]) -> Server {
+        let port = free_port();
+        let mut command = Command::new(python.with_file_name("nats-server"));
+        command.args(["-a", "127.0.0.1", "-p", &port.to_string(), "-js", "-sd"]);
+        command.arg(folder.path("jetstream")).args(options);
+        Server {
+            command,
+            port,
+            running: None,
+        }
+    }
+
+    /// Starts it, and waits until it accepts connections.
+    pub fn start(&mut self) {
+        let running = self.running.insert(Running::start(&mut self.command));
+        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            assert!(
+                running.0.try_wait().unwrap().is_none(),
+                "{:?} ended",
+                self.command
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// `kill -9`.
+    pub fn kill(&mut self) {
+        self.running = None;
+    }
+}
+
+/// An archive in an object store, and a queue of announcements.
+pub struct Fleet {
+    pub store: Server,
+    pub nats: Server,
+    pub folder: Folder,
+}
+
+/// The archive of a [`Fleet`].
+pub const TO: &str = "s3://captures/lab";
+
+impl Fleet {
+    pub fn new(python: &Path) -> Fleet {
+        let folder = Folder::new();
+        Fleet {
+            store: Server::store(python, &folder),
+            nats: Server::nats(python, &folder, &[]),
+            folder,
+        }
+    }
+
+    /// Starts both servers, and creates the bucket.
+    pub fn start(&mut self) {
+        self.nats.start();
+        self.store.start();
+        let bucket = format!("http://127.0.0.1:{}/captures", self.store.port);
+        let mut made = Command::new("curl");
+        made.args(["-fsS", "-X", "PUT", &bucket]);
+        assert!(made.status().unwrap().success());
+    }
+
+    /// `forebay-archive` with the settings of the object store.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = archive(args);
+        let endpoint = format!("http://127.0.0.1:{}", self.store.port);
+        for (name, value) in [
+            ("AWS_ENDPOINT_URL", &*endpoint),
+            ("AWS_REGION", "us-east-1"),
+            ("AWS_ACCESS_KEY_ID", "key"),
+            ("AWS_SECRET_ACCESS_KEY", "secret"),
+        ] {
+            command.env(name, value);
+        }
+        command
+    }
+
+    pub fn url(&self) -> String {
+        format!("nats://127.0.0.1:{}", self.nats.port)
+    }
+
+    /// The spool of a sensor, which is made.
+    pub fn spool(&self, sensor: &str) -> String {
+        let spool = self.folder.path(&format!("spool-{sensor}"));
+        fs::create_dir_all(&spool).unwrap();
+        spool
+    }
+
+    /// A `ship` that announces.
+    pub fn ship(&self, sensor: &str, more: &[&str]) -> Command {
+        let (spool, url) = (self.spool(sensor), self.url());
+        let args = ["ship", &spool, TO, "--sensor", sensor, "--announce", &url];
+        self.command(&[&args, more].concat())
+    }
+
+    /// An indexer that waits a short time for everything.
+    pub fn index(&self, more: &[&str]) -> Command {
+        let url = self.url();
+        let args = [
+            "index",
+            TO,
+            "--from",
+            &url,
+            "--wait",
+            "1s",
+            "--take-over",
+            "3s",
+        ];
+        self.command(&[&args, more].concat())
+    }
+}

@@ -1,0 +1,274 @@
+//! `compact`: the rows stay the same, whatever runs next to it and wherever it is killed.
+
+mod common;
+
+use common::{archive, captured, run, status};
+use deltalake_core::arrow::row::{RowConverter, SortField};
+use forebay_archive::{
+    archive::Archive,
+    compact::{CompactConfig, Compacted, compact},
+    table::Table,
+};
+use forebay_testing::{dice::Dice, folder::Folder};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use serde_json::Value;
+use std::{
+    fs::{self, File},
+    path::Path,
+    process::Stdio,
+    time::{Duration, SystemTime},
+};
+
+fn runtime() -> tokio::runtime::Runtime {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2).enable_all().build().unwrap()
+}
+
+/// Ships captures with these seeds, one after the other.
+fn shipped(folder: &Folder, seeds: std::ops::Range<u64>) -> String {
+    let (spool, to) = (folder.path("spool"), folder.path("to"));
+    fs::create_dir_all(&spool).unwrap();
+    for seed in seeds {
+        let card = format!("count=600,flows=64,size=imix,seed={seed}");
+        captured(folder, &format!("spool/{seed}.pcapng"), &card);
+    }
+    let (code, _, err) = run(&["ship", &spool, &to, "--sensor", "hall", "--once"]);
+    assert_eq!(code, 0, "{err}");
+    to
+}
+
+/// The number of files of the table, and all its rows with their dates, sorted.
+fn rows(to: &str) -> (usize, Vec<Vec<u8>>) {
+    runtime().block_on(async {
+        let archive = Archive::open(to, false).unwrap();
+        let table = Table::open(&archive).await.unwrap().unwrap();
+        let files = table.files().unwrap();
+        let mut rows = Vec::new();
+        for file in &files {
+            let bytes = archive.get(&file.key).await.unwrap().unwrap();
+            let reader = ParquetRecordBatchReaderBuilder::try_new(bytes).unwrap();
+            for batch in reader.build().unwrap() {
+                let batch = batch.unwrap();
+                let kinds = batch.schema_ref().fields().iter();
+                let kinds = kinds.map(|it| SortField::new(it.data_type().clone()));
+                let converter = RowConverter::new(kinds.collect()).unwrap();
+                let converted = converter.convert_columns(batch.columns()).unwrap();
+                rows.extend(
+                    converted
+                        .iter()
+                        .map(|row| [file.date.as_bytes(), row.as_ref()].concat()),
+                );
+            }
+        }
+        rows.sort();
+        (files.len(), rows)
+    })
+}
+
+fn last_json(out: &str) -> Value {
+    serde_json::from_str(out.lines().last().unwrap()).unwrap()
+}
+
+/// All files below a folder with this ending.
+fn files(folder: &Path, ending: &str) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => found.extend(files(&path, ending)),
+            false if path.to_string_lossy().ends_with(ending) => found.push(path),
+            false => {}
+        }
+    }
+    found
+}
+
+#[test]
+fn small_files_become_one_with_the_same_rows_and_searches_find_the_same() {
+    let folder = Folder::new();
+    let to = shipped(&folder, 0..9);
+    let (count, before) = rows(&to);
+    assert_eq!(count, 9);
+    let host = "host 198.18.0.7 or port 53";
+    let find = |name: &str| {
+        let output = folder.path(name);
+        let (code, _, err) = run(&["find", "--in", &to, host, "-w", &output, "-q"]);
+        assert_eq!(code, 0, "{err}");
+        let (_, flows, _) = run(&["find", "--in", &to, "--flows", "--json", "tcp"]);
+        let mut flows: Vec<_> = flows.lines().map(str::to_owned).collect();
+        flows.sort();
+        (fs::read(output).unwrap(), flows)
+    };
+    let found = find("before.pcapng");
+    let (code, out, _) = run(&["compact", &to, "-n", "--json"]);
+    let plan = last_json(&out);
+    assert_eq!(
+        (code, &plan["merged_files"], &plan["files"]),
+        (0, &9.into(), &1.into())
+    );
+    assert_eq!(rows(&to).0, 9, "a dry run changes nothing");
+    let (code, out, err) = run(&["compact", &to, "--json"]);
+    let done = last_json(&out);
+    assert_eq!(
+        (code, &done["merged_files"], &done["files"]),
+        (0, &9.into(), &1.into()),
+        "{err}"
+    );
+    assert_eq!(rows(&to), (1, before));
+    assert!(find("after.pcapng") == found);
+    status(&to);
+    // The log says that no data changed, so those who follow the table do not read the rows again.
+    let log = Path::new(&to).join("index/_delta_log");
+    let mut commits = files(&log, ".json");
+    commits.sort();
+    let last = fs::read_to_string(commits.last().unwrap()).unwrap();
+    let actions = last
+        .lines()
+        .map(|it| serde_json::from_str::<Value>(it).unwrap());
+    let changes = |it: &Value| {
+        it["add"]["dataChange"]
+            .as_bool()
+            .or(it["remove"]["dataChange"].as_bool())
+    };
+    let changes: Vec<bool> = actions.filter_map(|it| changes(&it)).collect();
+    assert_eq!(changes, [false; 10]);
+    // A second run has nothing to do.
+    let (_, out, _) = run(&["compact", &to]);
+    assert!(out.contains("merged 0 files"), "{out}");
+}
+
+#[test]
+fn two_runs_next_to_ship_and_expire_lose_and_double_nothing() {
+    let folder = Folder::new();
+    let to = shipped(&folder, 0..12);
+    let before = status(&to)[0].clone();
+    let stored = before["stored_bytes"].as_u64().unwrap();
+    let (spool, keep) = (folder.path("spool"), format!("{}B", stored * 2 / 3));
+    for seed in 12..20 {
+        captured(
+            &folder,
+            &format!("spool/{seed}.pcapng"),
+            &format!("count=600,flows=64,seed={seed}"),
+        );
+    }
+    let commands = [
+        &["compact", &*to][..],
+        &["ship", &spool, &to, "--sensor", "hall", "--once"],
+        &["compact", &to],
+        &["expire", &to, "--max", &keep],
+    ];
+    let running = commands.map(|it| {
+        let mut command = archive(it);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    });
+    for child in running {
+        let (code, out, err) = common::done(child.wait_with_output().unwrap());
+        assert_eq!(code, 0, "{out}{err}");
+    }
+    run(&["compact", &to]);
+    let after = status(&to)[0].clone();
+    assert_eq!(after["captured"], 20 * 600);
+    assert_eq!(after["indexed"], after["shipped"]);
+    assert!(after["expired"].as_u64().unwrap() > 0);
+    same_as_rebuilt(&to);
+}
+
+/// The rows of the table are those that the segments give.
+fn same_as_rebuilt(to: &str) {
+    let (_, found) = rows(to);
+    fs::rename(format!("{to}/index"), format!("{to}/old")).unwrap();
+    assert_eq!(run(&["rebuild", to]).0, 0);
+    assert!(rows(to).1 == found, "rows after compactions");
+}
+
+#[test]
+fn of_two_runs_that_merge_the_same_files_one_wins() {
+    let folder = Folder::new();
+    let to = shipped(&folder, 0..8);
+    let before = rows(&to).1;
+    let done = runtime().block_on(async {
+        let archive = Archive::open(&to, false).unwrap();
+        let run = async || -> Compacted {
+            compact(&archive, &CompactConfig::default(), &mut |_, _| true)
+                .await
+                .unwrap()
+        };
+        let (one, two, three) = tokio::join!(run(), run(), run());
+        [one, two, three]
+    });
+    assert_eq!(done.iter().map(|it| it.merged).sum::<u64>(), 8, "{done:?}");
+    assert_eq!(rows(&to), (1, before));
+}
+
+/// `FOREBAY_ARCHIVE_KILLS` sets how often.
+#[test]
+fn a_compact_that_is_killed_anywhere_loses_and_doubles_nothing() {
+    let folder = Folder::new();
+    let kills: u64 = std::env::var("FOREBAY_ARCHIVE_KILLS").map_or(6, |it| it.parse().unwrap());
+    let mut dice = Dice(29);
+    let mut to = String::new();
+    for round in 0..kills {
+        to = shipped(&folder, 3 * round..3 * round + 3);
+        let mut child = archive(&["compact", &to]);
+        let child = child.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = child.spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(dice.below(150)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(status(&to)[0]["indexed"], (round + 1) * 3 * 600);
+    }
+    let (code, _, err) = run(&["compact", &to]);
+    assert_eq!(code, 0, "{err}");
+    same_as_rebuilt(&to);
+}
+
+#[test]
+fn vacuum_deletes_only_files_that_no_young_version_needs() {
+    let folder = Folder::new();
+    let to = shipped(&folder, 0..3);
+    let index = Path::new(&to).join("index");
+    let age = |days: u64| {
+        for path in files(&index, ".parquet") {
+            let time = SystemTime::now() - Duration::from_secs(days * 86_400);
+            let file = File::options().write(true).open(path).unwrap();
+            file.set_modified(time).unwrap();
+        }
+    };
+    let vacuum = |more: &[&str]| {
+        let (code, out, err) = run(&[&["compact", &to, "--vacuum", "2d", "--json"], more].concat());
+        assert_eq!(code, 0, "{err}");
+        last_json(&out)["deleted_files"].as_u64().unwrap()
+    };
+    let (code, _, err) = run(&["compact", &to, "--vacuum", "2h"]);
+    assert!(code == 2 && err.contains("1d and 7d"), "{err}");
+    // A file that a killed program left, and one that is not committed yet.
+    let orphan = index.join("date=2020-01-01/part-orphan.parquet");
+    fs::write(&orphan, "").unwrap();
+    age(9);
+    let young = index.join("date=2020-01-01/part-young.parquet");
+    fs::write(&young, "").unwrap();
+    assert_eq!(vacuum(&["-n"]), 1);
+    assert_eq!(vacuum(&[]), 1);
+    assert!(!orphan.exists() && young.exists());
+    // The merged files are old, but were removed from the table only now.
+    age(9);
+    fs::remove_file(&young).unwrap();
+    assert_eq!((files(&index, ".parquet").len(), vacuum(&[])), (4, 0));
+    // As if that had been three days ago.
+    let before = rows(&to).1;
+    for commit in files(&index.join("_delta_log"), ".json") {
+        let text = fs::read_to_string(&commit).unwrap();
+        let mut lines = Vec::new();
+        for line in text.lines() {
+            let mut action: Value = serde_json::from_str(line).unwrap();
+            if let Some(time) = action["remove"]["deletionTimestamp"].as_i64() {
+                action["remove"]["deletionTimestamp"] = (time - 3 * 86_400_000).into();
+            }
+            lines.push(action.to_string());
+        }
+        fs::write(commit, lines.join("\n")).unwrap();
+    }
+    assert_eq!(vacuum(&[]), 3);
+    assert_eq!(rows(&to), (1, before));
+}

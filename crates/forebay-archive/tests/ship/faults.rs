@@ -1,0 +1,296 @@
+//! Faults of stores, clocks and spools: a clear error, and nothing lost.
+
+use crate::common::{archive, captured, done, pcap, run, segments, status};
+use crate::{last_json, names, spool};
+use forebay_archive::ship::spool::Spool;
+use forebay_testing::folder::Folder;
+use std::{
+    collections::HashMap,
+    fs::{self, File},
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
+    os::unix::fs::MetadataExt,
+    path::Path,
+    process::Command,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// One request of S3: its method, path and body.
+fn request(stream: &mut BufReader<TcpStream>) -> Option<(String, String, Vec<u8>)> {
+    let mut line = String::new();
+    stream.read_line(&mut line).ok()?;
+    let mut words = line.split_whitespace();
+    let (method, path) = (words.next()?.to_owned(), words.next()?.to_owned());
+    let mut len = 0;
+    loop {
+        let mut header = String::new();
+        stream.read_line(&mut header).ok()?;
+        match header.trim().to_lowercase().split_once(':') {
+            Some(("content-length", value)) => len = value.trim().parse().ok()?,
+            Some(_) => {}
+            None => break,
+        }
+    }
+    let mut body = vec![0; len];
+    stream.read_exact(&mut body).ok()?;
+    Some((method, path, body))
+}
+
+/// Serves `answer` as an object store, until the test ends. Returns its address.
+fn store(mut answer: impl FnMut(&str, &str, Vec<u8>) -> (u16, Vec<u8>) + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let mut stream = BufReader::new(stream);
+            let Some((method, path, body)) = request(&mut stream) else {
+                continue;
+            };
+            let (code, body) = answer(&method, &path, body);
+            let head = format!(
+                "HTTP/1.1 {code} Answer\r\nContent-Length: {}\r\nETag: \"1\"\r\nLast-Modified: Mon, 23 Nov 2026 14:00:00 GMT\r\nConnection: close\r\n\r\n",
+                body.len()
+            );
+            let _ = stream.get_mut().write_all(head.as_bytes());
+            let _ = stream.get_mut().write_all(&body);
+        }
+    });
+    format!("http://{address}")
+}
+
+fn ship_to(store: &str, spool: &str) -> (i32, String, String) {
+    let mut command = archive(&[
+        "ship",
+        spool,
+        "s3://captures/lab",
+        "--sensor",
+        "hall",
+        "--once",
+    ]);
+    command
+        .env("AWS_ENDPOINT_URL", store)
+        .env("AWS_REGION", "us-east-1")
+        .env("AWS_ACCESS_KEY_ID", "key")
+        .env("AWS_SECRET_ACCESS_KEY", "secret");
+    done(command.output().unwrap())
+}
+
+#[test]
+fn wrong_credentials_are_named_and_the_file_stays() {
+    let folder = Folder::new();
+    let spool = spool(&folder);
+    captured(&folder, "spool/a.pcapng", "count=10");
+    for (code, advice) in [
+        (
+            "InvalidAccessKeyId",
+            "The credentials are missing, wrong or expired",
+        ),
+        (
+            "SignatureDoesNotMatch",
+            "The credentials are missing, wrong or expired",
+        ),
+        ("AccessDenied", "These credentials may not do this"),
+    ] {
+        let body = format!("<Error><Code>{code}</Code><Message>No.</Message></Error>");
+        let address = store(move |_, _, _| (403, body.clone().into()));
+        let (exit, _, err) = ship_to(&address, &spool);
+        assert!(exit == 1 && err.contains(advice), "{code}: {err}");
+        assert_eq!(names(&spool), ["a.pcapng"]);
+    }
+}
+
+#[test]
+fn a_store_that_replaces_objects_which_must_only_be_created_is_refused() {
+    let folder = Folder::new();
+    let spool = spool(&folder);
+    captured(&folder, "spool/a.pcapng", "count=10");
+    let mut objects = HashMap::new();
+    let address = store(move |method, path, body| {
+        let list = "<ListBucketResult><Name>captures</Name><KeyCount>0</KeyCount><IsTruncated>false</IsTruncated></ListBucketResult>";
+        match method {
+            "PUT" => {
+                objects.insert(path.to_owned(), body);
+                (200, Vec::new())
+            }
+            _ if path.contains('?') => (200, list.into()),
+            _ => objects
+                .get(path)
+                .map_or((404, Vec::new()), |it| (200, it.clone())),
+        }
+    });
+    let (code, _, err) = ship_to(&address, &spool);
+    assert!(code == 1 && err.contains("although it exists"), "{err}");
+    assert_eq!(names(&spool), ["a.pcapng"]);
+}
+
+#[test]
+fn clocks_that_differ_are_reported_and_find_returns_all_packets_in_the_order_of_time() {
+    let folder = Folder::new();
+    let to = folder.path("to");
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_secs() as u32;
+    for (sensor, from) in [
+        ("slow", now - 7200),
+        ("right", now - 60),
+        ("fast", now + 7200),
+    ] {
+        let spool = folder.path(sensor);
+        fs::create_dir(&spool).unwrap();
+        let frames: Vec<[u8; 60]> = (0..10).map(|it| [it; 60]).collect();
+        let packets: Vec<_> = frames
+            .iter()
+            .zip(from..)
+            .map(|(it, at)| (at, &it[..]))
+            .collect();
+        fs::write(format!("{spool}/a.pcap"), pcap(&packets)).unwrap();
+        let (code, _, err) = run(&["ship", &spool, &to, "--sensor", sensor, "--once"]);
+        assert_eq!(code, 0, "{err}");
+        assert_eq!(
+            err.contains("ahead of the clock of this machine"),
+            sensor == "fast",
+            "{err}"
+        );
+    }
+    let found = folder.path("found.pcapng");
+    let (code, _, err) = run(&["find", "--in", &to, "len <= 60", "-w", &found]);
+    assert_eq!(code, 0, "{err}");
+    let times = crate::common::times(Path::new(&found));
+    assert!(times.len() == 30 && times.is_sorted(), "{times:?}");
+    assert!(status(&to).iter().all(|it| it["indexed"] == 10));
+}
+
+#[test]
+fn a_corrupt_segment_is_named_and_the_rest_is_found() {
+    let folder = Folder::new();
+    let (spool, to) = (spool(&folder), folder.path("to"));
+    for seed in 1..=2 {
+        captured(
+            &folder,
+            &format!("spool/{seed}.pcapng"),
+            &format!("count=1000,seed={seed}"),
+        );
+    }
+    run(&["ship", &spool, &to, "--sensor", "hall", "--once"]);
+    let damaged = segments(&to).remove(0);
+    let mut bytes = fs::read(&damaged).unwrap();
+    bytes[1000] ^= 1;
+    fs::write(&damaged, bytes).unwrap();
+    let (code, out, err) = run(&["find", "--in", &to, "--count", "len > 0"]);
+    assert_eq!((code, out.trim()), (1, "1000"), "{err}");
+    let name = damaged.file_name().unwrap().to_str().unwrap();
+    assert!(
+        err.contains(name) && err.contains("its packets are missing"),
+        "{err}"
+    );
+}
+
+#[test]
+fn once_fails_if_files_are_left_and_unfinished_files_are_reported() {
+    let folder = Folder::new();
+    let (spool, to) = (spool(&folder), folder.path("to"));
+    let path = captured(&folder, "spool/a.pcapng", "count=10");
+    let locked = File::options().write(true).open(&path).unwrap();
+    forebay::store::lock_output(&locked).unwrap();
+    fs::write(format!("{spool}/b.pcapng.part"), "no capture").unwrap();
+    fs::write(format!("{spool}/a.pcapng.zst.part"), "an incomplete copy").unwrap();
+    let ship = ["ship", &spool, &to, "--sensor", "hall", "--once"];
+    let (code, _, err) = run(&ship);
+    assert!(
+        code == 1 && err.contains("1 finished files are left"),
+        "{err}"
+    );
+    assert_eq!(
+        err.matches("b.pcapng.part: finishing what a killed")
+            .count(),
+        1,
+        "{err}"
+    );
+    assert_eq!(names(&spool), ["a.pcapng", "b.pcapng.part"]);
+    drop(locked);
+    assert_eq!(run(&ship).0, 0);
+    let (code, out, _) = run(&["status", &to, "--spool", &format!("hall={spool}"), "--json"]);
+    assert_eq!(
+        (code, &last_json(&out)["uncounted"][0][1]),
+        (0, &1.into()),
+        "{out}"
+    );
+    let (code, _, err) = run(&["ship", &spool, &to, "--sensor", "other", "--once"]);
+    assert!(
+        code == 1 && err.contains("is the spool of the sensor hall"),
+        "{err}"
+    );
+    let (code, _, err) = run(&["ship", &spool, &to, "--keep-local", "30m"]);
+    assert!(code == 2 && err.contains("30min"), "{err}");
+}
+
+#[test]
+fn what_may_be_in_the_archive_is_never_dropped_and_a_drop_that_was_killed_is_finished() {
+    let folder = Folder::new();
+    let (spool, to) = (spool(&folder), folder.path("to"));
+    for seed in 1..=3 {
+        let path = captured(
+            &folder,
+            &format!("spool/{seed}.pcapng"),
+            &format!("count=100,seed={seed}"),
+        );
+        let time = UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000 + seed);
+        File::options()
+            .write(true)
+            .open(path)
+            .unwrap()
+            .set_modified(time)
+            .unwrap();
+    }
+    // A `ship` was killed while it sent the first one, and an earlier one after it had recorded that it dropped the second one.
+    let mut opened = Spool::open(Path::new(&spool), "hall").unwrap();
+    let files = opened.finished(&mut |error| panic!("{error:#}")).unwrap();
+    opened.mark(&files[0]).unwrap();
+    drop(opened);
+    fs::create_dir(format!("{spool}/dropped")).unwrap();
+    let inode = fs::metadata(&files[1].path).unwrap().ino();
+    let record = format!("{spool}/dropped/1700000002.000000000-{inode}.json");
+    fs::write(record, r#"{"schema": 1, "packets": 100}"#).unwrap();
+    let (code, out, err) = run(&[
+        "ship",
+        &spool,
+        &to,
+        "--sensor",
+        "hall",
+        "--once",
+        "--json",
+        "--spool-limit",
+        "1B",
+        "--when-full",
+        "drop-oldest",
+    ]);
+    assert_eq!(code, 0, "{err}");
+    let counts = last_json(&out);
+    assert_eq!(
+        (&counts["shipped_files"], &counts["dropped_files"]),
+        (&1.into(), &1.into())
+    );
+    let sensor = &status(&to)[0];
+    let counts = ["shipped", "dropped", "captured"].map(|it| sensor[it].as_u64().unwrap());
+    assert_eq!(counts, [100, 200, 300]);
+}
+
+#[test]
+fn the_unit_for_shipping_is_valid() {
+    let contrib = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib/forebay-ship@.service");
+    let text = fs::read_to_string(contrib).unwrap();
+    let folder = Folder::new();
+    let unit = folder.path("forebay-ship@.service");
+    let program = env!("CARGO_BIN_EXE_forebay-archive");
+    fs::write(&unit, text.replace("/usr/bin/forebay-archive", program)).unwrap();
+    let verified = Command::new("systemd-analyze")
+        .args(["verify", "--man=no", &unit])
+        .output();
+    let Ok(verified) = verified else {
+        eprintln!("skipped: systemd-analyze is not installed");
+        return;
+    };
+    let (code, _, err) = done(verified);
+    assert!(code == 0 && !err.contains("forebay-ship@"), "{err}");
+}
