@@ -75,22 +75,24 @@ impl Server {
             if is_paused {
                 until = Some(until.map_or(paused_until, |until| until.min(paused_until)));
             }
-            if !self.turn(&mut clients, !is_paused, until) {
+            if !self.turn(&mut clients, !is_paused, ending.is_none(), until) {
                 paused_until = Instant::now() + PAUSE;
             }
         }
     }
 
-    /// Waits until something happens, accepts clients if it `listens`, and serves each. `false`: the system has no room for more
-    /// clients at the moment.
+    /// Waits until something happens, accepts clients if it `listens`, and serves each. With `awaits_end` it does not wait longer than
+    /// until the final counts are published, also if this was before the call. `false`: the system has no room for more clients at the
+    /// moment.
     pub fn turn(
         &mut self,
         clients: &mut Vec<Connection>,
         listens: bool,
+        awaits_end: bool,
         until: Option<Instant>,
     ) -> bool {
         let mut has_room = true;
-        let ready = self.wait(clients, listens, until);
+        let ready = self.wait(clients, listens, awaits_end, until);
         let now = Instant::now();
         for (protocol, is_ready) in [Protocol::Control, Protocol::Metrics]
             .into_iter()
@@ -111,10 +113,15 @@ impl Server {
     }
 
     /// Waits for the listeners and the clients. Each client holds what happened to it; returned is whether the listeners are ready.
-    fn wait(&self, clients: &mut [Connection], listens: bool, until: Option<Instant>) -> [bool; 2] {
-        let ended = self.ended.as_fd();
+    fn wait(
+        &self,
+        clients: &mut [Connection],
+        listens: bool,
+        awaits_end: bool,
+        until: Option<Instant>,
+    ) -> [bool; 2] {
         // Once raised, it stays readable.
-        let awaits_end = !self.ended.is_raised();
+        let ended = self.ended.as_fd();
         let flags = |is_wanted| match is_wanted {
             true => PollFlags::IN,
             false => PollFlags::empty(),

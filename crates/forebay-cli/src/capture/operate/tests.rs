@@ -221,6 +221,31 @@ fn counts_have_the_time_of_the_report_and_not_that_of_the_scrape() {
     assert_eq!(time(&watched.desk), first);
 }
 
+/// A server with a control socket at `path`.
+fn server(path: &str, desk: Desk) -> Server {
+    let bound = Bound::new(path.as_ref()).unwrap();
+    ioctl_fionbio(&bound.listener, true).unwrap();
+    Server {
+        desk,
+        control: Some(bound),
+        metrics: None,
+        file: None,
+        ended: Arc::new(Signal::new().unwrap()),
+        announces: false,
+        owner: geteuid().as_raw(),
+    }
+}
+
+#[test]
+fn an_end_just_before_the_wait_is_not_missed() {
+    let folder = forebay_testing::folder::Folder::new();
+    let Watched { desk, .. } = watched(BURSTS, Output::Count, SessionConfig::default());
+    let mut server = server(&folder.path("lan"), desk);
+    server.ended.raise();
+    // Without a time limit, this would wait forever.
+    assert!(server.turn(&mut Vec::new(), true, true, None));
+}
+
 #[test]
 fn a_client_that_is_closed_for_a_new_one_does_not_end_another() {
     let folder = forebay_testing::folder::Folder::new();
@@ -230,22 +255,12 @@ fn a_client_that_is_closed_for_a_new_one_does_not_end_another() {
         publisher,
         desk,
     } = watched(BURSTS, Output::Count, SessionConfig::default());
-    let bound = Bound::new(path.as_ref()).unwrap();
-    ioctl_fionbio(&bound.listener, true).unwrap();
-    let mut server = Server {
-        desk,
-        control: Some(bound),
-        metrics: None,
-        file: None,
-        ended: Arc::new(Signal::new().unwrap()),
-        announces: false,
-        owner: geteuid().as_raw(),
-    };
+    let mut server = server(&path, desk);
     let connect = || UnixStream::connect(&path).unwrap();
     let mut clients = Vec::new();
     let mut turn = |clients: &mut Vec<_>| {
         let until = Instant::now() + Duration::from_millis(10);
-        assert!(server.turn(clients, true, Some(until)));
+        assert!(server.turn(clients, true, true, Some(until)));
     };
     // The oldest one, one that will leave, one that waits for the end, and as many others as there is room for.
     let mut streams: VecDeque<_> = (0..32)
@@ -278,17 +293,7 @@ fn a_client_that_sends_without_end_does_not_keep_others_from_being_served() {
     let folder = forebay_testing::folder::Folder::new();
     let path = folder.path("lan");
     let Watched { desk, .. } = watched(BURSTS, Output::Count, SessionConfig::default());
-    let bound = Bound::new(path.as_ref()).unwrap();
-    ioctl_fionbio(&bound.listener, true).unwrap();
-    let mut server = Server {
-        desk,
-        control: Some(bound),
-        metrics: None,
-        file: None,
-        ended: Arc::new(Signal::new().unwrap()),
-        announces: false,
-        owner: geteuid().as_raw(),
-    };
+    let mut server = server(&path, desk);
     let mut flooding = UnixStream::connect(&path).unwrap();
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = stop.clone();
@@ -299,7 +304,7 @@ fn a_client_that_sends_without_end_does_not_keep_others_from_being_served() {
     let mut clients = Vec::new();
     let mut turn = || {
         let until = Instant::now() + Duration::from_millis(10);
-        assert!(server.turn(&mut clients, true, Some(until)));
+        assert!(server.turn(&mut clients, true, true, Some(until)));
     };
     turn();
     let mut asking = UnixStream::connect(&path).unwrap();
