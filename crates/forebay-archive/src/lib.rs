@@ -1,4 +1,5 @@
-//! Finished captures in an object store, with an index that any SQL engine reads and that leads back to the packets.
+//! Finished captures in an object store, with an index as a Delta table, which DuckDB, Spark, Trino and others query in SQL, and which
+//! leads back to the packets.
 //!
 //! ```text
 //!  spool: finished files ─▶ segment: packed blocks ─▶ archive: objects        find ─▶ table ─▶ blocks ─▶ packets

@@ -42,7 +42,8 @@ pub struct Bridge {
     #[arg(long, value_name = "FILE")]
     pub tap: Option<PathBuf>,
 
-    /// How long the kernel may hold frames back, to hand over many at once, 1 ms to 10 s. It is the delay of a single frame
+    /// The longest time, 1 ms to 10 s, for which the kernel may hold frames back, to hand over many at once. A frame that arrives
+    /// alone is delayed by this time
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = values::time)]
     pub delay: Duration,
 

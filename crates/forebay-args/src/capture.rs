@@ -25,11 +25,11 @@ The simulated card: sim:KEY=VALUE,…
   flows=1|2|…|64     flows of the generated traffic
   sender=N           number of the sender, for verify
   seed=N             of the generated traffic
-  ring=FRAMES        slots of the card's own ring
-  host=FRAMES|none   frames that the receive ring holds (-B)
+  ring=FRAMES        slots of the card's ring
+  host=FRAMES|none   slots of the host's ring, filled from the card's (as -B)
   stall=2ms@100ms    take nothing for 2 of each 100 ms
   clock=real|virtual virtual: counts repeat exactly
-  cost=TIME          to take a frame (virtual clock)
+  cost=TIME          that taking a frame costs (with clock=virtual)
 
 AF_XDP: xdp:INTERFACE,KEY=VALUE,…
   queue=N            only this receive queue [default: all]
@@ -70,7 +70,7 @@ Examples:
   forebay capture -i eth0 --recorder 30s -w a.pcapng
   # With two threads, each on its own processor
   forebay capture -i eth0 -w a.pcapng --threads 2 --cpus 2,3
-  # For other programs and users, and one that reads it
+  # Share with other programs and users; then read it in one
   forebay capture -i eth0 --share lan --share-group staff
   forebay capture -i tap:lan port domain
   # The file being written and the 23 before it
@@ -84,8 +84,8 @@ Examples:
 
 #[derive(ClapArgs)]
 pub struct Capture {
-    /// Interface to capture from: eth0, any, a simulated card: sim, sim:rate=10G, or what another capture shares: tap:NAME; may
-    /// be repeated. xdp:eth0 uses AF_XDP, which takes packets away from this machine's network stack
+    /// Interface to capture from: eth0, any, sim (a simulated card, also sim:rate=10G), or tap:NAME (packets that another capture
+    /// shares); may be repeated. xdp:eth0 uses AF_XDP, which takes packets away from this machine's network stack
     #[arg(short = 'i', long = "interface", value_name = "INTERFACE")]
     pub interfaces: Vec<Name>,
 
@@ -133,8 +133,9 @@ pub struct Capture {
     #[arg(short = 'b', long = "ring-buffer", value_name = "KEY:VALUE", value_parser = turn)]
     pub ring_buffer: Vec<Criterion>,
 
-    /// Space to keep free on the disk of -w: a share of its size (10%) or a size (20G). The oldest files of a series go first,
-    /// those of earlier captures included; if there are none, and with a single file, the capture ends
+    /// Space to keep free on the disk of -w: a share of its size (10%) or a size (20G). When less is free, the oldest files of
+    /// the series are deleted, also those of earlier captures; if there is none to delete, or -w is a single file, the capture
+    /// ends
     #[arg(long, value_name = "PERCENT|SIZE", value_parser = keep_free)]
     pub keep_free: Option<KeepFree>,
 
@@ -196,8 +197,8 @@ pub struct Capture {
     #[arg(short = 'U', long = "packet-buffered")]
     pub unbuffered: bool,
 
-    /// The clock that stamps packets of interfaces: software, the system's; hardware, that of the network card, which must be set to
-    /// stamp every packet (forebay ports). The file names it [default: software]
+    /// The clock that stamps packets of interfaces: software (the system's) or hardware (the network card's, which must be set to
+    /// stamp every packet: see forebay ports). With this flag, a comment in a pcapng file says which [default: software]
     #[arg(long, value_name = "CLOCK", value_parser = time_source)]
     pub time: Option<TimeSource>,
 
@@ -209,7 +210,7 @@ pub struct Capture {
     #[arg(long)]
     pub stop_on_down: bool,
 
-    /// Open xdp:INTERFACE also if this machine uses the interface: its connections over it stop working
+    /// Open xdp:INTERFACE even if this machine uses the interface. The machine's connections over it stop working
     #[arg(long)]
     pub take_traffic: bool,
 
@@ -243,7 +244,8 @@ pub struct Capture {
     #[arg(long)]
     pub no_metadata: bool,
 
-    /// Count what was lost, repeated, reordered or corrupted of the frames that forebay generate sent, as forebay verify does
+    /// Check the numbered frames of 'forebay generate': count those lost, repeated, reordered or corrupted, as 'forebay verify'
+    /// does
     #[arg(long)]
     pub verify: bool,
 

@@ -14,15 +14,16 @@ pub struct Print {
     #[arg(long = "count", conflicts_with_all = ["print", "write", "json_lines"])]
     pub only_count: bool,
 
-    /// Print one JSON object a packet and line, for jq and other programs
+    /// Print each packet as one JSON object on its own line, for jq and other programs
     #[arg(long)]
     pub json_lines: bool,
 
-    /// Accepted for the habit, without effect: addresses and ports are always printed as numbers
+    /// Accepted because tcpdump has it, without effect: addresses and ports are always printed as numbers
     #[arg(short = 'n', action = ArgAction::Count)]
     pub numeric: u8,
 
-    /// Print more of each packet, and how the capture was set up and what it cost; -vv and -vvv still more of packets
+    /// Print more of each packet, and how the capture was set up and the processor time that it used; -vv and -vvv still more of
+    /// packets
     #[arg(short = 'v', long, action = ArgAction::Count)]
     pub verbose: u8,
 
@@ -71,7 +72,7 @@ pub struct Print {
     #[arg(long)]
     pub immediate_mode: bool,
 
-    /// Which packets to take: in, out or inout; only for interfaces, since files are not asked for directions
+    /// Which packets to take: in, out or inout; in and out only with interfaces read by AF_PACKET (-i eth0)
     #[arg(short = 'Q', long, value_name = "DIRECTION", default_value = "inout", value_parser = ["in", "out", "inout"])]
     pub direction: String,
 

@@ -8,8 +8,9 @@ use std::time::Duration;
 #[derive(ClapArgs)]
 #[command(next_help_heading = "Flight recorder")]
 pub struct Recording {
-    /// Keep only the last packets, in memory: of a time (30s), in a size (2G), or both (30s,2G); each trigger writes them to a new
-    /// file, NAME_00001_20261121143000.pcapng, … with the NAME of -w. USR1 triggers
+    /// Keep the last packets in memory instead of writing them: those of a time (30s), as many as fit into a size (2G), or both
+    /// limits (30s,2G); each trigger writes them to a new file, NAME_00001_20261121143000.pcapng, … with the NAME of -w. USR1
+    /// triggers
     ///
     /// With only a time, up to an eighth of the free memory is used, and at most 2 GiB
     #[arg(long, value_name = "TIME|SIZE", requires = "write", value_parser = depth)]

@@ -88,7 +88,7 @@ pub struct Replay {
     #[arg(short = 'f', long, value_name = "EXPRESSION")]
     pub filter: Option<String>,
 
-    /// Change addresses, ports or VLAN tags, and update checksums; may be repeated; the list is below
+    /// Change addresses, ports or VLAN tags, and update checksums; may be repeated; see the list of changes
     #[arg(long, value_name = "CHANGES")]
     pub rewrite: Vec<Rewrite>,
 

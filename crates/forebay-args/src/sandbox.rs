@@ -4,7 +4,7 @@ use clap::Args as ClapArgs;
 
 #[derive(ClapArgs, Default)]
 pub struct Sandbox {
-    /// Do not restrict this process to the files and system calls that it still needs, before it reads anything
+    /// Turn off the sandbox, which restricts this process to the files and system calls that it needs, before it reads any input
     #[arg(long)]
     pub no_sandbox: bool,
 }

@@ -18,8 +18,8 @@ Examples:
 #[derive(ClapArgs)]
 #[command(next_help_heading = "Sharing")]
 pub struct Share {
-    /// Share captured packets as NAME: other programs read them with -i tap:NAME, without any capability; without -w nothing is
-    /// printed then, except with --print
+    /// Share captured packets as NAME: other programs read them with -i tap:NAME, without any capability; packets are then
+    /// printed only with --print, also without -w
     #[arg(long, value_name = "NAME")]
     pub share: Option<ShareName>,
 

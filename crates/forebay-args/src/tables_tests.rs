@@ -2,7 +2,7 @@
 //!
 //! `FOREBAY_WRITE_DOCS=1 cargo test -p forebay-args tables` writes them anew.
 
-use clap::{Arg, ArgAction, Command, CommandFactory};
+use clap::{Arg, Command, CommandFactory};
 use std::{fmt::Write, path::Path};
 
 const BEGIN: &str = "<!-- flags: ";
@@ -10,11 +10,13 @@ const END: &str = "<!-- end of flags -->";
 
 /// The flag as it is typed: `-i PORT`, `--sync POLICY`, `EXPRESSION…`.
 fn spelling(arg: &Arg) -> String {
-    let values = match arg.get_action() {
-        ArgAction::SetTrue | ArgAction::SetFalse | ArgAction::Count => String::new(),
-        _ => {
+    let values = match arg.get_action().takes_values() {
+        false => String::new(),
+        true => {
             let names = arg.get_value_names().unwrap_or_default();
-            names.iter().map(|name| format!(" {name}")).collect()
+            // A bar would end the cell of the table, even between backticks.
+            let names = names.iter().map(|name| name.replace('|', "\\|"));
+            names.map(|name| format!(" {name}")).collect()
         }
     };
     let short = arg.get_short().map(|letter| format!("`-{letter}{values}`"));
@@ -29,7 +31,7 @@ fn spelling(arg: &Arg) -> String {
 }
 
 fn default(arg: &Arg) -> String {
-    let is_switch = matches!(arg.get_action(), ArgAction::SetTrue | ArgAction::Count);
+    let is_switch = !arg.get_action().takes_values();
     let values = arg.get_default_values().iter();
     let values: Vec<_> = values.map(|value| value.to_string_lossy()).collect();
     match is_switch || values.is_empty() {

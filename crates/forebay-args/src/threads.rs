@@ -16,11 +16,11 @@ pub struct Threads {
     #[arg(long, value_name = "MODE", requires = "threads", value_parser = fanout)]
     pub fanout: Option<Fanout>,
 
-    /// Processors on which the threads run, one a thread: 2,3 or 4-7
+    /// Processors on which the threads run, one per thread: 2,3 or 4-7
     #[arg(long, value_name = "LIST", requires = "threads", value_parser = cpus)]
     pub cpus: Option<Cpus>,
 
-    /// Write one file a thread (NAME-0.pcapng, NAME-1.pcapng, …) instead of one for all
+    /// Write one file per thread (NAME-0.pcapng, NAME-1.pcapng, …) instead of one for all
     #[arg(long, requires = "threads")]
     pub per_thread: bool,
 }

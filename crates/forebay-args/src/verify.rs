@@ -29,8 +29,8 @@ Examples:
 
 #[derive(ClapArgs)]
 pub struct Verify {
-    /// Interface at which generated frames arrive: eth0, any, a simulated card: sim, sim:rate=10G, or what a capture shares:
-    /// tap:NAME; may be repeated
+    /// Interface at which generated frames arrive: eth0, any, sim (a simulated card, also sim:rate=10G), or tap:NAME (packets
+    /// that a capture shares); may be repeated
     #[arg(short = 'i', long = "interface", value_name = "INTERFACE")]
     pub interfaces: Vec<Name>,
 

@@ -2,7 +2,7 @@
 //!
 //! **Closing the last copy of a descriptor takes as long as the creator of its file chooses**: a TCP socket that lingers waits
 //! for its other end, and a file on FUSE asks the process that serves it. Closing a Unix socket does the same for every
-//! descriptor that is still in its queue. A thread with other work therefore must not close any of them.
+//! descriptor that is still in its queue. A thread with other work therefore must not close any of them: another thread closes them.
 
 use crate::sync::held;
 use std::{

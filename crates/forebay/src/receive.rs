@@ -7,7 +7,8 @@
 //! ```
 //!
 //! The driver never drops a packet. While the ring is full or the pool has no free slot it takes nothing, so the source keeps
-//! what arrives, or drops it and counts that. Each turn publishes its packets at once.
+//! what arrives, or drops it and counts that. The packets that a call of [`Driver::turn`] takes are visible to the other thread when it
+//! returns.
 //!
 //! ```
 //! use forebay::receive::{Driver, DriverConfig, fill_with};
@@ -29,7 +30,8 @@
 //!
 //! # Misuse
 //!
-//! Nothing here relies on `Drop`. If a source panics, the packets that it pushed before are passed on by the next turn.
+//! Memory safety does not depend on `Drop`: a forgotten driver leaks its ring and its pool, and the consumer never learns that it is gone.
+//! If a source panics, the packets that it pushed before are passed on by the next turn.
 
 use crate::{
     Error, Result,

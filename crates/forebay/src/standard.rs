@@ -1,7 +1,8 @@
 //! Standard input and standard output as files, if the program was started with them.
 //!
 //! Where a shell closes one (`>&-`), Rust's runtime opens `/dev/null` in its place before `main`: what is written there vanishes
-//! without an error. So what was closed is noted before that. `/dev/null` itself (`>/dev/null`) is an output like any other.
+//! without an error. So this module records which were closed before Rust's runtime starts. `/dev/null` itself (`>/dev/null`) is an output
+//! like any other.
 
 use crate::{Error, Result, sys::standard::was_closed};
 use std::{fs::File, io, os::fd::AsFd};

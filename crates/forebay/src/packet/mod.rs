@@ -1,4 +1,4 @@
-//! Packets: memory slots of a pool, the 16 bytes that describe one, and the view with headroom that code works on.
+//! Packets: memory slots of a pool, the 16 bytes that describe one, and [`Packet`], through which code reads and changes the bytes.
 //!
 //! A packet's bytes stay in their slot from arrival to the end of processing; only the description moves.
 //!
@@ -34,14 +34,14 @@
 //! # Misuse
 //!
 //! - **Forgotten** (`mem::forget`): the slot of a forgotten packet never returns to its pool. [`Pool::close`] reports it, and the
-//!   memory stays mapped. A packet that is shared and forgotten again and again panics in the end, before its count wraps.
+//!   memory stays mapped. If shares of a packet are forgotten again and again, sharing it panics before the count wraps.
 //! - **Panics**: packets that a panic drops return to their pool as others do.
 //! - **`Drop` and thread ends**: a packet may be dropped anywhere, also by a destructor of a thread-local. Freed slots that a thread has not yet
 //!   returned go back when it ends, or by [`return_idle`].
 //! - **`fork`**: a forked child has a copy of every pool (private memory, copied when written). Packets of the child do not
 //!   return to the parent. Threads of the parent do not exist in the child, so slots that they had freed but not yet returned stay lost there.
 //! - **Signal handlers**: no call here is async-signal-safe, not even dropping a packet: the handler may have interrupted its
-//!   thread while that had its own chain of slots in hand.
+//!   thread while that thread was changing its list of freed slots.
 
 mod chain;
 mod columns;

@@ -49,8 +49,8 @@
 //! # Misuse
 //!
 //! - **Forgetting** (`mem::forget`): a forgotten [`Reserved`] blocks the delivery of everything reserved after it. A [`Message`] or [`Burst`] keeps
-//!   its room and all room after it, so that the queue fills up. A [`Sender`] or [`Receiver`] keeps the queue open, and a
-//!   [`Watch`] its descriptor. Nothing is unsafe, and no message is delivered twice.
+//!   its room and all room after it, so that the queue fills up. A forgotten [`Sender`] or [`Receiver`] keeps the queue open; a forgotten
+//!   [`Watch`] leaks its descriptor. Nothing is unsafe, and no message is delivered twice.
 //! - **Panics** between a reservation and its commit abort the message; receivers pass over it. A panic while a message is
 //!   held releases its room. No lock is ever poisoned: code of the caller never runs under one.
 //! - **Inconsistent `AsRef`**: each call that sends calls `as_ref` once on each message, before it locks anything.

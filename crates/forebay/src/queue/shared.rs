@@ -7,7 +7,7 @@
 //! ```text
 //!  file:  │ magic, version, sizes, choices │ positions, counts, locks, events │ frames …                     │
 //!         0                                128                                whole pages   + capacity = end, mapped twice
-//!  locked bytes of the file: one for each attached process, at its number
+//!  each attached process locks a byte of the file, at the offset of its number
 //! ```
 //!
 //! Processes that follow the protocol may be killed or stopped at any point. Then:

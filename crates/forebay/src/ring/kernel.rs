@@ -1,6 +1,6 @@
 //! One end of a ring whose other end is the kernel: AF_XDP's four rings, and others with two `u32` positions.
 //!
-//! The kernel makes the memory and maps it for the program, so this module knows positions only. The caller has the mapped words and
+//! The kernel allocates the memory and the caller maps it. This module handles only the two positions (`u32` words); the caller accesses
 //! the elements, and uses exactly the slots that [`End::slot`] names.
 //!
 //! ```text
@@ -8,7 +8,8 @@
 //!  │  vacant   │ filled                   │  vacant   │    free-running, masked to index
 //! ```
 //!
-//! The orderings are those of the cursor that all rings share: PUBLISH and CREDIT, in `ring::cursor`. The other side's word is
+//! The orderings are those of all rings here: each side stores its position with Release, and loads the other's with Acquire. The other
+//! side's word is
 //! outside of this program, so it is not trusted: a word that claims more slots than the ring has is an error ([`Damaged`]), and
 //! such a ring is never used again.
 

@@ -1,7 +1,8 @@
 //! Rings, lock-free: from one producer to one consumer, or to any number of readers.
 //!
-//! [`spsc`] is the typed ring to one consumer, which uses every slot. `broadcast` publishes messages to readers that may be too
-//! slow, also in other processes (cargo feature `shared`, on by default). [`kernel`] is one end of a ring whose other end is the kernel. The parts of [`spsc`]:
+//! [`spsc`] is the typed ring to one consumer, which uses every slot. `broadcast` publishes messages to readers, also in other processes; a
+//! slow reader misses messages (cargo feature `shared`, on by default). [`kernel`] is one end of a ring whose other end is the
+//! kernel. The parts of [`spsc`]:
 //!
 //! - `cursor`: the positions and their orderings
 //! - `backoff`: how long to pause before loading the other side's position

@@ -17,8 +17,8 @@
 //! * *durable*: an `fdatasync`, begun after the write, has succeeded, and the folder was synced. [`SyncPolicy`] sets when that
 //!   happens.
 //!
-//! When no buffer is empty, the store adds one, up to its [`Limit`]. It frees the added buffers again as it drains. When
-//! the backlog reaches half of the first buffers, writes go through the page cache (no `O_DIRECT`) until it is gone, because the
+//! When no buffer is empty, the store adds one, up to its [`Limit`]. It frees the added buffers again as it drains. When half as many
+//! buffers wait as the store started with, writes go through the page cache (no `O_DIRECT`) until it is gone, because the
 //! page cache accepts data sooner than a slow device.
 //!
 //! A buffer is handed to the writer when it is full, earlier if so configured, and at the end. When the flush period ends, the

@@ -1,7 +1,7 @@
 //! Synchronisation: atomics, padding, and ways to wait.
 //!
-//! This crate takes atomics and threads only from the shim below. The same code therefore runs on the machine and under
-//! loom, which tries every order that the memory model allows.
+//! This crate takes atomics and threads only from this module, so that the same code also runs under loom, a checker that tries every order
+//! that the memory model allows. A *bell* wakes the other side if it sleeps:
 //!
 //! ```text
 //!   producer                 bell                 consumer

@@ -9,7 +9,7 @@
 //!                                                                │ Hub │ ─▶ recv(&mut buffer), one lane after another
 //!  Sender ── writes ─▶ │ lane 1: tail, messages │ ─ read only ─▶ │     │
 //!         ◀─ read only ── │ receipt 1: head │ ◀──── writes ───── └─────┘
-//!            one Unix socket for each lane: rings that wake a sleeper, and the end
+//!            one Unix socket for each lane: wake-ups, and the end
 //! ```
 //!
 //! **Guarantees** to either side, whatever a peer does:
@@ -19,7 +19,8 @@
 //! - Messages of other peers are not affected.
 //!
 //! Not guaranteed: that the messages of a misbehaving peer arrive, or that they are what it first wrote. If a peer breaks the
-//! protocol, its lane ends with the reason ([`Ending::Broken`]). A stopped peer only costs time limits.
+//! protocol, its lane ends with the reason ([`Ending::Broken`]). If a peer is only stopped, calls that wait for it return at their time
+//! limit.
 //!
 //! These guarantees depend on the following:
 //!
@@ -31,7 +32,7 @@
 //!
 //! What a peer can still do:
 //!
-//! - Request a ring for each message, which costs this side a system call, or wake this side by sending rings.
+//! - Request a wake-up for each message, which costs this side a system call, or send wake-ups.
 //! - Delay [`Hub::accept`] up to its time limit, and occupy two descriptors meanwhile.
 //! - With each connection, leave that many descriptors open in this process until closing them has finished. A program that
 //!   accepts untrusted peers must limit how often one may connect.

@@ -18,7 +18,7 @@
 //! - A message is received as it was published, bit for bit, or counted as lost.
 //! - For each reader that does not seek, received + lost + not yet received = published since it attached.
 //! - If the producer's process dies in the middle of a message, readers never receive that message.
-//! - Whatever a hostile process writes to the memory it made: memory of readers stays safe, and each call returns within its time
+//! - Even if a hostile process made the memory and writes anything to it, readers stay memory-safe, and each call returns within its time
 //!   limit.
 //!
 //! How the descriptor of the memory travels to the readers is up to the program: usually over a Unix socket, by `SCM_RIGHTS`. The

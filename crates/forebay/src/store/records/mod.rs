@@ -5,9 +5,9 @@
 //!  blocks  │head│rec│rec│ … │pad││head│rec│ …       each buffer: numbered, with a check sum (block.rs)
 //! ```
 //! A crash may truncate a file anywhere. A plain file then ends with part of a record, and the value of its last bytes is
-//! unknown. In a file of blocks, [`Reader`] returns exactly the records that are whole and in order, and reports what it left
-//! out. [`recover`] truncates the file there. One block is one handover: a full buffer, or what a buffer held when it was
-//! flushed.
+//! unknown. In a file of blocks, [`Reader`] returns the records up to the first block that is damaged, incomplete or out of order, and
+//! reports what follows. [`recover`] truncates the file after the last block before that place. Each time the store writes a buffer, that
+//! is one block: a full buffer, or what a buffer held when it was flushed.
 //!
 //! `block` is the layout, `typed` and `bytes` append, `append` opens an existing file, `reader` reads. None of this is unsafe:
 //! [`zerocopy`] decides which types may be stored as their bytes in memory.
