@@ -11,6 +11,7 @@ use forebay::{
         broadcast::{BroadcastConfig, Producer},
         spsc::{RingConfig, ring_with},
     },
+    store::{FileConfig, FileSink, Records, StoreConfig},
     stream,
     sync::Spin,
 };
@@ -22,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let [operation, times] = &arguments[..] else {
         return Err(
-            "usage: hot ring|ring-burst|pool|header|desc|stream|queue|queue-spsc|broadcast|broadcast-1500 TIMES".into(),
+            "usage: hot ring|ring-burst|pool|header|desc|stream|queue|queue-spsc|broadcast|broadcast-1500|record TIMES".into(),
         );
     };
     let times: u64 = times.parse()?;
@@ -37,6 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "queue-spsc" => queue_of_one(times),
         "broadcast" => broadcast(times, 32),
         "broadcast-1500" => broadcast(times, 1468),
+        "record" => record(times),
         other => Err(format!("no operation is called {other:?}").into()),
     }
 }
@@ -137,6 +139,22 @@ fn broadcast(times: u64, len: usize) -> Result<(), Box<dyn Error>> {
     let (head, bytes) = ([7; 32], vec![1; len]);
     for _ in 0..times {
         black_box(producer.publish(&[black_box(&head[..]), black_box(&bytes[..])])?);
+    }
+    Ok(())
+}
+
+/// Appends a record of 28 bytes to a store that writes buffers of 64 KiB without a thread.
+fn record(times: u64) -> Result<(), Box<dyn Error>> {
+    let config = StoreConfig {
+        buffers: 2,
+        buffer_bytes: 64 << 10,
+        thread: false,
+        ..StoreConfig::default()
+    };
+    let sink = FileSink::create("/dev/null", &FileConfig::default())?;
+    let mut records = Records::<[u8; 28]>::plain(sink, &config)?;
+    for _ in 0..times {
+        black_box(records.append(black_box(&[7; 28]))?);
     }
     Ok(())
 }

@@ -6,7 +6,7 @@
 //! ```
 //! The two halves own disjoint bytes of one region; the length is the boundary. Only [`Vacant`] changes it, and only upwards.
 //! A byte below the length belongs to [`Filled`], until one caller has both halves and calls [`Filled::restart`].
-//! A commit is two or three plain stores on x86-64, so concurrent readers add no cost to filling.
+//! A commit is one or three plain stores on x86-64, so concurrent readers add no cost to filling.
 //!
 //! Edges:
 //!
@@ -29,7 +29,9 @@ use crate::{
     },
 };
 use std::{
+    marker::PhantomData,
     ops::{Deref, DerefMut, Range},
+    ptr::NonNull,
     slice,
 };
 
@@ -67,6 +69,18 @@ impl Shared {
     fn touch(&self, _range: Range<usize>, _writes: bool) {}
 }
 
+/// The first byte of a region.
+#[derive(Clone, Copy)]
+struct Base(NonNull<u8>);
+
+// SAFETY: it is only an address. Each use of the bytes there has its own reason.
+unsafe impl Send for Base {}
+// SAFETY: as above.
+unsafe impl Sync for Base {}
+
+/// At least this many bytes follow the mark of a [`Vacant`].
+const AFTER_MARK: usize = 4096;
+
 /// Maps `size` bytes and divides them: all of them are vacant. The caller has checked that there is enough memory.
 pub(crate) fn halves(size: usize, config: &MapConfig) -> Result<(Vacant, Filled)> {
     let region = Region::part(size, config)?;
@@ -83,53 +97,86 @@ pub(crate) fn halves(size: usize, config: &MapConfig) -> Result<(Vacant, Filled)
         shared: shared.clone(),
     };
     let vacant = Vacant {
+        base: Base(shared.region.base()),
         shared,
-        len: 0,
-        counted: 0,
+        mark: 0,
     };
     Ok((vacant, filled))
 }
 
 /// The half that is being filled: all bytes at or above the length.
 pub(crate) struct Vacant {
+    /// Only this half changes the length and the count in it, so Relaxed loads return them. It keeps no copies: appending short
+    /// records takes as long as its stores, and each copy would be another one.
     shared: Arc<Shared>,
-    /// The shared length and count, which only this half changes. Each reservation needs the result of the last commit: from
-    /// here it arrives a few cycles sooner than through the pointer.
-    len: usize,
-    counted: u64,
+    /// That of the shared region. It is here because each record needs it.
+    base: Base,
+    /// See [`set_mark`](Vacant::set_mark). At least `AFTER_MARK` bytes of the region follow it.
+    mark: usize,
 }
 
 impl Vacant {
     /// Number of committed bytes.
     #[inline]
     pub fn len(&self) -> usize {
-        self.len
+        self.shared.len.load(Relaxed)
     }
 
     /// The sum of the commits' counts.
     #[inline]
     pub fn counted(&self) -> u64 {
-        self.counted
+        self.shared.begun.load(Relaxed)
     }
 
     /// Reserves the next `len` bytes; `None` if the region ends before.
     #[inline]
     pub fn reserve(&mut self, len: usize) -> Option<Reservation<'_>> {
-        let (at, counted) = (self.len, self.counted);
         // The length never passes the size: only commits of reservations, and restarts, move it.
-        (len <= self.shared.size - at).then_some(Reservation {
+        let at = self.len();
+        (len <= self.shared.size - at).then(|| self.reserved(at, len))
+    }
+
+    /// Sets the length from which on [`reserve_below_mark`](Vacant::reserve_below_mark) reserves nothing.
+    ///
+    /// # Panics
+    /// If fewer than 4096 bytes of the region follow the mark.
+    pub fn set_mark(&mut self, mark: usize) {
+        let last = self.shared.size.checked_sub(AFTER_MARK);
+        assert!(last.is_some_and(|last| mark <= last));
+        self.mark = mark;
+    }
+
+    /// Whether [`reserve_below_mark`](Vacant::reserve_below_mark) can succeed.
+    #[inline]
+    pub fn is_below_mark(&self) -> bool {
+        self.len() < self.mark
+    }
+
+    /// As [`reserve`](Vacant::reserve), but also `None` if the committed bytes have reached the mark. For a short `len` that is
+    /// known at compile time, the mark is the only check.
+    #[inline]
+    pub fn reserve_below_mark(&mut self, len: usize) -> Option<Reservation<'_>> {
+        let at = self.len();
+        // Below the mark, at least `AFTER_MARK` bytes are left.
+        let fits = at < self.mark && (len <= AFTER_MARK || len <= self.shared.size - at);
+        fits.then(|| self.reserved(at, len))
+    }
+
+    /// The `len` bytes after the length `at`. The caller has checked that they are in the region.
+    #[inline]
+    fn reserved(&mut self, at: usize, len: usize) -> Reservation<'_> {
+        Reservation {
             shared: &self.shared,
-            own: (&mut self.len, &mut self.counted),
+            base: self.base,
+            vacant: PhantomData,
             at,
             len,
-            counted,
-        })
+        }
     }
 
     /// Adds to the count without committing bytes. `Filled` must not take a snapshot meanwhile.
     pub fn count(&mut self, more: u64) {
-        let count = self.counted + more;
-        self.counted = count;
+        let count = self.counted() + more;
         self.shared.begun.store(count, Relaxed); // before COUNTED
         self.shared.counted.store(count, Release); // COUNTED
     }
@@ -137,23 +184,23 @@ impl Vacant {
 
 /// Bytes after the committed ones. Dropping it, or forgetting it, changes nothing.
 ///
-/// It keeps a copy of the length and the count. The compiler has to assume that filling the bytes may change any memory, and
-/// would load both again at the commit, each time waiting for its own last store.
+/// It keeps a copy of the length. The compiler has to assume that filling the bytes may change any memory, and would load the
+/// length again at the commit.
 pub(crate) struct Reservation<'a> {
     shared: &'a Shared,
-    /// [`Vacant`]'s own length and count.
-    own: (&'a mut usize, &'a mut u64),
+    /// That of the shared region.
+    base: Base,
+    /// [`Vacant`] has no other reservation meanwhile.
+    vacant: PhantomData<&'a mut Vacant>,
     at: usize,
     len: usize,
-    counted: u64,
 }
 
 impl Reservation<'_> {
     /// Commits the bytes to `Filled`, and adds `more` to the count.
     #[inline]
-    pub fn commit(mut self, more: u64) {
-        let count = self.counted + more;
-        *self.own.1 = count;
+    pub fn commit(self, more: u64) {
+        let count = self.shared.begun.load(Relaxed) + more;
         self.shared.begun.store(count, Relaxed); // before COMMITTED
         self.publish();
         self.shared.counted.store(count, Release); // COUNTED
@@ -161,20 +208,18 @@ impl Reservation<'_> {
 
     /// Commits the bytes to `Filled` without changing the count.
     #[inline]
-    pub fn commit_uncounted(mut self) {
+    pub fn commit_uncounted(self) {
         self.publish();
     }
 
     #[inline]
-    fn publish(&mut self) {
+    fn publish(&self) {
         let order = if planted("fill-commit-relaxed") {
             Relaxed
         } else {
             Release
         };
-        let len = self.at + self.len;
-        *self.own.0 = len;
-        self.shared.len.store(len, order); // COMMITTED
+        self.shared.len.store(self.at + self.len, order); // COMMITTED
     }
 }
 
@@ -183,8 +228,8 @@ impl Deref for Reservation<'_> {
     #[inline]
     fn deref(&self) -> &[u8] {
         self.shared.touch(self.at..self.at + self.len, false);
-        // SAFETY: `reserve` checked that `at + len` bytes are in the region.
-        let start = unsafe { self.shared.region.base().add(self.at) };
+        // SAFETY: `reserve` or `reserve_below_mark` checked that `at + len` bytes are in the region.
+        let start = unsafe { self.base.0.add(self.at) };
         // SAFETY: the bytes are mapped, and zeroed or written before. They are at or above the length, so `Vacant` owns them,
         // which is borrowed mutably as long as the reservation lives.
         unsafe { slice::from_raw_parts(start.as_ptr(), self.len) }
@@ -195,8 +240,8 @@ impl DerefMut for Reservation<'_> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         self.shared.touch(self.at..self.at + self.len, true);
-        // SAFETY: `reserve` checked that `at + len` bytes are in the region.
-        let start = unsafe { self.shared.region.base().add(self.at) };
+        // SAFETY: `reserve` or `reserve_below_mark` checked that `at + len` bytes are in the region.
+        let start = unsafe { self.base.0.add(self.at) };
         // SAFETY: as in `deref`, and the exclusive borrow of the reservation makes the slice the only one.
         unsafe { slice::from_raw_parts_mut(start.as_ptr(), self.len) }
     }
@@ -259,7 +304,6 @@ impl Filled {
     pub fn restart(&mut self, vacant: &mut Vacant, len: usize) {
         assert!(Arc::ptr_eq(&self.shared, &vacant.shared) && len <= self.shared.size);
         // Relaxed: both halves are here, and handing one to another thread publishes these stores.
-        (vacant.len, vacant.counted) = (len, 0);
         self.shared.len.store(len, Relaxed);
         self.shared.begun.store(0, Relaxed);
         self.shared.counted.store(0, Relaxed);
@@ -273,6 +317,39 @@ impl Filled {
     /// Which huge pages the region has now.
     pub fn huge_pages(&self) -> HugePages {
         self.shared.region.huge_pages()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn vacant(size: usize) -> Vacant {
+        let config = MapConfig {
+            populate: false,
+            huge_pages: false,
+        };
+        halves(size, &config).unwrap().0
+    }
+
+    #[test]
+    fn below_its_mark_any_length_is_reserved_that_the_region_holds() {
+        let mut vacant = vacant(8192);
+        assert!(vacant.reserve_below_mark(1).is_none(), "no mark yet");
+        vacant.set_mark(4096);
+        assert!(vacant.reserve_below_mark(8193).is_none());
+        vacant.reserve_below_mark(4095).unwrap().commit(1);
+        assert!(vacant.reserve_below_mark(4098).is_none());
+        vacant.reserve_below_mark(4097).unwrap().commit(1);
+        assert_eq!((vacant.len(), vacant.counted()), (8192, 2));
+        assert!(!vacant.is_below_mark() && vacant.reserve_below_mark(0).is_none());
+        assert!(vacant.reserve(1).is_none());
+    }
+
+    #[test]
+    #[should_panic]
+    fn a_mark_needs_room_after_it() {
+        vacant(8192).set_mark(4097);
     }
 }
 

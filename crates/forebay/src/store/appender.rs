@@ -1,7 +1,7 @@
 //! The appending side of the store: reserve in place, fill, commit, and hand over buffers.
 
 use super::{
-    buffer::{BLOCK, Layout, Then},
+    buffer::{BLOCK, Empty, Layout, Then},
     closing::{Closing, Stage, Taken, Totals},
     config::{StoreConfig, StoreInfo, SyncPolicy, WhenFull},
     drain::Drain,
@@ -63,14 +63,16 @@ pub(super) struct Start {
 /// # std::fs::remove_file(&path).unwrap();
 /// # Ok::<(), forebay::Error>(())
 /// ```
+#[repr(C)] // the current buffer first
 pub struct Appender {
     /// The free half of the buffer being filled. Its filled half is on the desk, where the writer can take it.
+    ///
+    /// From its mark on, the current buffer is handed over if the writer is idle. At its capacity it is always handed over.
     current: Option<Vacant>,
+    /// Unused bytes at the beginning of the current buffer's memory.
+    skipped: usize,
     in_memory: bool,
     capacity: usize,
-    /// From this fill level on, the current buffer is handed over if the writer is idle. At its capacity it is always handed
-    /// over.
-    mark: usize,
     early: usize,
     record_bytes: usize,
     /// Output offset of the next fresh buffer.
@@ -158,11 +160,11 @@ impl Appender {
             .map(|_| halves(size, &map))
             .collect::<Result<Vec<_>>>()?;
         let writer = Writer::start(drain, spare, config, layout)?;
-        Ok(Appender {
-            current: Some(writer.open((vacant, filled), start.bytes, start.records)),
+        let mut store = Appender {
+            current: None,
+            skipped: 0,
             in_memory,
             capacity: config.buffer_bytes,
-            mark: early,
             early,
             record_bytes: config.record_bytes,
             end: start.bytes,
@@ -187,7 +189,20 @@ impl Appender {
             writer,
             first_buffers: config.buffers,
             huge_pages,
-        })
+        };
+        store.open((vacant, filled));
+        Ok(store)
+    }
+
+    /// Makes an empty buffer the current one.
+    #[inline]
+    fn open(&mut self, empty: Empty) {
+        let first = self.first + self.handed_over;
+        let mut buffer = self.writer.open(empty, self.end, first);
+        self.skipped = buffer.len() - self.layout.head;
+        buffer.set_mark(self.skipped + self.early);
+        self.lent = 0;
+        self.current = Some(buffer);
     }
 
     /// Reserves `len` bytes in place for the next record. Fill all of them, then commit; their previous content is undefined.
@@ -239,14 +254,15 @@ impl Appender {
         Ok(self.reserved(len))
     }
 
+    /// Reserves `len` bytes if the current buffer has room, and does nothing else. The caller has checked `len`.
     #[inline]
-    fn reserved(&mut self, len: usize) -> Option<Reserved<'_>> {
-        self.current.as_mut()?.reserve(len).map(Reserved)
+    pub(super) fn reserved(&mut self, len: usize) -> Option<Reserved<'_>> {
+        self.current.as_mut()?.reserve_below_mark(len).map(Reserved)
     }
 
     #[inline]
     fn has_room(&self) -> bool {
-        matches!(&self.current, Some(buffer) if buffer.len() < self.mark)
+        matches!(&self.current, Some(buffer) if buffer.is_below_mark())
     }
 
     /// Whether records can be written directly from the memory they were built in ([`Carrier::carry`]). True for pipes and for
@@ -295,7 +311,7 @@ impl Appender {
         if let Some(buffer) = &mut self.current {
             self.lent += loan.len();
             self.writer.carry(buffer, loan, records);
-            if buffer.len() + self.lent >= self.capacity.min(self.most_lent) {
+            if buffer.len() - self.skipped + self.lent >= self.capacity.min(self.most_lent) {
                 self.hand_over_partial();
             }
         }
@@ -342,24 +358,26 @@ impl Appender {
     }
 
     /// Provides a current buffer with room: takes an empty one, adds one if the store `may_grow`, or waits up to `limit`.
-    #[cold]
     fn renew(&mut self, limit: Duration, may_grow: bool) -> bool {
-        if matches!(&self.current, Some(buffer) if buffer.len() < self.capacity) {
-            if self.has_room() {
-                return true;
-            }
-            if !self.writer_is_idle() {
-                self.mark = self.capacity;
-                return true;
-            }
+        if self.has_room() {
+            return true;
+        }
+        let full = self.skipped + self.capacity;
+        if matches!(&self.current, Some(buffer) if buffer.len() < full)
+            && !self.writer_is_idle()
+            && let Some(buffer) = &mut self.current
+        {
+            buffer.set_mark(full);
+            return true;
         }
         // Inline, a buffer comes back as soon as it is handed over, and the cache still holds it: use the same one again.
+        let mut fresh = None;
         if self.writer.gives_back_at_once()
             && let Some(full) = self.current.take()
         {
-            self.hand_over(full, true, Then::default());
+            fresh = self.close_and_hand_over(full, true, Then::default());
         }
-        let mut fresh = self.writer.take_empty();
+        fresh = fresh.or_else(|| self.writer.take_empty());
         if fresh.is_none() && may_grow {
             fresh = self.writer.grow();
         }
@@ -373,20 +391,29 @@ impl Appender {
         if let Some(full) = self.current.take() {
             self.hand_over(full, true, Then::default());
         }
-        self.mark = self.early;
-        self.lent = 0;
-        self.current = Some(
-            self.writer
-                .open(fresh, self.end, self.first + self.handed_over),
-        );
+        self.open(fresh);
         true
     }
 
-    /// Hands a buffer over. A full one is padded if that allows the next one to bypass the page cache.
-    fn hand_over(&mut self, mut buffer: Vacant, is_full: bool, then: Then) {
-        self.handed_over += self.records_in(&buffer);
+    /// Hands a buffer over.
+    fn hand_over(&mut self, buffer: Vacant, is_full: bool, then: Then) {
+        if let Some(empty) = self.close_and_hand_over(buffer, is_full, then) {
+            self.writer.put_aside(empty);
+        }
+    }
+
+    /// Hands a buffer over, and returns it if it was written at once. A full one is padded if that allows the next one to bypass the
+    /// page cache.
+    #[inline]
+    fn close_and_hand_over(
+        &mut self,
+        mut buffer: Vacant,
+        is_full: bool,
+        then: Then,
+    ) -> Option<Empty> {
         self.waiting_since = None;
         let (filled, mut piece) = self.writer.close(&buffer);
+        self.handed_over = piece.first + piece.records - self.first;
         if let (true, Some(least)) = (is_full && piece.all() > 0, self.padding) {
             let mut gap = (BLOCK - piece.end() as usize % BLOCK) % BLOCK;
             if (1..least).contains(&gap) {
@@ -400,14 +427,14 @@ impl Appender {
         self.end = piece.end();
         self.high_water = self.high_water.max(self.pending(self.handed_over_bytes));
         piece.then = then;
-        self.writer.hand_over(buffer, filled, piece);
+        self.writer.hand_over(buffer, filled, &mut piece)
     }
 
     /// Records accepted into the current buffer, whether or not the writer has taken them.
     fn records_in(&self, buffer: &Vacant) -> u64 {
         match self.layout.each {
             0 => buffer.counted(),
-            each => ((buffer.len() - self.layout.head) / each) as u64,
+            each => ((buffer.len() - self.skipped - self.layout.head) / each) as u64,
         }
     }
 
@@ -565,7 +592,9 @@ impl Appender {
     pub fn output_bytes(&self) -> u64 {
         match &self.current {
             // Without heads, the number of pieces a buffer is written in does not matter.
-            Some(buffer) if self.layout.head == 0 => self.end + (buffer.len() + self.lent) as u64,
+            Some(buffer) if self.layout.head == 0 => {
+                self.end + (buffer.len() - self.skipped + self.lent) as u64
+            }
             Some(buffer) => self.writer.end_of(buffer),
             None => self.end,
         }
@@ -594,7 +623,10 @@ impl Appender {
     /// How full the store is relative to its limit, 0 to 1.
     pub fn fill_level(&mut self) -> f64 {
         let (filling, len) = match &self.current {
-            Some(buffer) => (1, (buffer.len() + self.lent).min(self.capacity)),
+            Some(buffer) => {
+                let len = buffer.len() - self.skipped + self.lent;
+                (1, len.min(self.capacity))
+            }
             None => (0, 0),
         };
         let others = self.writer.buffers() - filling;

@@ -1,6 +1,9 @@
 //! How a store is built, and what memory and output it then has.
 
-use super::{Abandon, buffer::BLOCK};
+use super::{
+    Abandon,
+    buffer::{BLOCK, LINE},
+};
 use crate::{
     Error, Result,
     memory::{self, HugePages, MapConfig},
@@ -207,10 +210,10 @@ impl StoreConfig {
         }
     }
 
-    /// Bytes mapped for each buffer: its capacity, plus room for a record that begins at its last byte and for the padding after
-    /// it.
+    /// Bytes mapped for each buffer: its capacity, plus room for bytes skipped before it, for a record that begins at its last byte
+    /// and for the padding after it.
     pub(super) fn whole_buffer_bytes(&self) -> usize {
-        let overhang = self.record_bytes.saturating_add(2 * BLOCK);
+        let overhang = self.record_bytes.saturating_add(LINE + 2 * BLOCK);
         self.buffer_bytes.saturating_add(overhang)
     }
 }

@@ -8,10 +8,10 @@
 //! The desk always knows what the writer has not taken yet, even while the filled half is in the writer's hands. Therefore
 //! closing a buffer never waits for a write. If the half comes back after its buffer was closed, the writer keeps it: the vacant
 //! half of that buffer is on its way over the ring. No user code runs while the lock is held, and appending does not take the
-//! lock.
+//! lock. Without a writer thread, the appender keeps what would lie on the desk, and takes no lock at all.
 
 use super::{
-    buffer::{Buffer, Empty, Layout, Piece, Rest},
+    buffer::{Buffer, Empty, Layout, Piece, Rest, skipped},
     loan::Loan,
 };
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
     sync::held,
 };
 use std::sync::{
-    Mutex,
+    Mutex, MutexGuard,
     atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
@@ -33,11 +33,24 @@ pub(super) struct Desk {
 }
 
 #[derive(Default)]
-struct Current {
+pub(super) struct Current {
     /// Counts openings and closings. A half that was taken may be put back only while the number is unchanged.
     serial: u64,
     filled: Option<Filled>,
     rest: Rest,
+}
+
+impl Current {
+    /// Adds a loan after what is committed.
+    pub fn carry(&mut self, vacant: &mut Vacant, loan: Loan, records: u64) {
+        self.rest.carry(vacant.len(), loan);
+        vacant.count(records);
+    }
+
+    /// Whether the current buffer holds something that was not taken.
+    pub fn holds(&self, vacant: &Vacant) -> bool {
+        !self.rest.is_empty(vacant.len())
+    }
 }
 
 /// What the writer finds when the flush period ends.
@@ -58,44 +71,40 @@ impl Desk {
         }
     }
 
+    /// What lies on the desk, locked.
+    pub fn current(&self) -> MutexGuard<'_, Current> {
+        held(&self.current)
+    }
+
     /// Makes an empty buffer the current one. Its bytes go to offset `start`, and its first record has number `first`.
-    pub fn open(&self, (mut vacant, mut filled): Empty, start: u64, first: u64) -> Vacant {
-        filled.restart(&mut vacant, self.layout.head);
-        let mut current = held(&self.current);
+    #[inline]
+    pub fn open(
+        &self,
+        current: &mut Current,
+        (mut vacant, mut filled): Empty,
+        start: u64,
+        first: u64,
+    ) -> Vacant {
+        let begin = skipped(start) + self.layout.head;
+        filled.restart(&mut vacant, begin);
         current.serial += 1;
         current.filled = Some(filled);
-        current.rest = Rest::of_empty(start, first, self.layout);
-        self.taken.store(self.layout.head, Relaxed);
+        current.rest = Rest::of_empty(begin, start, first);
+        self.taken.store(begin, Relaxed);
         vacant
     }
 
     /// Closes the current buffer. Returns what was not taken, and the filled half unless the writer has it.
-    pub fn close(&self, vacant: &Vacant) -> (Option<Filled>, Piece) {
-        let mut current = held(&self.current);
+    pub fn close(&self, current: &mut Current, vacant: &Vacant) -> (Option<Filled>, Piece) {
         current.serial += 1;
-        let filled = current.filled.take();
         let rest = &mut current.rest;
-        (
-            filled,
-            rest.take(vacant.len(), vacant.counted(), self.layout),
-        )
-    }
-
-    /// Adds a loan after what is committed.
-    pub fn carry(&self, vacant: &mut Vacant, loan: Loan, records: u64) {
-        let mut current = held(&self.current);
-        current.rest.carry(vacant.len(), loan);
-        vacant.count(records);
-    }
-
-    /// Whether the current buffer holds something that was not taken.
-    pub fn holds(&self, vacant: &Vacant) -> bool {
-        !held(&self.current).rest.is_empty(vacant.len())
+        let piece = rest.take(vacant.len(), vacant.counted(), self.layout);
+        (current.filled.take(), piece)
     }
 
     /// Output offset of the byte after the last one of the current buffer.
-    pub fn end(&self, vacant: &Vacant) -> u64 {
-        held(&self.current).rest.end(vacant.len(), self.layout)
+    pub fn end(&self, current: &Current, vacant: &Vacant) -> u64 {
+        current.rest.end(vacant.len(), self.layout)
     }
 
     /// Bytes of the current buffer that were taken.
@@ -106,7 +115,7 @@ impl Desk {
     /// Takes what is committed, for the writer. Takes nothing if `is_overtaken` returns true: buffers closed earlier are still on
     /// their way. It is called once the current buffer is known, because those buffers were sent before this one was opened.
     pub fn take(&self, is_overtaken: impl FnOnce() -> bool) -> Due {
-        let mut current = held(&self.current);
+        let mut current = self.current();
         let Current {
             serial,
             filled,
@@ -132,7 +141,7 @@ impl Desk {
 
     /// Puts back the half of a piece that was written. If its buffer was closed meanwhile, the half is returned.
     pub fn put_back(&self, filled: Filled, serial: u64) -> Option<Filled> {
-        let mut current = held(&self.current);
+        let mut current = self.current();
         if current.serial != serial {
             return Some(filled);
         }

@@ -10,13 +10,13 @@
 //! reused, so the drain promises no durability from then on, whatever later syncs return.
 
 use super::{
-    buffer::Buffer,
+    buffer::Piece,
     closing::{Abandon, sync_error, write_error},
     config::SyncPolicy,
     framing::{Framing, Seal, Whole},
     sink::Sink,
 };
-use crate::Error;
+use crate::{Error, memory::Filled};
 use std::{
     io,
     sync::Arc,
@@ -28,9 +28,9 @@ pub(super) struct Drain {
     sink: Box<dyn Sink>,
     framing: Arc<dyn Framing>,
     policy: SyncPolicy,
-    /// Bytes of the current buffer that are already written.
+    /// Bytes of the current piece that are already written.
     done: usize,
-    /// Whether the current buffer is already counted: it is written, but a later step failed.
+    /// Whether the current piece is already counted: it is written, but a later step failed.
     is_counted: bool,
     /// Bytes in the outputs before this one.
     before: u64,
@@ -121,18 +121,23 @@ impl Drain {
         }
     }
 
-    /// Writes `buffer`, or its rest after an error, unless the store is abandoned. Then carries out the buffer's request.
-    pub fn write(&mut self, buffer: &mut Buffer, abandon: &Abandon) -> Result<(), Stopped> {
-        if self.done == 0 && !self.is_counted && buffer.piece.all() > 0 {
+    /// Writes `piece`, or its rest after an error, unless the store is abandoned. Then carries out its request. `bytes` is the
+    /// memory that holds it.
+    pub fn write(
+        &mut self,
+        bytes: &mut Filled,
+        piece: &Piece,
+        abandon: &Abandon,
+    ) -> Result<(), Stopped> {
+        if self.done == 0 && !self.is_counted && piece.all() > 0 {
             let seal = Seal {
-                first: buffer.piece.first,
-                records: buffer.piece.records,
-                padding: buffer.piece.padding,
+                first: piece.first,
+                records: piece.records,
+                padding: piece.padding,
             };
-            self.framing.seal(buffer.own_mut(), &seal);
+            self.framing.seal(piece.own_mut(bytes), &seal);
         }
-        self.put(buffer, abandon)?;
-        let piece = &buffer.piece;
+        self.put(bytes, piece, abandon)?;
         if !self.is_counted && piece.all() > 0 {
             self.is_counted = true;
             self.whole = piece.end();
@@ -155,16 +160,19 @@ impl Drain {
         Ok(())
     }
 
-    fn put(&mut self, buffer: &Buffer, abandon: &Abandon) -> Result<(), Stopped> {
+    fn put(&mut self, bytes: &Filled, piece: &Piece, abandon: &Abandon) -> Result<(), Stopped> {
+        if let Some(all) = piece.only_part(bytes) {
+            return self.put_part(all, 0, piece.start, abandon);
+        }
         let mut before = 0;
-        for part in buffer.parts() {
-            self.put_part(part, before, buffer.piece.start, abandon)?;
+        for part in piece.parts(bytes) {
+            self.put_part(part, before, piece.start, abandon)?;
             before += part.len();
         }
         Ok(())
     }
 
-    /// Writes the unwritten bytes of a part of this length; `before` is the length of the buffer's earlier parts.
+    /// Writes the unwritten bytes of a part; `before` is the length of the piece's earlier parts.
     fn put_part(
         &mut self,
         part: &[u8],
@@ -214,11 +222,11 @@ impl Drain {
         }
     }
 
-    /// `buffer` will never be written completely: counts its records that were, and cuts off the rest.
-    pub fn give_up(&mut self, buffer: &Buffer) {
+    /// `piece` will never be written completely: counts its records that were, and cuts off the rest.
+    pub fn give_up(&mut self, bytes: &Filled, piece: &Piece) {
         if !self.is_counted {
-            let rest = self.last_whole(buffer);
-            self.whole = buffer.piece.start + rest.bytes as u64;
+            let rest = self.last_whole(bytes, piece);
+            self.whole = piece.start + rest.bytes as u64;
             self.records += rest.records;
             if rest.bytes > 0 {
                 self.unsynced_since.get_or_insert(self.now);
@@ -232,11 +240,11 @@ impl Drain {
         self.is_counted = false;
     }
 
-    /// The written part of `buffer`, up to its last whole record.
-    fn last_whole(&self, buffer: &Buffer) -> Whole {
+    /// The written part of `piece`, up to its last whole record.
+    fn last_whole(&self, bytes: &Filled, piece: &Piece) -> Whole {
         let mut whole = Whole::default();
         let mut left = self.done;
-        for part in buffer.parts() {
+        for part in piece.parts(bytes) {
             let written = &part[..part.len().min(left)];
             let of_part = self.framing.last_whole(written);
             whole.bytes += of_part.bytes;

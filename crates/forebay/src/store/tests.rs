@@ -398,3 +398,37 @@ fn a_file_in_memory_says_so_and_what_may_wait_does_not() {
     std::fs::remove_file(&path).unwrap();
     assert!(sink.is_in_memory() && !sink.is_direct());
 }
+
+#[test]
+fn every_write_is_as_aligned_in_memory_as_in_the_output() {
+    /// Checks each write, and takes all of it.
+    struct Checks(u64);
+    impl Sink for Checks {
+        fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<usize> {
+            assert_eq!(at, self.0);
+            assert_eq!(bytes.as_ptr().addr() % 64, at as usize % 64);
+            self.0 += bytes.len() as u64;
+            Ok(bytes.len())
+        }
+    }
+    for thread in [false, true] {
+        let mut plain = Records::<[u8; 28]>::plain(Box::new(Checks(0)), &config(thread)).unwrap();
+        let mut blocks =
+            Records::<[u64; 3]>::in_blocks(Box::new(Checks(0)), &config(thread)).unwrap();
+        for number in 0..1000 {
+            plain.append(&[7; 28]).unwrap();
+            // A panic here would mean that the records of some block are not aligned.
+            blocks.append_with(|slot| *slot = [number; 3]).unwrap();
+            if number % 97 == 0 {
+                plain.flush().unwrap();
+                blocks.flush().unwrap();
+            }
+            assert_eq!(plain.output_bytes(), (number + 1) * 28);
+            assert_eq!(plain.totals().accepted, number + 1);
+            assert_eq!(blocks.totals().accepted, number + 1);
+        }
+        for end in [plain.close().finish(), blocks.close().finish()] {
+            assert_eq!((end.totals.written, end.error.is_none()), (1000, true));
+        }
+    }
+}

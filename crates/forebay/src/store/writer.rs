@@ -18,7 +18,7 @@ use super::{
     buffer::{Buffer, Empty, Layout, Piece},
     closing::Counts,
     config::StoreConfig,
-    desk::Desk,
+    desk::{Current, Desk},
     drain::{Drain, Stopped},
     loan::Loan,
     shared::{CLOSE, Shared, died},
@@ -32,6 +32,7 @@ use crate::{
 };
 use std::{
     collections::VecDeque,
+    mem::take,
     sync::{
         Arc,
         atomic::Ordering::{Acquire, Relaxed},
@@ -54,6 +55,8 @@ pub(super) struct Writer {
     first: usize,
     max_buffers: usize,
     ahead: Ahead,
+    /// Without a thread, what would otherwise lie on the desk.
+    own: Option<Current>,
     place: Place,
 }
 
@@ -125,28 +128,48 @@ impl Writer {
             first: config.buffers,
             max_buffers,
             ahead: Ahead::new(config.whole_buffer_bytes(), config.map(), config.buffers),
+            own: (!config.thread).then(Current::default),
             place,
         })
     }
 
-    /// See [`Desk::open`].
-    pub fn open(&self, empty: Empty, start: u64, first: u64) -> Vacant {
-        self.shared.desk.open(empty, start, first)
+    /// Works on the current buffer.
+    fn on_desk<R>(&mut self, work: impl FnOnce(&Desk, &mut Current) -> R) -> R {
+        let desk = &self.shared.desk;
+        match &mut self.own {
+            Some(own) => work(desk, own),
+            None => work(desk, &mut desk.current()),
+        }
     }
 
-    /// See [`Desk::carry`].
-    pub fn carry(&self, vacant: &mut Vacant, loan: Loan, records: u64) {
-        self.shared.desk.carry(vacant, loan, records);
+    /// Reads the state of the current buffer.
+    fn see_desk<R>(&self, read: impl FnOnce(&Desk, &Current) -> R) -> R {
+        let desk = &self.shared.desk;
+        match &self.own {
+            Some(own) => read(desk, own),
+            None => read(desk, &desk.current()),
+        }
+    }
+
+    /// See [`Desk::open`].
+    #[inline]
+    pub fn open(&mut self, empty: Empty, start: u64, first: u64) -> Vacant {
+        self.on_desk(|desk, current| desk.open(current, empty, start, first))
+    }
+
+    /// See [`Current::carry`].
+    pub fn carry(&mut self, vacant: &mut Vacant, loan: Loan, records: u64) {
+        self.on_desk(|_, current| current.carry(vacant, loan, records));
     }
 
     /// See [`Desk::close`].
-    pub fn close(&self, vacant: &Vacant) -> (Option<Filled>, Piece) {
-        self.shared.desk.close(vacant)
+    pub fn close(&mut self, vacant: &Vacant) -> (Option<Filled>, Piece) {
+        self.on_desk(|desk, current| desk.close(current, vacant))
     }
 
-    /// See [`Desk::holds`].
+    /// See [`Current::holds`].
     pub fn holds(&self, vacant: &Vacant) -> bool {
-        self.shared.desk.holds(vacant)
+        self.see_desk(|_, current| current.holds(vacant))
     }
 
     /// See [`Desk::taken`].
@@ -156,17 +179,23 @@ impl Writer {
 
     /// See [`Desk::end`].
     pub fn end_of(&self, vacant: &Vacant) -> u64 {
-        self.shared.desk.end(vacant)
+        self.see_desk(|desk, current| desk.end(current, vacant))
     }
 
-    /// Hands a closed buffer over. Inline, this writes it.
-    pub fn hand_over(&mut self, vacant: Vacant, filled: Option<Filled>, piece: Piece) {
+    /// Hands a closed buffer over, and takes its piece. Inline, this writes it and returns the empty buffer.
+    #[inline]
+    pub fn hand_over(
+        &mut self,
+        vacant: Vacant,
+        filled: Option<Filled>,
+        piece: &mut Piece,
+    ) -> Option<Empty> {
         match &mut self.place {
             Place::Thread { full, .. } => {
                 let handed = Handed {
                     vacant,
                     filled,
-                    piece,
+                    piece: take(piece),
                 };
                 // The ring has a slot for every buffer, so a push fails only if the writer is gone.
                 let is_gone = full.try_push(handed).is_err() || full.consumer_is_gone();
@@ -174,20 +203,28 @@ impl Writer {
                     self.shared.post_death();
                 }
             }
-            Place::Inline { stuck, .. } => {
+            Place::Inline { drain, stuck } => {
                 // Inline, the filled half is never taken before.
-                stuck.extend(filled.map(|bytes| (vacant, Buffer { bytes, piece })));
+                let mut bytes = filled?;
                 // After a failed write everything waits for the retry.
-                if stuck.len() == 1 {
-                    self.drain_inline();
+                if stuck.is_empty() && write_inline(drain, &mut bytes, piece, &self.shared) {
+                    return Some((vacant, bytes));
                 }
+                let piece = take(piece);
+                stuck.push_back((vacant, Buffer { bytes, piece }));
             }
             Place::Over => {}
         }
+        None
     }
 
-    /// Whether the next buffer that is handed over is written by this thread, nothing waits before it, and the write goes through
-    /// the page cache: see `spare_first`.
+    /// Keeps an empty buffer for later.
+    pub fn put_aside(&mut self, buffer: Empty) {
+        self.spare.push(buffer);
+    }
+
+    /// Whether a buffer that is handed over is written by this thread, nothing waits before it, and the write goes through the page
+    /// cache: see `spare_first`.
     pub fn gives_back_at_once(&self) -> bool {
         matches!(&self.place, Place::Inline { stuck, .. } if stuck.is_empty()) && !self.spare_first
     }
@@ -196,18 +233,13 @@ impl Writer {
         let Place::Inline { drain, stuck } = &mut self.place else {
             return;
         };
-        while let Some((_, buffer)) = stuck.front_mut() {
-            match drain.write(buffer, &self.shared.abandon) {
-                Ok(()) => {
-                    buffer.give_back();
-                    let written = stuck.pop_front();
-                    self.spare
-                        .extend(written.map(|(vacant, it)| (vacant, it.bytes)));
-                }
-                Err(Stopped::Failed(error)) => return self.shared.fail(drain, error),
-                Err(Stopped::Abandoned) => return,
+        while let Some((_, Buffer { bytes, piece })) = stuck.front_mut() {
+            if !write_inline(drain, bytes, piece, &self.shared) {
+                return;
             }
-            self.shared.tell(drain);
+            let written = stuck.pop_front();
+            self.spare
+                .extend(written.map(|(vacant, it)| (vacant, it.bytes)));
         }
     }
 
@@ -264,11 +296,6 @@ impl Writer {
     /// The number of buffers.
     pub fn buffers(&self) -> usize {
         self.buffers
-    }
-
-    #[cfg(all(test, not(loom)))]
-    pub fn put_aside(&mut self, buffer: Empty) {
-        self.spare.push(buffer);
     }
 
     /// The largest number of buffers allowed.
@@ -365,8 +392,8 @@ impl Writer {
                 Ended::Thread(thread)
             }
             Place::Inline { mut drain, stuck } => {
-                if let Some((_, first)) = stuck.front() {
-                    drain.give_up(first);
+                if let Some((_, Buffer { bytes, piece })) = stuck.front() {
+                    drain.give_up(bytes, piece);
                 }
                 shared.close(&mut drain);
                 Ended::Inline(drain)
@@ -375,6 +402,21 @@ impl Writer {
         };
         Ending { shared, ended }
     }
+}
+
+/// Writes a piece, and publishes the counts. `false`: the write failed, or the store is abandoned.
+fn write_inline(drain: &mut Drain, bytes: &mut Filled, piece: &mut Piece, shared: &Shared) -> bool {
+    match drain.write(bytes, piece, &shared.abandon) {
+        Ok(()) => {}
+        Err(Stopped::Failed(error)) => {
+            shared.fail(drain, error);
+            return false;
+        }
+        Err(Stopped::Abandoned) => return false,
+    }
+    piece.give_back();
+    shared.tell(drain);
+    true
 }
 
 /// A writer that gets no more buffers.

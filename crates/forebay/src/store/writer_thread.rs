@@ -101,7 +101,7 @@ fn write_all(
         if !is_written {
             return;
         }
-        buffer.give_back();
+        buffer.piece.give_back();
         match from {
             From::Ring(vacant) => {
                 let back = empty.capacity() - empty.vacant();
@@ -122,8 +122,9 @@ enum From {
 
 /// Writes a buffer, and repeats it on each retry. `false`: it was given up.
 fn write(drain: &mut Drain, buffer: &mut Buffer, shared: &Shared) -> bool {
+    let Buffer { bytes, piece } = buffer;
     loop {
-        match drain.write(buffer, &shared.abandon) {
+        match drain.write(bytes, piece, &shared.abandon) {
             Ok(()) => return true,
             Err(Stopped::Failed(error)) => {
                 shared.fail(drain, error);
@@ -133,7 +134,7 @@ fn write(drain: &mut Drain, buffer: &mut Buffer, shared: &Shared) -> bool {
             }
             Err(Stopped::Abandoned) => {}
         }
-        drain.give_up(buffer);
+        drain.give_up(bytes, piece);
         return false;
     }
 }

@@ -72,6 +72,7 @@ use std::{marker::PhantomData, sync::Arc, time::Duration};
 /// # std::fs::remove_file(&path).unwrap();
 /// # Ok::<(), forebay::Error>(())
 /// ```
+#[repr(C)] // the store's current buffer first
 pub struct Records<T: ?Sized> {
     store: Appender,
     /// Bytes of the length before each record.

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     Result,
-    store::{FileConfig, Sink, StoreConfig, appender::Start},
+    store::{FileConfig, Reserved, Sink, StoreConfig, appender::Start},
 };
 use std::{num::NonZeroUsize, path::Path, sync::Arc};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -109,13 +109,19 @@ impl<T: Record> Records<T> {
     /// Those of [`Appender::claim`](crate::store::Appender::claim).
     #[inline]
     pub fn append_with(&mut self, fill: impl FnOnce(&mut T)) -> Result<bool> {
-        let Some(mut slot) = self.store.claim_fitting(size_of::<T>(), 1)? else {
-            return Ok(false);
-        };
-        let record = T::mut_from_bytes(&mut slot);
-        fill(record.expect("buffers hold whole, aligned records"));
-        slot.commit_counted_by_length();
-        Ok(true)
+        match self.store.reserved(size_of::<T>()) {
+            Some(slot) => {
+                build(slot, fill);
+                Ok(true)
+            }
+            None => self.append_with_to_another(fill),
+        }
+    }
+
+    #[cold]
+    fn append_with_to_another(&mut self, fill: impl FnOnce(&mut T)) -> Result<bool> {
+        let slot = self.store.claim_fitting(size_of::<T>(), 1)?;
+        Ok(slot.map(|slot| build(slot, fill)).is_some())
     }
 
     /// Accepts a copy of `record`. `false`: it was dropped.
@@ -124,14 +130,20 @@ impl<T: Record> Records<T> {
     /// Those of [`Appender::claim`](crate::store::Appender::claim).
     #[inline]
     pub fn append(&mut self, record: &T) -> Result<bool> {
-        let Some(mut slot) = self.store.claim_fitting(size_of::<T>(), 1)? else {
-            return Ok(false);
-        };
-        // Of a length known when this is compiled, which `copy_from_slice` is not.
-        let fits = record.write_to(&mut slot);
-        fits.expect("the reservation is as long as a record");
-        slot.commit_counted_by_length();
-        Ok(true)
+        match self.store.reserved(size_of::<T>()) {
+            Some(slot) => {
+                copy(slot, record);
+                Ok(true)
+            }
+            None => self.append_to_another(record),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn append_to_another(&mut self, record: &T) -> Result<bool> {
+        let slot = self.store.claim_fitting(size_of::<T>(), 1)?;
+        Ok(slot.map(|slot| copy(slot, record)).is_some())
     }
 
     /// Accepts copies of `records`, in order, and returns how many it accepted; the others were dropped.
@@ -161,4 +173,19 @@ impl<T: Record> Records<T> {
         }
         Ok(accepted)
     }
+}
+
+#[inline]
+fn build<T: Record>(mut slot: Reserved<'_>, fill: impl FnOnce(&mut T)) {
+    let record = T::mut_from_bytes(&mut slot);
+    fill(record.expect("buffers hold whole, aligned records"));
+    slot.commit_counted_by_length();
+}
+
+#[inline]
+fn copy<T: Record>(mut slot: Reserved<'_>, record: &T) {
+    // Of a length known when this is compiled, which `copy_from_slice` is not.
+    let fits = record.write_to(&mut slot);
+    fits.expect("the reservation is as long as a record");
+    slot.commit_counted_by_length();
 }
