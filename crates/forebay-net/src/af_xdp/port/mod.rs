@@ -1,0 +1,338 @@
+//! The port: it hands out frames of all queues in time order, and notices what happens to the interface.
+//!
+//! `plan` opens program and sockets, `reader` reads the queues.
+
+mod plan;
+mod reader;
+
+use super::{
+    AfXdpConfig, Mode, Spec, config,
+    memory::Memory,
+    queue::{Queue, Umem},
+    socket::Socket,
+    traffic::Peer,
+};
+use crate::{
+    link::Netlink,
+    port::{Burst, Counts, Interface, Outages, Port, PortInfo, SocketLosses, Wake},
+};
+use forebay::{Error, Result, memory};
+pub(super) use plan::Plan;
+pub use plan::probe;
+use reader::Reader;
+use rustix::thread::{MembarrierCommand, membarrier};
+use std::{
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// AF_XDP sockets on the receive queues of one interface.
+#[derive(Debug)]
+pub struct AfXdp {
+    reader: Reader,
+    interfaces: [Interface; 1],
+    index: u32,
+    /// The attachment of the program; `None` once the port is stopped.
+    attachment: Option<OwnedFd>,
+    /// Keeps the interface in promiscuous mode.
+    _promiscuous: Option<OwnedFd>,
+    /// Readable when a socket or `news` is.
+    events: OwnedFd,
+    netlink: Netlink,
+    news: Netlink,
+    /// There was news of the interface, but netlink has not answered what it is.
+    is_unanswered: bool,
+    peer: Option<Peer>,
+    mode: Mode,
+    is_zero_copy: bool,
+    stop_on_down: bool,
+    state: State,
+    empty_looks: u32,
+    outages: Outages,
+    /// Counters of the interface and of its peer when the capture began, and the losses of each at the last query.
+    began: (u64, Option<u64>),
+    interface_dropped: Option<u64>,
+    peer_dropped: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Live,
+    /// The interface is down. The program and the sockets stay.
+    Down {
+        since: Instant,
+    },
+    /// Detached; frames in the receive rings are still being read. An interface that went away is reported after them.
+    Draining {
+        gone: Option<Gone>,
+    },
+    Ended,
+}
+
+/// Why a port ended without a stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gone {
+    Down,
+    Deleted,
+}
+
+/// A caller that never arms does not hear netlink, so every this many empty polls the port listens.
+const LOOKS_BETWEEN_CHECKS: u32 = 1024;
+
+impl AfXdp {
+    /// Opens an interface and takes its frames from here on.
+    ///
+    /// # Errors
+    /// Each error advises what to do:
+    /// - The interface does not exist, is down, or has no Ethernet frames, or frames that are too long.
+    /// - This machine uses it, and [`AfXdpConfig::take_traffic`] is not set.
+    /// - A privilege is missing, or the limit for locked memory is too low.
+    /// - Another XDP program is attached, another program has a queue, or there is no such queue.
+    /// - The driver or the kernel lacks the support.
+    pub fn open(spec: &Spec, config: &AfXdpConfig) -> Result<Self> {
+        let plan = Plan::new(spec)?;
+        let queues = plan.queues.len() as u32;
+        let shape = config.shape(&plan.link, queues, plan.hardware_ring)?;
+        config::fits_memory(&plan.link.name, shape, queues, memory::available())?;
+        plan.open(config, shape, &mut |stamps, to| {
+            let memory = Arc::new(Memory::new(shape, 1, false)?);
+            let (queue, name) = (0, to.name);
+            Socket::open(name)?.bind(
+                Umem {
+                    memory,
+                    queue,
+                    stamps,
+                },
+                to,
+            )
+        })
+    }
+}
+
+impl AfXdp {
+    fn name(&self) -> &str {
+        &self.interfaces[0].name
+    }
+
+    /// Detaches the program, and waits until no processor runs it any more.
+    fn detach(&mut self, gone: Option<Gone>) {
+        self.end_outage();
+        drop(self.attachment.take());
+        // The kernel waits until each processor has left the code that runs the program and fills the rings.
+        if membarrier(MembarrierCommand::Global).is_err() {
+            thread::sleep(Duration::from_millis(20));
+        }
+        // From here on, both interfaces lose frames for other reasons.
+        self.read_interfaces();
+        self.state = State::Draining { gone };
+    }
+
+    /// Reads what the interface and its peer have lost. If one does not report it now, its earlier count stays.
+    fn read_interfaces(&mut self) {
+        if let Ok(Some(link)) = self.netlink.link(self.index) {
+            self.interface_dropped = Some(link.dropped.saturating_sub(self.began.0));
+        }
+        let unsent = self.peer.and_then(|peer| peer.unsent(&self.netlink));
+        if let Some((now, began)) = unsent.zip(self.began.1) {
+            self.peer_dropped = Some(now.saturating_sub(began));
+        }
+    }
+
+    /// Finds out whether the interface went down, is up again, or was deleted, if netlink has news.
+    fn hear(&mut self) {
+        match self.news.heard() {
+            Ok(links)
+                if !self.is_unanswered && links.iter().all(|link| link.index != self.index) =>
+            {
+                return;
+            }
+            // News of this interface, or some that were lost.
+            Ok(_) | Err(_) => {}
+        }
+        let answer = self.netlink.link(self.index);
+        self.is_unanswered = answer.is_err();
+        let Ok(link) = answer else {
+            return;
+        };
+        match (link.map(|link| link.is_up()), self.state) {
+            (None, _) => self.detach(Some(Gone::Deleted)),
+            (Some(false), State::Live) if self.stop_on_down => self.detach(Some(Gone::Down)),
+            (Some(false), State::Live) => {
+                self.outages.count += 1;
+                self.outages.last = Duration::ZERO;
+                let since = Instant::now();
+                self.state = State::Down { since };
+            }
+            (Some(true), State::Down { .. }) => self.end_outage(),
+            (Some(_), _) => {}
+        }
+    }
+
+    /// Ends the present outage, if there is one. The port is live again.
+    fn end_outage(&mut self) {
+        if let State::Down { since } = self.state {
+            self.outages.last = since.elapsed();
+            self.outages.total += self.outages.last;
+            self.state = State::Live;
+        }
+    }
+
+    /// Damage ends the port: a kernel that writes it is not trusted with the next frame.
+    fn check_damage(&mut self) -> Result<()> {
+        let Some((queue, damage)) = self.reader.damage.take() else {
+            return Ok(());
+        };
+        self.detach(None);
+        self.state = State::Ended;
+        let text = format!("the kernel's rings of socket {queue} are damaged: {damage}");
+        Err(Error::new(self.name(), text))
+    }
+
+    /// Ends a drain whose frames are all handed out.
+    fn finish(&mut self, gone: Option<Gone>) -> Result<Wake<'_>> {
+        self.reader.read_losses();
+        self.state = State::Ended;
+        let what = match gone {
+            None => return Ok(Wake::End),
+            Some(Gone::Down) => "the interface went down",
+            Some(Gone::Deleted) => "the interface is gone",
+        };
+        Err(Error::new(self.name(), what))
+    }
+}
+
+impl AsFd for AfXdp {
+    /// An epoll instance that is readable when there may be frames.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.events.as_fd()
+    }
+}
+
+impl Port for AfXdp {
+    fn interfaces(&self) -> &[Interface] {
+        &self.interfaces
+    }
+
+    fn receive(&mut self, budget: usize) -> Result<Burst<'_>> {
+        let found = self.reader.look(budget);
+        self.check_damage()?;
+        if !found {
+            self.reader.kick();
+            self.empty_looks = self.empty_looks.wrapping_add(1);
+            if self.empty_looks.is_multiple_of(LOOKS_BETWEEN_CHECKS) {
+                self.arm()?;
+            }
+        }
+        Ok(Burst::new(&mut self.reader))
+    }
+
+    fn arm(&mut self) -> Result<Wake<'_>> {
+        let found = self.reader.look(0);
+        self.check_damage()?;
+        if found {
+            return Ok(Wake::Ready);
+        }
+        if matches!(self.state, State::Live | State::Down { .. }) {
+            self.hear();
+            return match self.state {
+                // Frames may have arrived before it went away.
+                State::Draining { .. } => Ok(Wake::Ready),
+                _ => Ok(Wake::Fd(self.events.as_fd())),
+            };
+        }
+        match self.state {
+            State::Draining { gone } => self.finish(gone),
+            _ => Ok(Wake::End),
+        }
+    }
+
+    fn disarm(&mut self) {}
+
+    /// Detaches the program from the interface, whose frames go to the stack again. Blocks until no processor runs the program, some
+    /// milliseconds.
+    fn stop(&mut self) -> Result<()> {
+        if matches!(self.state, State::Live | State::Down { .. }) {
+            self.detach(None);
+        }
+        self.reader.read_losses();
+        Ok(())
+    }
+
+    fn counts(&mut self) -> Counts {
+        if self.state != State::Ended {
+            self.reader.read_losses();
+        }
+        if matches!(self.state, State::Live | State::Down { .. }) {
+            self.read_interfaces();
+        }
+        let dropped = self.reader.losses.total();
+        let arrived: u64 = self.reader.queues.iter().map(Queue::arrived).sum();
+        Counts {
+            received: arrived + dropped,
+            dropped: Some(dropped),
+            interface_dropped: self.interface_dropped,
+            filtered: Some(0),
+        }
+    }
+
+    fn socket_losses(&self) -> SocketLosses {
+        let losses = &self.reader.losses;
+        SocketLosses {
+            rx_ring: losses.ring_full,
+            fill_ring: losses.no_chunk,
+            peer: match self.peer {
+                Some(_) => self.peer_dropped,
+                None => Some(0),
+            },
+        }
+    }
+
+    fn outages(&self) -> Outages {
+        let State::Down { since } = self.state else {
+            return self.outages;
+        };
+        let last = since.elapsed();
+        Outages {
+            total: self.outages.total + last,
+            last,
+            is_down: true,
+            ..self.outages
+        }
+    }
+
+    fn ring_fill(&self) -> Option<f64> {
+        let levels = self.reader.queues.iter().map(Queue::fill_level);
+        levels.reduce(f64::max)
+    }
+
+    fn info(&self) -> PortInfo {
+        let shape = |queue: &Queue| queue.shape();
+        PortInfo {
+            backend: "af_xdp",
+            copy: match (self.mode, self.is_zero_copy) {
+                (Mode::Native, true) => "native, zero-copy",
+                (Mode::Native, false) => "native, copied",
+                (Mode::Generic, _) => "generic, copied",
+            },
+            ring_bytes: self
+                .reader
+                .queues
+                .iter()
+                .map(|it| shape(it).bytes() as u64)
+                .sum(),
+            ring_frames: self
+                .reader
+                .queues
+                .iter()
+                .map(|it| u64::from(shape(it).slots))
+                .sum(),
+            timestamps: match self.reader.stamps {
+                true => "kernel (XDP program)",
+                false => "time of reading",
+            },
+            ..PortInfo::default()
+        }
+    }
+}

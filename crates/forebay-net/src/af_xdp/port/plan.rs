@@ -1,0 +1,314 @@
+//! Opens a port: checks what there is, loads and attaches the program, and binds a socket to each queue.
+
+use super::{
+    super::{
+        AfXdpConfig, Mode, RIGHTS, Spec,
+        bpf::{self, Attach},
+        program,
+        queue::{Queue, Shape},
+        socket::{Binding, Losses, Socket, while_busy},
+        traffic::{self, Peer},
+    },
+    AfXdp, State,
+    reader::Reader,
+};
+use crate::{
+    af_packet::{find_link, hold_promiscuous, link_type},
+    link::{Link, Netlink},
+    port::{Interface, LinkType, Outages},
+};
+use forebay::{Error, Result};
+use rustix::event::epoll;
+use std::{
+    fs, io,
+    ops::Range,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::Path,
+};
+
+/// Makes a map for sockets, loads the program, and opens a socket. Nothing is left of it.
+///
+/// # Errors
+/// As opening an interface: a right is missing, or the kernel lacks the support.
+pub fn probe() -> Result<()> {
+    const NAME: &str = "this system";
+    let map = socket_map(NAME, 1)?;
+    load(NAME, map.as_fd())?;
+    Socket::open(NAME).map(|_| ())
+}
+
+fn socket_map(name: &str, queues: u32) -> Result<OwnedFd> {
+    bpf::socket_map(queues).map_err(|cause| {
+        let error = Error::new(name, "making a map for an XDP program");
+        let advice = match cause.raw_os_error() {
+            Some(libc::EPERM) => RIGHTS,
+            _ => "",
+        };
+        error.because(cause).advise(advice)
+    })
+}
+
+/// Loads the program, and returns whether it stamps frames. Linux before 6.1 has no clock for that.
+fn load(name: &str, map: BorrowedFd<'_>) -> Result<(OwnedFd, bool)> {
+    let load = |stamps| bpf::load(&program::redirect(map, stamps)).map(|it| (it, stamps));
+    let loaded = load(true).or_else(|cause| match cause.raw_os_error() {
+        Some(libc::EPERM) => Err(cause),
+        _ => load(false),
+    });
+    loaded.map_err(|cause| {
+        let error = Error::new(name, "loading an XDP program");
+        let advice = match cause.raw_os_error() {
+            Some(libc::EPERM) => RIGHTS,
+            _ => "",
+        };
+        error.because(cause).advise(advice)
+    })
+}
+
+/// What is to be opened, before anything is.
+pub(in crate::af_xdp) struct Plan<'a> {
+    spec: &'a Spec,
+    netlink: Netlink,
+    pub link: Link,
+    /// Its receive queues to open.
+    pub queues: Range<u32>,
+    /// The number of frames of the hardware's receive ring, if known.
+    pub hardware_ring: Option<u32>,
+    /// Do not ask for zero-copy.
+    pub copies: bool,
+}
+
+impl<'a> Plan<'a> {
+    /// # Errors
+    /// There is no such interface or queue, or it has no Ethernet frames.
+    pub(in crate::af_xdp) fn new(spec: &'a Spec) -> Result<Self> {
+        let name = &spec.interface[..];
+        let netlink = Netlink::open()?;
+        let link = find_link(&netlink.links()?, name)?.clone();
+        if link_type(&link)? != LinkType::ETHERNET {
+            return Err(Error::new(name, "AF_XDP takes Ethernet frames only")
+                .advise(format!("Use -i packet:{name}")));
+        }
+        let device = link.device()?;
+        let present = device.queues.map(|it| it.receive);
+        let count = present.or_else(|| queues_in_use(&link)).unwrap_or(1).max(1);
+        let queues = match (spec.queue, count) {
+            (Some(queue), count) if queue >= count => {
+                return Err(Error::invalid(name, format!("there is no queue {queue}"))
+                    .advise(format!("It has {count}, numbered from 0")));
+            }
+            (Some(queue), _) => queue..queue + 1,
+            (None, count) => 0..count,
+        };
+        let hardware_ring = device.rings.map(|rings| match rings.receive {
+            0 => rings.max_receive,
+            present => present,
+        });
+        Ok(Plan {
+            copies: spec.copies,
+            spec,
+            netlink,
+            link,
+            queues,
+            hardware_ring,
+        })
+    }
+
+    /// Attaches the program, and opens each queue with `bind`, which gets whether the program stamps frames.
+    pub(in crate::af_xdp) fn open(
+        self,
+        config: &AfXdpConfig,
+        shape: Shape,
+        bind: &mut dyn FnMut(bool, Binding<'_>) -> Result<Queue>,
+    ) -> Result<AfXdp> {
+        let Plan {
+            spec,
+            netlink,
+            link,
+            queues,
+            copies,
+            ..
+        } = self;
+        let name = &spec.interface[..];
+        if !link.is_up() {
+            return Err(Error::new(name, "the interface is down")
+                .advise(format!("Bring it up: ip link set {name} up")));
+        }
+        if !config.take_traffic {
+            traffic::refuse_used(&link, &netlink)?;
+        }
+        let map = socket_map(name, queues.end)?;
+        let (program, stamps) = load(name, map.as_fd())?;
+        let news = Netlink::listen()?;
+        let (attachment, mode) = attach(program.as_fd(), &link, spec.mode)?;
+        let binding = |queue| Binding {
+            name,
+            index: link.index,
+            queue,
+            // What the hardware would write is not what generic mode reads.
+            copies: copies || mode == Mode::Generic,
+            busy_poll: spec.busy_poll,
+        };
+        let mut opened = Vec::new();
+        for queue in queues.clone() {
+            opened.push(bind(stamps, binding(queue))?);
+        }
+        let is_zero_copy = opened.iter().all(|queue| queue.socket.is_zero_copy());
+        let events = wait_for(
+            opened
+                .iter()
+                .map(|queue| queue.socket.as_fd())
+                .chain([news.as_fd()]),
+        )
+        .map_err(|cause| Error::new(name, "making an epoll instance").because(cause))?;
+        let promiscuous = config.promiscuous && !link.is_loopback();
+        let promiscuous = promiscuous.then(|| hold_promiscuous(&link)).transpose()?;
+        let peer = Peer::of(&link);
+        let fresh = netlink.link(link.index)?.unwrap_or_else(|| link.clone());
+        let began = (fresh.dropped, peer.and_then(|peer| peer.unsent(&netlink)));
+        for (number, queue) in queues.zip(&opened) {
+            bpf::set_socket(map.as_fd(), number, queue.socket.as_fd()).map_err(|cause| {
+                Error::new(
+                    name,
+                    format!("giving frames of queue {number} to its socket"),
+                )
+                .because(cause)
+            })?;
+        }
+        let description = format!(
+            "AF_XDP {mode}, {}, {} of {} frames",
+            if is_zero_copy { "zero-copy" } else { "copied" },
+            match opened.len() {
+                1 => "1 queue".into(),
+                many => format!("{many} queues"),
+            },
+            shape.slots
+        );
+        let snaplen = config.snaplen.min(shape.chunk_bytes);
+        Ok(AfXdp {
+            reader: Reader {
+                queues: opened,
+                last: None,
+                left: 0,
+                stamps,
+                snaplen,
+                polls_busily: spec.busy_poll.is_some(),
+                is_zero_copy,
+                tai_ahead_ns: 0,
+                now_ns: 0,
+                losses: Losses::default(),
+                losses_reported: 0,
+                gap: 0,
+                last_gap: 0,
+                damage: None,
+            },
+            interfaces: [Interface {
+                name: name.into(),
+                description,
+                link: LinkType::ETHERNET,
+                snaplen,
+                ..Interface::default()
+            }],
+            index: link.index,
+            attachment: Some(attachment),
+            _promiscuous: promiscuous,
+            events,
+            netlink,
+            news,
+            is_unanswered: false,
+            peer,
+            mode,
+            is_zero_copy,
+            stop_on_down: config.stop_on_down,
+            state: State::Live,
+            empty_looks: 0,
+            outages: Outages::default(),
+            began,
+            interface_dropped: Some(0),
+            peer_dropped: None,
+        })
+    }
+}
+
+/// The receive queues in use, if the driver does not report them. `None`: /sys belongs to another network namespace.
+fn queues_in_use(link: &Link) -> Option<u32> {
+    let folder = Path::new("/sys/class/net").join(&link.name);
+    let index = fs::read_to_string(folder.join("ifindex")).ok()?;
+    if index.trim().parse() != Ok(link.index) {
+        return None;
+    }
+    let queues = fs::read_dir(folder.join("queues")).ok()?.flatten();
+    let receive = queues.filter(|it| it.file_name().as_encoded_bytes().starts_with(b"rx-"));
+    Some(receive.count() as u32)
+}
+
+/// Attaches the program: to the driver if it can, otherwise before the stack.
+fn attach(program: BorrowedFd<'_>, link: &Link, wanted: Option<Mode>) -> Result<(OwnedFd, Mode)> {
+    let try_mode = |mode| {
+        let how = match mode {
+            Mode::Native => Attach::Native,
+            Mode::Generic => Attach::Generic,
+        };
+        while_busy(|| bpf::attach(program, link.index, how)).map(|link| (link, mode))
+    };
+    let attached = match wanted {
+        Some(mode) => try_mode(mode),
+        None => try_mode(Mode::Native).or_else(|cause| match is_taken(&cause) {
+            true => Err(cause),
+            false => try_mode(Mode::Generic),
+        }),
+    };
+    attached.map_err(|cause| {
+        let name = &link.name;
+        let error = Error::new(name, "attaching an XDP program");
+        let advice = match cause.raw_os_error() {
+            Some(_) if is_taken(&cause) => format!(
+                "Another one is attached, and a frame can be taken only once: bpftool net shows it, and ip link set {name} xdp off removes it if no program holds it"
+            ),
+            Some(libc::EPERM) => RIGHTS.into(),
+            Some(libc::EOPNOTSUPP | libc::EINVAL | libc::ERANGE) if wanted == Some(Mode::Native) => {
+                format!("The driver cannot: leave mode=native out, or use -i packet:{name}")
+            }
+            Some(libc::EINVAL) => "This kernel cannot attach it: Linux 5.9 or later is needed".into(),
+            _ => String::new(),
+        };
+        error.because(cause).advise(advice)
+    })
+}
+
+/// Whether another program is attached: in this mode, or in the other one.
+fn is_taken(cause: &io::Error) -> bool {
+    matches!(cause.raw_os_error(), Some(libc::EBUSY | libc::EEXIST))
+}
+
+/// A descriptor that is readable when one of these is.
+fn wait_for<'a>(sources: impl Iterator<Item = BorrowedFd<'a>>) -> rustix::io::Result<OwnedFd> {
+    let events = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    for source in sources {
+        let data = epoll::EventData::new_u64(0);
+        epoll::add(&events, source, data, epoll::EventFlags::IN)?;
+    }
+    Ok(events)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queues_are_counted_only_for_the_same_interface() {
+        let link = |index| Link {
+            name: "lo".into(),
+            index,
+            ..Link::default()
+        };
+        // Without /sys nothing is known.
+        let known = fs::read_to_string("/sys/class/net/lo/ifindex").ok();
+        let index = known.and_then(|it| it.trim().parse().ok());
+        assert_eq!(
+            index.and_then(|it| queues_in_use(&link(it))),
+            index.map(|_| 1)
+        );
+        assert_eq!(queues_in_use(&link(u32::MAX)), None);
+    }
+}
