@@ -1,5 +1,8 @@
 //! Turns flags into a request for a capture, and rejects flags that contradict each other.
 
+mod inputs;
+mod refusals;
+
 use super::{recording, rotation::Limits, threads};
 use crate::{
     args::Capture as Flags,
@@ -20,16 +23,18 @@ use forebay_net::{
     filter::{Filter, View},
     format::Format,
     open::{self, Name, Opening, Options},
-    port::{LinkType, Port, TimeSource},
-    session::{Compression, Output, Rotation, SessionConfig},
+    port::{LinkType, Port},
+    session::{Output, Rotation, SessionConfig},
     share::Publisher,
     units,
     verify::VerifyConfig,
 };
+use inputs::{names, parse_filter};
+use refusals::{check_time, refuse_contradicting_name, refuse_odd_printing, refuse_odd_sharing};
 use rustix::process::Pid;
 use std::{
     fs::{File, OpenOptions},
-    io::{IsTerminal, Read},
+    io::IsTerminal,
     os::{
         fd::{AsFd, BorrowedFd},
         unix::fs::{MetadataExt, OpenOptionsExt},
@@ -37,9 +42,6 @@ use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
-
-/// Largest expression that a filter accepts, in bytes.
-const LONGEST_EXPRESSION: u64 = 256 << 10;
 
 /// A capture of up to this many packets is short: most of its time is spent starting, and waiting for the kernel's next block.
 const FEW: u64 = 64;
@@ -450,248 +452,11 @@ fn is_classic(flags: &Flags) -> bool {
     flags.format.map(|it| it.format).or(named) == Some(Format::Pcap)
 }
 
-/// A name that promises another format or compression would mislead every reader.
-fn refuse_contradicting_name(flags: &Flags) -> Result<()> {
-    const PACKED: [&str; 4] = ["lz4", "xz", "bz2", "Z"];
-    let Some(path) = &flags.write else {
-        return match flags.format {
-            Some(_) => refuse("--format is the format of a file: name one with -w".into()),
-            None => Ok(()),
-        };
-    };
-    let ending = |path: &Path| Some(path.extension()?.to_str()?.to_owned());
-    let shown = path.display();
-    if let Some(ending) = ending(path).filter(|ending| PACKED.contains(&ending.as_str())) {
-        return refuse(format!(
-            "-w {shown}: files are compressed with gzip (.gz) or zstd (.zst), not .{ending}. Use one of these, or a pipe: -w - | PROGRAM >FILE"
-        ));
-    }
-    let stem = match Compression::of_path(path) {
-        Some(_) => path.with_extension(""),
-        None => path.clone(),
-    };
-    let promised = match ending(&stem).as_deref() {
-        Some("pcapng") => Format::Pcapng,
-        Some("pcap") => Format::Pcap,
-        _ => return Ok(()),
-    };
-    match flags.format {
-        Some(given) if given.format != promised => refuse(format!(
-            "-w {shown} names another format than --format. Leave --format out, or change the name"
-        )),
-        _ => Ok(()),
-    }
-}
-
-fn refuse_odd_sharing(flags: &Flags, names: &[Name]) -> Result<()> {
-    let sharing = &flags.sharing;
-    if sharing.share.is_none() && sharing.serve.is_none() {
-        return match sharing.share_size {
-            Some(_) => refuse(
-                "--share-size is the memory for --share and --serve: give one of them".into(),
-            ),
-            None => Ok(()),
-        };
-    }
-    if names.iter().any(|name| matches!(name, Name::File(_))) {
-        return refuse(
-            "--share and --serve are for live packets: a file is read faster than readers can follow. Let them read the file, with -r"
-                .into(),
-        );
-    }
-    let is_own =
-        |name: &Name| matches!(name, Name::Tap(name) if Some(name) == sharing.share.as_ref());
-    match names.iter().any(is_own) {
-        true => refuse("a capture cannot read what it shares. Choose another name".into()),
-        false => Ok(()),
-    }
-}
-
 fn refuse_overwriting(path: &Path) -> Result<()> {
     let path = path.display();
     refuse(format!(
         "-w would overwrite {path} while it is read. Write to another file"
     ))
-}
-
-/// Interfaces, then files.
-fn names(flags: &Flags) -> Result<Vec<Name>> {
-    let mut files = flags.read.clone();
-    refuse_standard_input_twice(flags, &files)?;
-    if let Some(list) = &flags.printing.file_list {
-        let text = read_text(list, u64::MAX).with_context(|| format!("-V {}", list.display()))?;
-        let listed = text.lines().filter(|line| !line.is_empty());
-        files.extend(listed.map(PathBuf::from));
-        if files.is_empty() {
-            return refuse(format!(
-                "-V {}: there is no name of a file in it",
-                list.display()
-            ));
-        }
-    }
-    refuse_standard_input_twice(flags, &files)?;
-    let files = files.into_iter().map(Name::File);
-    Ok(flags.interfaces.iter().cloned().chain(files).collect())
-}
-
-fn refuse_standard_input_twice(flags: &Flags, files: &[PathBuf]) -> Result<()> {
-    let lists = [&flags.printing.file_list, &flags.expression_file];
-    let read = files.iter().chain(lists.into_iter().flatten());
-    match read.filter(|path| path.as_os_str() == "-").count() {
-        0 | 1 => Ok(()),
-        _ => refuse("standard input (-) can be read only once, by one of -r, -V and -F".into()),
-    }
-}
-
-/// Flags about printed packets that would do nothing, or that contradict each other.
-fn refuse_odd_printing(flags: &Flags) -> Result<()> {
-    let it = &flags.printing;
-    if it.times > 5 {
-        return refuse(
-            "-t may be given five times at most: -ttttt is the time since the first packet".into(),
-        );
-    }
-    if [it.hex, it.hex_and_text, it.text]
-        .iter()
-        .filter(|&&count| count > 0)
-        .count()
-        > 1
-    {
-        return refuse("-x, -X and -A are three forms of the same. Choose one".into());
-    }
-    let prints = it.print || it.json_lines;
-    if prints && flags.write.as_deref() == Some(Path::new("-")) {
-        return refuse("-w - and printed packets cannot share standard output. Write to a file, or leave --print out".into());
-    }
-    if it.json_lines && flags.json {
-        // One goes to each stream, and a program could not know which is which.
-        return refuse("--json-lines prints packets and --json counts. Choose one, or use --stats-interval for counts".into());
-    }
-    let of_lines = [
-        (it.times > 0, "-t"),
-        (it.hex > 0, "-x"),
-        (it.hex_and_text > 0, "-X"),
-        (it.text > 0, "-A"),
-        (it.number, "-#"),
-        (
-            it.time_stamp_precision == "nano",
-            "--time-stamp-precision nano",
-        ),
-    ];
-    if let Some((_, flag)) = of_lines.iter().find(|(is_given, _)| *is_given)
-        && it.json_lines
-    {
-        return refuse(format!(
-            "{flag} changes printed lines, and --json-lines prints objects: time_ns has nanoseconds. Leave {flag} out"
-        ));
-    }
-    let given = [
-        (it.link_header, "-e"),
-        (it.times > 0, "-t"),
-        (it.hex > 0, "-x"),
-        (it.hex_and_text > 0, "-X"),
-        (it.text > 0, "-A"),
-        (it.absolute_tcp_sequence_numbers, "-S"),
-        (it.dont_verify_checksums, "-K"),
-        (it.number, "-#"),
-        (it.line_buffered, "-l"),
-        (
-            it.time_stamp_precision == "nano",
-            "--time-stamp-precision nano",
-        ),
-    ];
-    let first = given.iter().find(|(is_given, _)| *is_given);
-    match first {
-        Some((_, flag)) if flags.write.is_some() && !prints => refuse(format!(
-            "{flag} is about printed packets, and -w prints none. Add --print, or leave {flag} out"
-        )),
-        Some((_, flag))
-            if (flags.sharing.share.is_some() || flags.sharing.serve.is_some()) && !prints =>
-        {
-            refuse(format!(
-                "{flag} is about printed packets, and --share and --serve print none. Add --print, or leave {flag} out"
-            ))
-        }
-        Some((_, flag)) if it.only_count => refuse(format!(
-            "{flag} is about printed packets, and --count prints none. Leave one of them out"
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// The expression at the end of the command line, or in the file named by `-F`.
-/// Only packet sockets have a choice of clocks, and one thread counts which clock it was.
-fn check_time(flags: &Flags, names: &[Name]) -> Result<()> {
-    if flags.time.is_none() {
-        return Ok(());
-    }
-    if !names.iter().all(|name| matches!(name, Name::Interface(_))) {
-        return refuse(
-            "--time chooses the clock of interfaces such as eth0, and of nothing else".into(),
-        );
-    }
-    if flags.time == Some(TimeSource::Hardware) && flags.threading.threads.is_some() {
-        return refuse(
-            "--time hardware needs a capture with one thread: leave --threads out".into(),
-        );
-    }
-    Ok(())
-}
-
-fn parse_filter(flags: &Flags, names: &[Name]) -> Result<Option<Filter>> {
-    let text = match &flags.expression_file {
-        None => flags.expression.join(" "),
-        Some(path) => {
-            // One byte more than a filter accepts, so that a longer expression is rejected and not cut.
-            let text = read_text(path, LONGEST_EXPRESSION + 1);
-            without_comments(&text.with_context(|| format!("-F {}", path.display()))?)
-        }
-    };
-    let parse = |text: &str| match text.parse::<Filter>() {
-        Ok(filter) => Ok(Some(filter)),
-        Err(error) => refuse(error.to_string()),
-    };
-    let filter = match text.trim() {
-        "" => None,
-        _ => parse(&text)?,
-    };
-    // The language has words for what -Q asks for.
-    let direction = match flags.printing.direction.as_str() {
-        "in" => "inbound",
-        "out" => "outbound",
-        _ => return Ok(filter),
-    };
-    if names.iter().any(|name| matches!(name, Name::Xdp(_))) {
-        return refuse("-Q is not possible with xdp:, which sees only packets that come in".into());
-    }
-    if !names.iter().all(|name| matches!(name, Name::Interface(_))) {
-        return refuse(
-            "-Q needs interfaces: files do not say which packets came in. Filter by address instead: src host, dst host, ether src"
-                .into(),
-        );
-    }
-    match filter {
-        Some(_) => parse(&format!("{direction} and ({text})")),
-        None => parse(direction),
-    }
-}
-
-/// The start of a text file or of standard input (`-`).
-fn read_text(path: &Path, most: u64) -> std::io::Result<String> {
-    let source: Box<dyn Read> = if path == Path::new("-") {
-        Box::new(standard::input().map_err(std::io::Error::other)?)
-    } else {
-        Box::new(File::open(path)?)
-    };
-    let mut text = String::new();
-    source.take(most).read_to_string(&mut text)?;
-    Ok(text)
-}
-
-/// As in tcpdump, text after `#` is a comment.
-fn without_comments(text: &str) -> String {
-    let code = |line: &str| line.split('#').next().unwrap_or_default().to_owned();
-    text.lines().map(code).collect::<Vec<_>>().join("\n")
 }
 
 /// Whether the source waits while no buffer is empty. A file does, and so does a pipe; its producer may not.

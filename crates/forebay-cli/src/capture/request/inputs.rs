@@ -1,0 +1,100 @@
+//! What is read: the interfaces and files that packets come from, and the filter.
+
+use crate::{args::Capture as Flags, usage::refuse};
+use anyhow::{Context, Result};
+use forebay::standard;
+use forebay_net::{filter::Filter, open::Name};
+use std::{
+    fs::File,
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+/// Largest expression that a filter accepts, in bytes.
+const LONGEST_EXPRESSION: u64 = 256 << 10;
+
+/// Interfaces, then files.
+pub(super) fn names(flags: &Flags) -> Result<Vec<Name>> {
+    let mut files = flags.read.clone();
+    refuse_standard_input_twice(flags, &files)?;
+    if let Some(list) = &flags.printing.file_list {
+        let text = read_text(list, u64::MAX).with_context(|| format!("-V {}", list.display()))?;
+        let listed = text.lines().filter(|line| !line.is_empty());
+        files.extend(listed.map(PathBuf::from));
+        if files.is_empty() {
+            return refuse(format!(
+                "-V {}: there is no name of a file in it",
+                list.display()
+            ));
+        }
+    }
+    refuse_standard_input_twice(flags, &files)?;
+    let files = files.into_iter().map(Name::File);
+    Ok(flags.interfaces.iter().cloned().chain(files).collect())
+}
+
+fn refuse_standard_input_twice(flags: &Flags, files: &[PathBuf]) -> Result<()> {
+    let lists = [&flags.printing.file_list, &flags.expression_file];
+    let read = files.iter().chain(lists.into_iter().flatten());
+    match read.filter(|path| path.as_os_str() == "-").count() {
+        0 | 1 => Ok(()),
+        _ => refuse("standard input (-) can be read only once, by one of -r, -V and -F".into()),
+    }
+}
+
+/// The expression at the end of the command line, or in the file named by `-F`.
+pub(super) fn parse_filter(flags: &Flags, names: &[Name]) -> Result<Option<Filter>> {
+    let text = match &flags.expression_file {
+        None => flags.expression.join(" "),
+        Some(path) => {
+            // One byte more than a filter accepts, so that a longer expression is rejected and not cut.
+            let text = read_text(path, LONGEST_EXPRESSION + 1);
+            without_comments(&text.with_context(|| format!("-F {}", path.display()))?)
+        }
+    };
+    let parse = |text: &str| match text.parse::<Filter>() {
+        Ok(filter) => Ok(Some(filter)),
+        Err(error) => refuse(error.to_string()),
+    };
+    let filter = match text.trim() {
+        "" => None,
+        _ => parse(&text)?,
+    };
+    // The language has words for what -Q asks for.
+    let direction = match flags.printing.direction.as_str() {
+        "in" => "inbound",
+        "out" => "outbound",
+        _ => return Ok(filter),
+    };
+    if names.iter().any(|name| matches!(name, Name::Xdp(_))) {
+        return refuse("-Q is not possible with xdp:, which sees only packets that come in".into());
+    }
+    if !names.iter().all(|name| matches!(name, Name::Interface(_))) {
+        return refuse(
+            "-Q needs interfaces: files do not say which packets came in. Filter by address instead: src host, dst host, ether src"
+                .into(),
+        );
+    }
+    match filter {
+        Some(_) => parse(&format!("{direction} and ({text})")),
+        None => parse(direction),
+    }
+}
+
+/// The start of a text file or of standard input (`-`).
+fn read_text(path: &Path, most: u64) -> std::io::Result<String> {
+    let source: Box<dyn Read> = if path == Path::new("-") {
+        Box::new(standard::input().map_err(std::io::Error::other)?)
+    } else {
+        Box::new(File::open(path)?)
+    };
+    let mut text = String::new();
+    source.take(most).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// As in tcpdump, text after `#` is a comment.
+fn without_comments(text: &str) -> String {
+    let code = |line: &str| line.split('#').next().unwrap_or_default().to_owned();
+    text.lines().map(code).collect::<Vec<_>>().join("\n")
+}

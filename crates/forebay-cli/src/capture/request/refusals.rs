@@ -1,0 +1,157 @@
+//! Flags that would do nothing, or that contradict each other.
+
+use crate::{args::Capture as Flags, usage::refuse};
+use anyhow::Result;
+use forebay_net::{format::Format, open::Name, port::TimeSource, session::Compression};
+use std::path::Path;
+
+/// A name that promises another format or compression would mislead every reader.
+pub(super) fn refuse_contradicting_name(flags: &Flags) -> Result<()> {
+    const PACKED: [&str; 4] = ["lz4", "xz", "bz2", "Z"];
+    let Some(path) = &flags.write else {
+        return match flags.format {
+            Some(_) => refuse("--format is the format of a file: name one with -w".into()),
+            None => Ok(()),
+        };
+    };
+    let ending = |path: &Path| Some(path.extension()?.to_str()?.to_owned());
+    let shown = path.display();
+    if let Some(ending) = ending(path).filter(|ending| PACKED.contains(&ending.as_str())) {
+        return refuse(format!(
+            "-w {shown}: files are compressed with gzip (.gz) or zstd (.zst), not .{ending}. Use one of these, or a pipe: -w - | PROGRAM >FILE"
+        ));
+    }
+    let stem = match Compression::of_path(path) {
+        Some(_) => path.with_extension(""),
+        None => path.clone(),
+    };
+    let promised = match ending(&stem).as_deref() {
+        Some("pcapng") => Format::Pcapng,
+        Some("pcap") => Format::Pcap,
+        _ => return Ok(()),
+    };
+    match flags.format {
+        Some(given) if given.format != promised => refuse(format!(
+            "-w {shown} names another format than --format. Leave --format out, or change the name"
+        )),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn refuse_odd_sharing(flags: &Flags, names: &[Name]) -> Result<()> {
+    let sharing = &flags.sharing;
+    if sharing.share.is_none() && sharing.serve.is_none() {
+        return match sharing.share_size {
+            Some(_) => refuse(
+                "--share-size is the memory for --share and --serve: give one of them".into(),
+            ),
+            None => Ok(()),
+        };
+    }
+    if names.iter().any(|name| matches!(name, Name::File(_))) {
+        return refuse(
+            "--share and --serve are for live packets: a file is read faster than readers can follow. Let them read the file, with -r"
+                .into(),
+        );
+    }
+    let is_own =
+        |name: &Name| matches!(name, Name::Tap(name) if Some(name) == sharing.share.as_ref());
+    match names.iter().any(is_own) {
+        true => refuse("a capture cannot read what it shares. Choose another name".into()),
+        false => Ok(()),
+    }
+}
+
+/// Flags about printed packets that would do nothing, or that contradict each other.
+pub(super) fn refuse_odd_printing(flags: &Flags) -> Result<()> {
+    let it = &flags.printing;
+    if it.times > 5 {
+        return refuse(
+            "-t may be given five times at most: -ttttt is the time since the first packet".into(),
+        );
+    }
+    if [it.hex, it.hex_and_text, it.text]
+        .iter()
+        .filter(|&&count| count > 0)
+        .count()
+        > 1
+    {
+        return refuse("-x, -X and -A are three forms of the same. Choose one".into());
+    }
+    let prints = it.print || it.json_lines;
+    if prints && flags.write.as_deref() == Some(Path::new("-")) {
+        return refuse("-w - and printed packets cannot share standard output. Write to a file, or leave --print out".into());
+    }
+    if it.json_lines && flags.json {
+        // One goes to each stream, and a program could not know which is which.
+        return refuse("--json-lines prints packets and --json counts. Choose one, or use --stats-interval for counts".into());
+    }
+    let of_lines = [
+        (it.times > 0, "-t"),
+        (it.hex > 0, "-x"),
+        (it.hex_and_text > 0, "-X"),
+        (it.text > 0, "-A"),
+        (it.number, "-#"),
+        (
+            it.time_stamp_precision == "nano",
+            "--time-stamp-precision nano",
+        ),
+    ];
+    if let Some((_, flag)) = of_lines.iter().find(|(is_given, _)| *is_given)
+        && it.json_lines
+    {
+        return refuse(format!(
+            "{flag} changes printed lines, and --json-lines prints objects: time_ns has nanoseconds. Leave {flag} out"
+        ));
+    }
+    let given = [
+        (it.link_header, "-e"),
+        (it.times > 0, "-t"),
+        (it.hex > 0, "-x"),
+        (it.hex_and_text > 0, "-X"),
+        (it.text > 0, "-A"),
+        (it.absolute_tcp_sequence_numbers, "-S"),
+        (it.dont_verify_checksums, "-K"),
+        (it.number, "-#"),
+        (it.line_buffered, "-l"),
+        (
+            it.time_stamp_precision == "nano",
+            "--time-stamp-precision nano",
+        ),
+    ];
+    let first = given.iter().find(|(is_given, _)| *is_given);
+    match first {
+        Some((_, flag)) if flags.write.is_some() && !prints => refuse(format!(
+            "{flag} is about printed packets, and -w prints none. Add --print, or leave {flag} out"
+        )),
+        Some((_, flag))
+            if (flags.sharing.share.is_some() || flags.sharing.serve.is_some()) && !prints =>
+        {
+            refuse(format!(
+                "{flag} is about printed packets, and --share and --serve print none. Add --print, or leave {flag} out"
+            ))
+        }
+        Some((_, flag)) if it.only_count => refuse(format!(
+            "{flag} is about printed packets, and --count prints none. Leave one of them out"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Only packet sockets have a choice of clocks, and one thread counts which clock it was.
+pub(super) fn check_time(flags: &Flags, names: &[Name]) -> Result<()> {
+    if flags.time.is_none() {
+        return Ok(());
+    }
+    if !names.iter().all(|name| matches!(name, Name::Interface(_))) {
+        return refuse(
+            "--time chooses the clock of interfaces such as eth0, and of nothing else".into(),
+        );
+    }
+    if flags.time == Some(TimeSource::Hardware) && flags.threading.threads.is_some() {
+        return refuse(
+            "--time hardware needs a capture with one thread: leave --threads out".into(),
+        );
+    }
+    Ok(())
+}
