@@ -147,5 +147,17 @@ pub fn delta() -> Vec<StructField> {
 
 /// An address as in the columns [`KEY_A`] and [`KEY_B`].
 pub fn key(address: u128) -> String {
-    format!("{address:032x}")
+    let mut text = String::with_capacity(32);
+    put_key(address, &mut text);
+    text
+}
+
+/// Appends [`key`].
+pub(crate) fn put_key(address: u128, text: &mut String) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for byte in address.to_be_bytes() {
+        for digit in [byte >> 4, byte & 15] {
+            text.push(DIGITS[usize::from(digit)].into());
+        }
+    }
 }

@@ -10,7 +10,10 @@
 //! `expire` records what it removes, then removes rows. A program that adds rows looks for that record afterwards, and removes its rows
 //! again if there is one. So one of both removes them, in whatever order they come.
 
+mod catalogue;
 mod removal;
+
+pub use catalogue::Catalogue;
 
 use crate::{archive::Archive, index::IndexFile, schema, segment};
 use anyhow::{Context, Result, anyhow, ensure};
@@ -66,6 +69,18 @@ pub struct TableFile {
     pub statistics: Option<String>,
 }
 
+impl TableFile {
+    fn of(file: &LogicalFileView) -> TableFile {
+        let mut partition = file.partition_values_map();
+        TableFile {
+            key: format!("{FOLDER}/{}", file.path()),
+            date: partition.remove(schema::DATE).flatten().unwrap_or_default(),
+            bytes: file.size() as u64,
+            statistics: file.stats(),
+        }
+    }
+}
+
 /// Files that were written, and that no commit refers to yet.
 struct Added {
     actions: Vec<Action>,
@@ -99,26 +114,12 @@ impl Table {
     /// # Errors
     /// The store failed, or the table is of a newer version.
     pub async fn open(archive: &Archive) -> Result<Option<Table>> {
-        let mut is_there = false;
-        loop {
-            let mut table = DeltaTable::new(log_store(archive)?);
-            let error = match table.load().await {
-                Ok(()) => {
-                    let archive = archive.clone();
-                    return Ok(Some(Table { archive, table }));
-                }
-                Err(error) => error,
-            };
-            if is_there {
-                return Err(explain(archive, error, "reading its index"));
-            }
-            // Without a table, reading it fails in several ways. It may have been created just now.
-            let log = archive.list(&format!("{FOLDER}/_delta_log")).await?;
-            is_there = !log.is_empty();
-            if !is_there {
-                return Ok(None);
-            }
-        }
+        let table = opened(archive, async |log_store| {
+            let mut table = DeltaTable::new(log_store);
+            table.load().await.map(|()| table)
+        });
+        let archive = archive.clone();
+        Ok(table.await?.map(|table| Table { archive, table }))
     }
 
     /// Opens the table of an archive, and creates it if there is none.
@@ -168,16 +169,8 @@ impl Table {
     /// The table's log is damaged.
     pub fn files(&self) -> Result<Vec<TableFile>> {
         let state = self.table.snapshot().context("reading the index")?;
-        let file = |file: LogicalFileView| {
-            let mut partition = file.partition_values_map();
-            TableFile {
-                key: format!("{FOLDER}/{}", file.path()),
-                date: partition.remove(schema::DATE).flatten().unwrap_or_default(),
-                bytes: file.size() as u64,
-                statistics: file.stats(),
-            }
-        };
-        Ok(state.log_data().iter().map(file).collect())
+        let views = state.log_data();
+        Ok(views.iter().map(|it| TableFile::of(&it)).collect())
     }
 
     /// Whether rows of this segment, packed or plain, were committed, as far as was read. Then the commit is durable, too.
@@ -433,6 +426,29 @@ impl Table {
 /// The application transaction of a segment: the same for each key that its capture file may have.
 fn transaction(segment: &str) -> String {
     segment::identity(segment).unwrap_or_else(|| segment.to_owned())
+}
+
+/// Opens the table of an archive with `open`; `None`: there is none yet.
+async fn opened<T>(
+    archive: &Archive,
+    open: impl AsyncFn(LogStoreRef) -> Result<T, DeltaTableError>,
+) -> Result<Option<T>> {
+    let mut is_there = false;
+    loop {
+        let error = match open(log_store(archive)?).await {
+            Ok(table) => return Ok(Some(table)),
+            Err(error) => error,
+        };
+        if is_there {
+            return Err(explain(archive, error, "reading its index"));
+        }
+        // Without a table, reading it fails in several ways. It may have been created just now.
+        let log = archive.list(&format!("{FOLDER}/_delta_log")).await?;
+        is_there = !log.is_empty();
+        if !is_there {
+            return Ok(None);
+        }
+    }
 }
 
 fn log_store(archive: &Archive) -> Result<LogStoreRef> {

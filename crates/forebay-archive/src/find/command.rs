@@ -10,7 +10,7 @@ use super::{
     report::{Outcome, Progress, is_broken_pipe, report},
     time,
 };
-use crate::{archive::Archive, table::Table};
+use crate::{archive::Archive, table::Catalogue};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Parser;
 use forebay_net::{
@@ -180,9 +180,9 @@ async fn search(
     request: &Request,
     stop: &AtomicBool,
 ) -> Result<Outcome> {
-    let table = Table::open(archive).await?;
-    let table = table.with_context(|| format!("{0}: there is no index here. Is it an archive? `forebay archive ship SPOOL {0}` makes one", archive.name()))?;
-    let mut plan = plan::plan(archive, &table, request).await?;
+    let catalogue = Catalogue::open(archive).await?;
+    let catalogue = catalogue.with_context(|| format!("{0}: there is no index here. Is it an archive? `forebay archive ship SPOOL {0}` makes one", archive.name()))?;
+    let mut plan = plan::plan(archive, &catalogue, request).await?;
     let mut outcome = Outcome {
         plan: Plan::default(),
         reading: Reading::default(),

@@ -18,6 +18,7 @@ mod plan;
 mod predicate;
 mod read;
 mod report;
+mod row_filter;
 mod statistics;
 #[cfg(test)]
 mod tests;

@@ -4,15 +4,18 @@ use super::{
     Request,
     index_file::IndexFile,
     predicate::{self, Flow, Truth},
+    row_filter::{row_filter, with_views},
     statistics::Bounds,
 };
 use crate::{
     archive::Archive,
     schema,
-    table::{Table, TableFile},
+    table::{Catalogue, TableFile},
 };
 use anyhow::{Context, Result};
-use deltalake_core::arrow::array::{Array, Int32Array, Int64Array, RecordBatch, StringArray};
+use deltalake_core::arrow::array::{
+    Array, Int32Array, Int64Array, RecordBatch, StringArray, StringViewArray,
+};
 use forebay_net::filter::tree::{Test, Tree};
 use futures::{StreamExt, TryStreamExt};
 use jiff::{Timestamp, tz::TimeZone};
@@ -25,6 +28,7 @@ use parquet::{
 };
 use std::{
     collections::{HashMap, hash_map::Entry},
+    pin::pin,
     sync::Arc,
 };
 
@@ -106,15 +110,16 @@ impl Plan {
 ///
 /// # Errors
 /// The store failed, or the index is damaged.
-pub async fn plan(archive: &Archive, table: &Table, request: &Request) -> Result<Plan> {
+pub async fn plan(archive: &Archive, catalogue: &Catalogue, request: &Request) -> Result<Plan> {
     let mut plan = Plan {
-        version: table.version(),
+        version: catalogue.version(),
         ..Plan::default()
     };
     let tree = request.filter.tree();
     let last_date = date(request.to.saturating_sub(1));
     let mut files = Vec::new();
-    for file in table.files()? {
+    let mut all = pin!(catalogue.files());
+    while let Some(file) = all.try_next().await? {
         plan.files += 1;
         let bounds = Bounds::of_file(file.statistics.as_deref());
         if last_date.as_ref().is_some_and(|last| file.date > *last)
@@ -124,7 +129,8 @@ pub async fn plan(archive: &Archive, table: &Table, request: &Request) -> Result
         } else if !request.may_be_in(&bounds) || predicate::matching(&tree, &bounds) == Truth::No {
             plan.by_statistics += 1;
         } else {
-            files.push(file);
+            let statistics = None; // they are the larger part of it
+            files.push(TableFile { statistics, ..file });
         }
     }
     let read = files
@@ -196,23 +202,27 @@ async fn read_file(
     if groups.is_empty() {
         return Ok(found);
     }
-    let arrow = ArrowReaderMetadata::try_new(metadata.clone(), ArrowReaderOptions::new())
-        .with_context(name)?;
+    for group in &groups {
+        found.rows_read += metadata.row_group(*group).num_rows().unsigned_abs();
+    }
+    let open = |options| ArrowReaderMetadata::try_new(metadata.clone(), options);
+    let arrow = open(ArrowReaderOptions::new()).with_context(name)?;
+    let views = ArrowReaderOptions::new().with_schema(with_views(arrow.schema()));
+    let arrow = open(views).with_context(name)?;
     let mut wanted = COLUMNS.to_vec();
     if request.is_about_flows() {
         wanted.push(schema::BYTES);
     }
     let mask = ProjectionMask::columns(metadata.file_metadata().schema_descr(), wanted);
     let builder = ParquetRecordBatchStreamBuilder::new_with_metadata(reader, arrow);
-    let mut batches = builder
-        .with_projection(mask)
-        .with_row_groups(groups)
-        .build()
-        .with_context(name)?;
+    let mut builder = builder.with_projection(mask).with_row_groups(groups);
+    if let Some(filter) = row_filter(tree, &metadata) {
+        builder = builder.with_row_filter(filter);
+    }
+    let mut batches = builder.build().with_context(name)?;
     let mut blocks: HashMap<(Arc<str>, u64), Block> = HashMap::new();
     let mut names = HashMap::new();
     while let Some(batch) = batches.try_next().await.with_context(name)? {
-        found.rows_read += batch.num_rows() as u64;
         found.rows +=
             read_rows(&batch, request, tree, &mut names, &mut blocks).with_context(name)?;
     }
@@ -284,13 +294,10 @@ fn read_rows(
     blocks: &mut HashMap<(Arc<str>, u64), Block>,
 ) -> Result<u64> {
     let mut found = 0;
-    let [sensor, segment, key_a, key_b] = [
-        schema::SENSOR,
-        schema::SEGMENT,
-        schema::KEY_A,
-        schema::KEY_B,
-    ]
-    .map(|it| column::<StringArray>(batch, it));
+    let [sensor, segment] =
+        [schema::SENSOR, schema::SEGMENT].map(|it| column::<StringArray>(batch, it));
+    let [key_a, key_b] =
+        [schema::KEY_A, schema::KEY_B].map(|it| column::<StringViewArray>(batch, it));
     let [offset, length, first, last, packets] = [
         schema::BLOCK_OFFSET,
         schema::BLOCK_LENGTH,
@@ -326,7 +333,7 @@ fn read_rows(
             continue;
         }
         let both = |a: Option<u16>, b: Option<u16>| Some([a?, b?]);
-        let key = |keys: &StringArray| {
+        let key = |keys: &StringViewArray| {
             keys.is_valid(at)
                 .then(|| u128::from_str_radix(keys.value(at), 16))
                 .transpose()

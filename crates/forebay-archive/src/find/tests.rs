@@ -9,7 +9,7 @@ use super::{
 use crate::{
     archive::Archive,
     segment::{Pack, pack},
-    table::{Rows, Table},
+    table::{Catalogue, Rows, Table},
 };
 use forebay::time::Clock;
 use forebay_net::{
@@ -148,7 +148,7 @@ impl Made {
         let archive = archive.wrapped(|store| Arc::new(Counted::over(store, reads.clone())));
         let mut seen = Vec::new();
         let (plan, reading) = self.runtime.block_on(async {
-            let table = Table::open(&archive).await.unwrap().unwrap();
+            let table = Catalogue::open(&archive).await.unwrap().unwrap();
             let plan = plan::plan(&archive, &table, request).await.unwrap();
             let each = |packet: read::Packet, _: &[read::Source]| {
                 seen.push((packet.time_ns, packet.wire_len, packet.data.to_vec()));
@@ -402,7 +402,7 @@ fn losses_before_packets_that_do_not_match_are_marked_at_the_next_one() {
     let archive = Archive::open(&made.path(), false).unwrap();
     let request = request("src port 1005 or src port 1012");
     let lost = made.runtime.block_on(async {
-        let table = Table::open(&archive).await.unwrap().unwrap();
+        let table = Catalogue::open(&archive).await.unwrap().unwrap();
         let plan = plan::plan(&archive, &table, &request).await.unwrap();
         let each = |packet: read::Packet, sources: &[read::Source]| {
             output.packet(&packet, sources)?;

@@ -8,37 +8,54 @@ use std::net::IpAddr;
 
 /// The Community ID, `1:` and 28 letters. `None`: the flow has no addresses, or is ARP.
 pub fn id(flow: &Flow) -> Option<String> {
-    let protocol = flow.protocol()?;
-    let hosts = flow.hosts()?;
-    let mut ends = [0, 1].map(|end| {
-        let mut bytes = Vec::with_capacity(18);
-        match hosts[end] {
-            IpAddr::V4(host) => bytes.extend(host.octets()),
-            IpAddr::V6(host) => bytes.extend(host.octets()),
-        }
-        (bytes, flow.ports[end])
-    });
-    if ends[0] > ends[1] && !flow.is_one_way() {
-        ends.swap(0, 1);
-    }
-    let mut hash = Sha1::new();
-    hash.update([0; 2]); // the seed
-    for (address, _) in &ends {
-        hash.update(address);
-    }
-    hash.update([protocol, 0]);
-    if flow.port_pair().is_some() {
-        for (_, port) in &ends {
-            hash.update(port.to_be_bytes());
-        }
-    }
-    Some(format!("1:{}", base64(&hash.finalize())))
+    let mut text = String::with_capacity(30);
+    put(flow, &mut text).then_some(text)
 }
 
-/// The 20 bytes of a SHA-1 in base64.
-fn base64(bytes: &[u8]) -> String {
+/// Appends [`id`] to a text. `false`: the flow has none.
+pub(crate) fn put(flow: &Flow, text: &mut String) -> bool {
+    let (Some(protocol), Some(hosts)) = (flow.protocol(), flow.hosts()) else {
+        return false;
+    };
+    let mut ends = [0, 1].map(|end| {
+        let (mut bytes, mut len) = ([0; 16], 16);
+        match hosts[end] {
+            IpAddr::V4(host) => {
+                len = 4;
+                bytes[..4].copy_from_slice(&host.octets());
+            }
+            IpAddr::V6(host) => bytes = host.octets(),
+        }
+        (bytes, len, flow.ports[end])
+    });
+    let [a, b] = &ends;
+    if (&a.0[..a.1], a.2) > (&b.0[..b.1], b.2) && !flow.is_one_way() {
+        ends.swap(0, 1);
+    }
+    // The seed, the addresses, the protocol and a zero, the ports.
+    let mut hashed = [0; 40];
+    let mut len = 2;
+    let mut add = |bytes: &[u8]| {
+        hashed[len..len + bytes.len()].copy_from_slice(bytes);
+        len += bytes.len();
+    };
+    for (address, len, _) in &ends {
+        add(&address[..*len]);
+    }
+    add(&[protocol, 0]);
+    if flow.port_pair().is_some() {
+        for (.., port) in &ends {
+            add(&port.to_be_bytes());
+        }
+    }
+    text.push_str("1:");
+    base64(&Sha1::digest(&hashed[..len]), text);
+    true
+}
+
+/// Appends the 20 bytes of a SHA-1 in base64.
+fn base64(bytes: &[u8], text: &mut String) {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(28);
     for three in bytes.chunks(3) {
         let mut bits = 0_u32;
         for at in 0..3 {
@@ -51,7 +68,6 @@ fn base64(bytes: &[u8]) -> String {
             }
         }
     }
-    text
 }
 
 #[cfg(test)]

@@ -8,16 +8,16 @@ use crate::{
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use deltalake_core::arrow::array::{
-    Array, ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray,
+    Array, ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray, StringBuilder,
 };
 use parquet::{
     arrow::ArrowWriter,
     basic::{Compression, Encoding, ZstdLevel},
-    file::properties::{WriterProperties, WriterVersion},
+    file::properties::{BloomFilterPosition, WriterProperties, WriterVersion},
     schema::types::ColumnPath,
 };
 use serde_json::{Map, Value};
-use std::{collections::BTreeMap, collections::HashMap, net::Ipv6Addr, sync::Arc};
+use std::{collections::BTreeMap, fmt::Write, net::Ipv6Addr, sync::Arc};
 
 /// Rows of a row group. Smaller groups let a reader skip more, and cost more bloom filters.
 const GROUP_ROWS: usize = 128 << 10;
@@ -139,6 +139,8 @@ pub fn properties() -> WriterProperties {
         .set_writer_version(WriterVersion::PARQUET_1_0)
         .set_compression(Compression::ZSTD(level))
         .set_max_row_group_row_count(Some(GROUP_ROWS))
+        // A search reads the filters of all row groups with one request.
+        .set_bloom_filter_position(BloomFilterPosition::End)
         .set_created_by(concat!("forebay-archive ", env!("CARGO_PKG_VERSION")).into());
     for column in schema::COLUMNS.iter().filter(|column| column.bloom) {
         let path = ColumnPath::from(column.name);
@@ -152,8 +154,10 @@ pub fn properties() -> WriterProperties {
             .set_column_bloom_filter_fpp(path.clone(), 0.01)
             .set_column_bloom_filter_max_ndv(path, distinct);
     }
-    // Nearly every value is another one, so a dictionary would only make the file larger.
+    // These have many values, or are sorted. Then a dictionary makes the file larger.
     for (name, encoding) in [
+        (schema::ADDRESS_B, Encoding::PLAIN),
+        (schema::PORT_A, Encoding::PLAIN),
         (schema::FIRST_NS, Encoding::DELTA_BINARY_PACKED),
         (schema::LAST_NS, Encoding::DELTA_BINARY_PACKED),
         (schema::COMMUNITY_ID, Encoding::PLAIN),
@@ -178,7 +182,6 @@ pub fn write(rows: Vec<Row>, sensor: &str, key: &str) -> Result<Vec<IndexFile>> 
             .or_default()
             .push(row);
     }
-    let mut ids = HashMap::new();
     let mut files = Vec::new();
     for (_, mut rows) in by_day {
         rows.sort_unstable_by_key(|row| {
@@ -187,7 +190,7 @@ pub fn write(rows: Vec<Row>, sensor: &str, key: &str) -> Result<Vec<IndexFile>> 
         });
         let (date, _) = segment::date_and_hour(rows[0].first_ns);
         let mut encoder = Encoder::new(&date)?;
-        encoder.put(&batch(&rows, sensor, key, &mut ids)?)?;
+        encoder.put(&batch(&rows, sensor, key)?)?;
         files.push(encoder.finish()?);
     }
     Ok(files)
@@ -234,12 +237,29 @@ impl Encoder {
     }
 }
 
-type Ids = HashMap<super::Flow, Option<String>>;
+/// A column of texts that are made from values of the rows. Neighbours often have the same value, whose text is then made once. `put`
+/// returns whether the value has a text.
+fn texts<T: PartialEq>(
+    rows: &[Row],
+    of: impl Fn(&Row) -> Option<T>,
+    put: impl Fn(&T, &mut String) -> bool,
+) -> ArrayRef {
+    let mut column = StringBuilder::with_capacity(rows.len(), rows.len() * 28);
+    let mut last = None;
+    let (mut text, mut has_text) = (String::new(), false);
+    for row in rows {
+        let value = of(row);
+        if value != last {
+            text.clear();
+            has_text = value.as_ref().is_some_and(|it| put(it, &mut text));
+            last = value;
+        }
+        column.append_option(has_text.then_some(&text));
+    }
+    Arc::new(column.finish())
+}
 
-fn batch(rows: &[Row], sensor: &str, key: &str, ids: &mut Ids) -> Result<RecordBatch> {
-    let text = |of: &dyn Fn(&Row) -> Option<String>| -> ArrayRef {
-        Arc::new(rows.iter().map(of).collect::<StringArray>())
-    };
+fn batch(rows: &[Row], sensor: &str, key: &str) -> Result<RecordBatch> {
     let long = |of: &dyn Fn(&Row) -> u64| -> ArrayRef {
         let clamped = |row| i64::try_from(of(row)).unwrap_or(i64::MAX);
         Arc::new(Int64Array::from_iter_values(rows.iter().map(clamped)))
@@ -247,23 +267,21 @@ fn batch(rows: &[Row], sensor: &str, key: &str, ids: &mut Ids) -> Result<RecordB
     let int = |of: &dyn Fn(&Row) -> Option<i32>| -> ArrayRef {
         Arc::new(rows.iter().map(of).collect::<Int32Array>())
     };
-    let host = |row: &Row, end: usize| {
-        let hosts = row.flow.hosts();
-        hosts.map(|_| {
-            Ipv6Addr::from(row.flow.addresses[end])
-                .to_canonical()
-                .to_string()
-        })
+    let address = |row: &Row, end: usize| row.flow.hosts().map(|_| row.flow.addresses[end]);
+    let hosts = |end: usize| {
+        let put = |address: &u128, text: &mut String| {
+            write!(text, "{}", Ipv6Addr::from(*address).to_canonical()).is_ok()
+        };
+        texts(rows, |row| address(row, end), put)
     };
-    let key_of = |row: &Row, end: usize| {
-        let hosts = row.flow.hosts();
-        hosts.map(|_| schema::key(row.flow.addresses[end]))
+    let keys = |end: usize| {
+        let put = |address: &u128, text: &mut String| {
+            schema::put_key(*address, text);
+            true
+        };
+        texts(rows, |row| address(row, end), put)
     };
     let port = |row: &Row, end: usize| row.flow.port_pair().map(|ports| ports[end].into());
-    for row in rows {
-        ids.entry(row.flow)
-            .or_insert_with(|| community::id(&row.flow));
-    }
     let repeated = |text: &str| -> ArrayRef {
         Arc::new(StringArray::from_iter_values(rows.iter().map(|_| text)))
     };
@@ -274,17 +292,17 @@ fn batch(rows: &[Row], sensor: &str, key: &str, ids: &mut Ids) -> Result<RecordB
         schema::BLOCK_LENGTH => long(&|row| row.block.1),
         schema::FIRST_NS => long(&|row| row.first_ns),
         schema::LAST_NS => long(&|row| row.last_ns),
-        schema::ADDRESS_A => text(&|row| host(row, 0)),
+        schema::ADDRESS_A => hosts(0),
         schema::PORT_A => int(&|row| port(row, 0)),
-        schema::ADDRESS_B => text(&|row| host(row, 1)),
+        schema::ADDRESS_B => hosts(1),
         schema::PORT_B => int(&|row| port(row, 1)),
-        schema::KEY_A => text(&|row| key_of(row, 0)),
-        schema::KEY_B => text(&|row| key_of(row, 1)),
+        schema::KEY_A => keys(0),
+        schema::KEY_B => keys(1),
         schema::PROTOCOL => int(&|row| row.flow.protocol().map(i32::from)),
         schema::ETHER_TYPE => int(&|row| row.flow.ether_type().map(i32::from)),
         schema::VLAN => int(&|row| row.flow.vlan().map(i32::from)),
         schema::VLAN_TAGS => int(&|row| Some(row.flow.tags.into())),
-        schema::COMMUNITY_ID => text(&|row| ids.get(&row.flow).cloned().flatten()),
+        schema::COMMUNITY_ID => texts(rows, |row| Some(row.flow), community::put),
         schema::PACKETS => long(&|row| row.packets),
         schema::BYTES => long(&|row| row.bytes),
         schema::TCP_FLAGS => int(&|row| Some(row.tcp_flags.into())),
