@@ -6,7 +6,7 @@
 //! Each of the `FILES` files has `PACKETS` packets of a link of 1 Gbit/s that is always busy. The `FLOWS` flows have their share of the
 //! packets by Zipf's law: flow number N is N times rarer than the first one. A flow sends 1 to 8 packets at once. 45 % of the packets have 66 bytes,
 //! 40 % have 1514, and the others 100 to 1000: 718 on average. Three quarters of the flows are TCP to port 443, the others UDP to
-//! port 53. The payloads are random, as encrypted ones are, so they cannot be compressed.
+//! port 53. The payloads are pieces of one MiB of random bytes, so a compressor finds some of them again.
 
 use anyhow::{Context, Result};
 use forebay_net::{
