@@ -19,6 +19,8 @@ use std::time::Duration;
 const SPIN: Duration = Duration::from_micros(200);
 /// Spins between two checks for a stop.
 const SPINS: u32 = 64;
+/// How long before a packet is due the pace no longer pauses between two looks at the clock: a pause makes the packet later.
+const NO_PAUSE_NS: u64 = 500;
 
 /// A packet that is late by up to this time is not followed by shorter gaps.
 const SMALL_LAG_NS: u64 = 20_000;
@@ -166,7 +168,9 @@ impl Pace {
                 if now >= due {
                     return Ok(now);
                 }
-                std::hint::spin_loop();
+                if due - now > NO_PAUSE_NS {
+                    std::hint::spin_loop();
+                }
             }
             if control.is_stopping() {
                 break;
