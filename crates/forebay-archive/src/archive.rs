@@ -6,7 +6,11 @@
 //!  TO/sensors/S/…                                                      the identity of the sensor, and what it could not ship
 //! ```
 
+pub(crate) mod counted;
 mod folder;
+mod name;
+
+pub use name::{without_password, without_passwords};
 
 use crate::segment::{self, Block, Directory, Tail};
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -44,6 +48,8 @@ const MIN_BYTES_PER_SECOND: u64 = 4 << 10;
 const IN_FLIGHT: Duration = Duration::from_secs(3600);
 /// Requests that are made at the same time.
 const MAX_AT_ONCE: usize = 16;
+/// The object with the identity of the archive. No sensor has a name that begins with a dot.
+const IDENTITY: &str = "sensors/.archive.json";
 
 /// An open archive. Clones share its connections.
 #[derive(Clone, Debug)]
@@ -70,10 +76,19 @@ impl Archive {
     /// # Errors
     /// The name is malformed, the settings are incomplete, or the folder does not exist.
     pub fn open(name: &str, create: bool) -> Result<Archive> {
-        let url = match name.contains("://") {
+        let given = name;
+        // This is printed.
+        let name = &*without_password(given);
+        let is_url = given.contains("://");
+        let schemes = ["s3:", "gs:", "az:", "file:"];
+        ensure!(
+            is_url || !schemes.iter().any(|it| given.starts_with(it)),
+            "{name}: is no URL: after the colon there must be two slashes. If it is a folder, begin with ./"
+        );
+        let url = match is_url {
             false => None,
             true => {
-                let url = Url::parse(name);
+                let url = Url::parse(given);
                 Some(url.with_context(|| format!("{name}: is no URL"))?)
             }
         };
@@ -87,8 +102,13 @@ impl Archive {
                 );
             }
             Some(url) => url,
-            None => return Self::of_folder(name, name.into(), create),
+            None => return Self::of_folder(name, given.into(), create),
         };
+        ensure!(
+            url.password().is_none(),
+            "{name}: has a password, which other users of this machine can see in the list of processes. The settings of object stores are \
+             read from the environment; see \"Object stores\" in docs/archive.md"
+        );
         let incomplete = || {
             format!(
                 "{name}: the settings of this object store are incomplete or malformed; see \"Object stores\" in docs/archive.md"
@@ -100,7 +120,7 @@ impl Archive {
                     let endpoint = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
                     let endpoint = endpoint.iter().find_map(|name| std::env::var(name).ok());
                     let mut builder = AmazonS3Builder::from_env()
-                        .with_url(name)
+                        .with_url(given)
                         .with_client_options(client)
                         .with_retry(retry());
                     if let Some(endpoint) = endpoint {
@@ -110,12 +130,12 @@ impl Archive {
                     Arc::new(builder.build().with_context(incomplete)?)
                 }
                 "gs" => {
-                    let builder = GoogleCloudStorageBuilder::from_env().with_url(name);
+                    let builder = GoogleCloudStorageBuilder::from_env().with_url(given);
                     let builder = builder.with_client_options(client).with_retry(retry());
                     Arc::new(builder.build().with_context(incomplete)?)
                 }
                 "az" | "azure" | "abfs" | "abfss" => {
-                    let builder = MicrosoftAzureBuilder::from_env().with_url(name);
+                    let builder = MicrosoftAzureBuilder::from_env().with_url(given);
                     let builder = builder.with_client_options(client).with_retry(retry());
                     Arc::new(builder.build().with_context(incomplete)?)
                 }
@@ -166,7 +186,7 @@ impl Archive {
         })
     }
 
-    /// Its name, as the user typed it.
+    /// Its name, as the user typed it, without what may be a password.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -342,6 +362,35 @@ impl Archive {
         Ok(true)
     }
 
+    /// What distinguishes this archive from others, whatever it is called; `None`: it has no identity yet.
+    ///
+    /// # Errors
+    /// The store failed, or the identity is damaged.
+    pub async fn identity(&self) -> Result<Option<String>> {
+        let Some(bytes) = self.get(IDENTITY).await? else {
+            return Ok(None);
+        };
+        let value: Option<serde_json::Value> = serde_json::from_slice(&bytes).ok();
+        let id = value.and_then(|it| Some(it["id"].as_str()?.to_owned()));
+        id.map(Some)
+            .with_context(|| format!("{}: {IDENTITY} is damaged", self.name))
+    }
+
+    /// The identity of the archive, which is `new` if it has none yet.
+    ///
+    /// # Errors
+    /// As [`identity`](Archive::identity).
+    pub async fn identity_or(&self, new: &str) -> Result<String> {
+        if let Some(id) = self.identity().await? {
+            return Ok(id);
+        }
+        let value = serde_json::json!({"schema": 1, "id": new});
+        // Another sensor may be faster.
+        self.put_new(IDENTITY, value.to_string().into()).await?;
+        let id = self.identity().await?;
+        id.with_context(|| format!("{}: {IDENTITY} was created and is not there", self.name))
+    }
+
     /// Deletes an object; it may be gone already.
     ///
     /// # Errors
@@ -363,6 +412,17 @@ impl Archive {
             .list(Some(&Path::from(folder)))
             .try_collect()
             .await;
+        listed.map_err(|error| self.explain(error, &format!("listing {folder}")))
+    }
+
+    /// The objects in a folder of the archive whose keys sort after `after`.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn list_after(&self, folder: &str, after: &str) -> Result<Vec<ObjectMeta>> {
+        let (folder, after) = (Path::from(folder), Path::from(after));
+        let listed = self.store.list_with_offset(Some(&folder), &after);
+        let listed = listed.try_collect().await;
         listed.map_err(|error| self.explain(error, &format!("listing {folder}")))
     }
 
@@ -489,6 +549,10 @@ impl Archive {
         let fault = StoreFault {
             text: innermost(&error),
             is_missing: matches!(error, Error::NotFound { .. }),
+            is_refused: matches!(
+                error,
+                Error::PermissionDenied { .. } | Error::Unauthenticated { .. }
+            ),
         };
         anyhow::Error::new(fault).context(what)
     }
@@ -500,6 +564,8 @@ pub struct StoreFault {
     text: String,
     /// The object does not exist.
     pub is_missing: bool,
+    /// The store answers, and refuses this: the credentials are wrong, or not sufficient for this object, or it is in cold storage.
+    pub is_refused: bool,
 }
 
 impl fmt::Display for StoreFault {
@@ -524,7 +590,7 @@ fn innermost(error: &dyn std::error::Error) -> String {
     };
     match (tag("Code"), tag("Message")) {
         (Some(code), Some(message)) => format!("{message} ({code})"),
-        _ => text.lines().next().unwrap_or_default().to_owned(),
+        _ => without_passwords(text.lines().next().unwrap_or_default()).into_owned(),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{
 use anyhow::{Context, Result, bail, ensure};
 use deltalake_core::arrow::{
     array::{ArrayRef, RecordBatch},
-    compute::{cast, interleave_record_batch},
+    compute::{CastOptions, cast_with_options, interleave_record_batch},
     row::{RowConverter, Rows, SortField},
 };
 use futures::{StreamExt, TryStreamExt};
@@ -344,16 +344,26 @@ fn convert(converter: &mut RowConverter, batch: &RecordBatch) -> Result<Rows> {
     Ok(converter.convert_columns(&columns.context("a column is missing")?)?)
 }
 
-/// The columns of the index in their order and with their types; other programs write other ones.
+/// The columns of the index in their order and with their types; other programs write other types.
 fn conform(batch: RecordBatch) -> Result<RecordBatch> {
     let arrow = schema::arrow();
     if batch.schema_ref().fields() == arrow.fields() {
         return Ok(batch);
     }
+    let columns = batch.schema();
+    let is_other = |name: &str| name != schema::DATE && arrow.column_with_name(name).is_none();
+    if let Some(other) = columns.fields().iter().find(|it| is_other(it.name())) {
+        bail!("it has the column {}, which would be lost", other.name());
+    }
     let column = |field: &deltalake_core::arrow::datatypes::FieldRef| -> Result<ArrayRef> {
         let column = batch.column_by_name(field.name());
         let column = column.with_context(|| format!("it has no column {}", field.name()))?;
-        Ok(cast(column, field.data_type())?)
+        // A value that does not fit is an error, not null.
+        let options = CastOptions {
+            safe: false,
+            ..CastOptions::default()
+        };
+        Ok(cast_with_options(column, field.data_type(), &options)?)
     };
     let columns = arrow.fields().iter().map(column).collect::<Result<_>>()?;
     Ok(RecordBatch::try_new(arrow, columns)?)

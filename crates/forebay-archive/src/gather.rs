@@ -3,6 +3,7 @@
 //! ```text
 //!  messages ─▶ read each segment, build its rows ─▶ one commit for all of them ─▶ acknowledge
 //!                  └─ the segment or the message is at fault: again after a while, then set aside
+//!                  └─ the store is at fault: again after a while, as long as that lasts
 //! ```
 //! A message is acknowledged only after the rows of its segment are committed. So an indexer that is killed anywhere loses
 //! nothing: the server delivers its messages to another one, and a commit adds no segment twice.
@@ -15,12 +16,24 @@ use crate::{
 };
 use anyhow::{Error, Result, ensure};
 use futures::{StreamExt, future::join_all, stream};
-use std::{cell::Cell, future::Future, pin::Pin, time::Duration};
+use std::{
+    cell::Cell,
+    collections::{HashMap, HashSet},
+    future::Future,
+    pin::Pin,
+    time::Duration,
+};
 
 /// The longest wait before the store or the server is tried again.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 /// Segments that are read at the same time.
 const MAX_AT_ONCE: usize = 4;
+/// Messages whose failed tries are remembered.
+const MAX_FAILED: usize = 10_000;
+/// Other archives that are reported.
+const MAX_WARNED: usize = 100;
+/// How long messages about another archive are given back for.
+const OTHER_ARCHIVE: Duration = Duration::from_secs(10);
 /// Rows are committed when their files have this length, also before the batch is complete.
 const MAX_BUILT_BYTES: usize = 64 << 20;
 
@@ -37,10 +50,12 @@ pub struct GatherConfig {
     pub wait: Duration,
     /// The server delivers the messages of an indexer that does not answer to another one after this time.
     pub hold: Duration,
-    /// A message is set aside when its segment could not be indexed this number of times.
+    /// A message is set aside when this indexer has failed to index its segment this number of times.
     pub tries: u64,
     /// Return when no message is left, and at the first failure of the store or the server.
     pub once: bool,
+    /// Report [`Event::Progress`], and ask the server how many messages wait.
+    pub snapshots: bool,
 }
 
 /// What was done.
@@ -60,6 +75,8 @@ pub struct Counts {
     pub failed_tries: u64,
     /// Messages that were set aside.
     pub set_aside: u64,
+    /// Times that a message about a segment of another archive was given back.
+    pub other_archive: u64,
     /// Tries that the store or the server failed.
     pub failures: u64,
 }
@@ -73,12 +90,20 @@ pub enum Event<'a> {
     SetAside(&'a str, &'a str),
     /// Something a person should know.
     Warning(String),
+    /// The counts, and the messages that are not acknowledged, if the server answers.
+    Progress(Counts, Option<u64>),
 }
 
 /// Indexes announced segments.
 pub struct Gather<'a> {
     config: GatherConfig,
     table: Option<Table>,
+    /// A segment that could be read.
+    readable: Option<String>,
+    /// Failed tries of messages, by their number in the stream.
+    failed: HashMap<u64, u64>,
+    /// Other archives that were reported.
+    warned: HashSet<String>,
     /// What was done so far.
     pub counts: Counts,
     report: &'a mut (dyn FnMut(Event<'_>) + 'a),
@@ -103,13 +128,16 @@ impl Held {
     }
 }
 
-/// What reading the segment of a message gave.
+/// What reading an announced segment gave.
 enum Outcome {
-    Rows(Announcement, Rows),
-    Repeated,
+    Rows(Rows),
     Expired,
-    /// The message or its segment is at fault.
+    /// It is missing here, and its archive is another one.
+    OtherArchive(String),
+    /// It is missing or damaged.
     Bad(Error),
+    /// The store refuses to return it.
+    Refused(Error),
     /// The store is at fault.
     Store(Error),
 }
@@ -120,6 +148,9 @@ impl<'a> Gather<'a> {
         Gather {
             config,
             table: None,
+            readable: None,
+            failed: HashMap::new(),
+            warned: HashSet::new(),
             counts: Counts::default(),
             report,
         }
@@ -135,7 +166,9 @@ impl<'a> Gather<'a> {
         let mut wait = Duration::from_secs(1);
         let mut is_over = false;
         loop {
-            match self.pass(stop.as_mut(), &mut is_over).await {
+            let passed = self.pass(stop.as_mut(), &mut is_over).await;
+            self.report_progress().await;
+            match passed {
                 Ok(()) if is_over => return Ok(()),
                 Ok(()) => wait = Duration::from_secs(1),
                 Err(error) if self.config.once || is_over => return Err(error),
@@ -152,6 +185,13 @@ impl<'a> Gather<'a> {
                     wait = (wait * 2).min(MAX_WAIT);
                 }
             }
+        }
+    }
+
+    async fn report_progress(&mut self) {
+        if self.config.snapshots {
+            let left = self.config.queue.left(self.config.hold).await.ok();
+            (self.report)(Event::Progress(self.counts, left));
         }
     }
 
@@ -220,7 +260,15 @@ impl<'a> Gather<'a> {
             None => Table::open_or_create(&archive).await?,
         };
         table.refresh().await?;
-        let read = read_all(&archive, &table, held, stop, is_over).await;
+        let (mut bad, mut repeated, mut wanted) = (Vec::new(), Vec::new(), Vec::new());
+        for it in held {
+            match Announcement::decode(it.taken.payload()) {
+                Err(error) => bad.push((it, error)),
+                Ok(announced) if table.has(&announced.segment).await? => repeated.push(it),
+                Ok(announced) => wanted.push((it, announced)),
+            }
+        }
+        let mut read = read_all(&archive, wanted, stop, is_over).await;
         let mut done = Vec::new();
         if !read.rows.is_empty() {
             let added = table.append_new(&read.rows).await?;
@@ -237,33 +285,84 @@ impl<'a> Gather<'a> {
             }
         }
         self.table = Some(table);
-        self.counts.repeated += read.repeated.len() as u64;
+        self.counts.repeated += repeated.len() as u64;
         self.counts.expired += read.expired.len() as u64;
-        done.extend(read.repeated.iter().chain(&read.expired));
+        done.extend(repeated.into_iter().chain(read.expired));
         let answers = join_all(done.iter().map(|it| it.done())).await;
-        for (it, error) in read.bad {
+        for it in done {
+            self.failed.remove(&it.taken.number);
+        }
+        let last = read.built.last().map(|(_, it)| it.segment.clone());
+        if !read.refused.is_empty() {
+            // Either these objects are refused, or all of them.
+            if last.is_some() || self.can_read().await {
+                bad.append(&mut read.refused);
+            } else {
+                let refused = read.refused.into_iter().map(|(_, error)| error);
+                read.failed.extend(refused);
+            }
+        }
+        self.readable = last.or(self.readable.take());
+        bad.append(&mut read.bad);
+        for (it, error) in bad {
             self.refuse(it, &error).await?;
         }
+        self.leave(held, &read.other_archive).await?;
         answers.into_iter().collect::<Result<()>>()?;
-        read.failed.map_or(Ok(()), Err)
+        read.failed.into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// Whether a segment that could be read before still can.
+    async fn can_read(&self) -> bool {
+        let archive = &self.config.archive;
+        match &self.readable {
+            Some(key) => archive.range(key, 0..1).await.is_ok(),
+            None => false,
+        }
+    }
+
+    /// Leaves messages about another archive to its indexers.
+    async fn leave(&mut self, held: &[Held], others: &[(&Held, String)]) -> Result<()> {
+        for (it, other) in others {
+            self.counts.other_archive += 1;
+            it.give_back(OTHER_ARCHIVE).await;
+            if self.warned.len() < MAX_WARNED && self.warned.insert(other.clone()) {
+                (self.report)(Event::Warning(format!(
+                    "{}: messages are about another archive, {other}, and stay in the queue for its indexers. Use a stream for each archive",
+                    self.config.archive.name()
+                )));
+            }
+        }
+        ensure!(
+            !self.config.once || others.is_empty() || others.len() < held.len(),
+            "the messages that are left are about another archive"
+        );
+        Ok(())
     }
 
     /// Gives a message back for a later try, or sets it aside after the last one.
     async fn refuse(&mut self, it: &Held, error: &Error) -> Result<()> {
         self.counts.failed_tries += 1;
-        let (deliveries, tries) = (it.taken.deliveries, self.config.tries);
-        if deliveries < tries {
-            let after = Duration::from_secs(1 << (deliveries - 1).min(6)).min(MAX_WAIT);
+        // Other indexers may have dealt with most of them.
+        if self.failed.len() >= MAX_FAILED {
+            self.failed.clear();
+        }
+        let failed = self.failed.entry(it.taken.number).or_insert(0);
+        *failed += 1;
+        let (failed, tries) = (*failed, self.config.tries);
+        if failed < tries {
+            let after = Duration::from_secs(1 << (failed - 1).min(6)).min(MAX_WAIT);
             it.give_back(after).await;
             let seconds = after.as_secs();
             (self.report)(Event::Warning(format!(
-                "{error:#}. Trying this message again in {seconds} s (try {deliveries} of {tries})"
+                "{error:#}. Trying this message again in {seconds} s (try {failed} of {tries})"
             )));
             return Ok(());
         }
         let reason = format!("{error:#}");
         self.config.queue.set_aside(&it.taken, &reason).await?;
         it.is_answered.set(true);
+        self.failed.remove(&it.taken.number);
         self.counts.set_aside += 1;
         let message = String::from_utf8_lossy(it.taken.payload());
         (self.report)(Event::SetAside(&message, &reason));
@@ -277,26 +376,29 @@ struct ReadAll<'h> {
     rows: Vec<Rows>,
     /// The messages of `rows`.
     built: Vec<(&'h Held, Announcement)>,
-    repeated: Vec<&'h Held>,
     expired: Vec<&'h Held>,
+    other_archive: Vec<(&'h Held, String)>,
     bad: Vec<(&'h Held, Error)>,
-    /// The store failed; the other messages were not read.
-    failed: Option<Error>,
+    refused: Vec<(&'h Held, Error)>,
+    /// The store failed for other segments.
+    failed: Vec<Error>,
 }
 
-/// Reads until everything is read, memory is full, `stop` completes or the store fails.
+/// Reads until everything is read, memory is full, `stop` completes or the store has failed several times.
 async fn read_all<'h>(
     archive: &Archive,
-    table: &Table,
-    held: &'h [Held],
+    wanted: Vec<(&'h Held, Announcement)>,
     mut stop: Pin<&mut impl Future<Output = ()>>,
     is_over: &mut bool,
 ) -> ReadAll<'h> {
     let mut all = ReadAll::default();
     let mut bytes = 0;
-    let read = stream::iter(held).map(async |it| (it, outcome(archive, table, &it.taken).await));
+    let read = stream::iter(wanted).map(async |(it, announced)| {
+        let outcome = read(archive, &announced).await;
+        (it, announced, outcome)
+    });
     let mut read = std::pin::pin!(read.buffer_unordered(MAX_AT_ONCE));
-    while !*is_over && bytes < MAX_BUILT_BYTES && all.failed.is_none() {
+    while !*is_over && bytes < MAX_BUILT_BYTES && all.failed.len() < MAX_AT_ONCE {
         let next = tokio::select! {
             biased;
             () = stop.as_mut() => {
@@ -305,59 +407,45 @@ async fn read_all<'h>(
             }
             next = read.next() => next,
         };
-        let Some((it, outcome)) = next else {
+        let Some((it, announced, outcome)) = next else {
             break;
         };
         match outcome {
-            Outcome::Rows(announced, rows) => {
+            Outcome::Rows(rows) => {
                 bytes += rows.files.iter().map(|it| it.bytes.len()).sum::<usize>();
                 all.rows.push(rows);
                 all.built.push((it, announced));
             }
-            Outcome::Repeated => all.repeated.push(it),
             Outcome::Expired => all.expired.push(it),
+            Outcome::OtherArchive(other) => all.other_archive.push((it, other)),
             Outcome::Bad(error) => all.bad.push((it, error)),
-            Outcome::Store(error) => all.failed = Some(error),
+            Outcome::Refused(error) => all.refused.push((it, error)),
+            Outcome::Store(error) => all.failed.push(error),
         }
     }
     all
 }
 
-async fn outcome(archive: &Archive, table: &Table, taken: &Taken) -> Outcome {
-    let announced = match Announcement::decode(taken.payload()) {
-        Ok(announced) => announced,
-        Err(error) => return Outcome::Bad(error),
+/// Reads an announced segment.
+async fn read(archive: &Archive, announced: &Announcement) -> Outcome {
+    let error = match try_read(archive, announced).await {
+        Ok(outcome) => return outcome,
+        Err(error) => error,
     };
-    // A message that is delivered again may have been dealt with. Otherwise the commit asks the table, which costs less for a batch.
-    let is_repeated = match taken.deliveries > 1 {
-        true => table.has(&announced.segment).await,
-        false => Ok(false),
-    };
-    match is_repeated {
-        Ok(false) => {}
-        Ok(true) => return Outcome::Repeated,
-        Err(error) => return Outcome::Store(error),
-    }
-    match read(archive, &announced).await {
-        Ok(Some(rows)) => Outcome::Rows(announced, rows),
-        Ok(None) => Outcome::Expired,
+    match error.downcast_ref::<StoreFault>() {
+        Some(fault) if fault.is_refused => Outcome::Refused(error),
+        Some(fault) if !fault.is_missing => Outcome::Store(error),
         // A missing object is not the fault of the store.
-        Err(error) => match error.downcast_ref::<StoreFault>() {
-            Some(fault) if !fault.is_missing => Outcome::Store(error),
-            _ => Outcome::Bad(error),
-        },
+        _ => Outcome::Bad(error),
     }
 }
 
-/// The rows of an announced segment; `None`: `expire` has removed it.
-async fn read(archive: &Archive, announced: &Announcement) -> Result<Option<Rows>> {
+async fn try_read(archive: &Archive, announced: &Announcement) -> Result<Outcome> {
     let key = &announced.segment;
-    if archive.len(key).await?.is_none() {
-        let (sensor, _, sha256) = segment::parse_key(key).unwrap_or_default();
-        let record = segment::expired_record(sensor, sha256);
-        if archive.len(&record).await?.is_some() {
-            return Ok(None);
-        }
+    if archive.len(key).await?.is_none()
+        && let Some(outcome) = missing(archive, announced).await?
+    {
+        return Ok(outcome);
     }
     let rows = rebuild::rows_of(archive, key).await?;
     let packets: u64 = rows.files.iter().map(|it| it.packets).sum();
@@ -367,5 +455,19 @@ async fn read(archive: &Archive, announced: &Announcement) -> Result<Option<Rows
         archive.name(),
         announced.packets
     );
-    Ok(Some(rows))
+    Ok(Outcome::Rows(rows))
+}
+
+/// Why a segment is missing, if that is no fault.
+async fn missing(archive: &Archive, announced: &Announcement) -> Result<Option<Outcome>> {
+    let (sensor, _, sha256) = segment::parse_key(&announced.segment).unwrap_or_default();
+    let record = segment::expired_record(sensor, sha256);
+    if archive.len(&record).await?.is_some() {
+        return Ok(Some(Outcome::Expired));
+    }
+    let other = match &announced.archive {
+        Some(id) if archive.identity().await?.as_ref() != Some(id) => Some(id.clone()),
+        _ => None,
+    };
+    Ok(other.map(Outcome::OtherArchive))
 }

@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     let flags = match Flags::try_parse() {
         Ok(flags) => flags,
         Err(error) => {
-            let _ = error.print();
+            text::bad_arguments(&error);
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };
@@ -104,9 +104,9 @@ async fn ship(flags: &args::Ship) -> Result<ExitCode> {
             None => None,
         },
         once: flags.once,
-        snapshots: flags.metrics.is_some() || flags.metrics_file.is_some(),
+        snapshots: flags.metrics.are_wanted(),
     };
-    let mut metrics = Metrics::open(flags.metrics, flags.metrics_file.clone()).await?;
+    let mut metrics = Metrics::open(&flags.metrics).await?;
     let mut report = |event: Event<'_>| match event {
         Event::Shipped(file, packed) if flags.json => {
             let shipped = json!({"schema": 1, "event": "shipped", "file": file.name(), "segment": packed.key,
@@ -125,7 +125,7 @@ async fn ship(flags: &args::Ship) -> Result<ExitCode> {
             ));
         }
         Event::Warning(what) => text::note(&what),
-        Event::Progress(snapshot) => metrics.renew(metrics::text(&sensor, &snapshot)),
+        Event::Progress(snapshot) => metrics.renew(metrics::of_ship(&sensor, &snapshot)),
     };
     let stop = signals(1)?;
     let mut ship = Ship::new(config, &mut report)?;
@@ -158,7 +158,9 @@ async fn index(flags: &args::Index) -> Result<ExitCode> {
         hold: flags.take_over,
         tries: flags.tries,
         once: flags.once,
+        snapshots: flags.metrics.are_wanted(),
     };
+    let mut metrics = Metrics::open(&flags.metrics).await?;
     let mut report = |event: gather::Event<'_>| match event {
         gather::Event::Indexed(it) if flags.json => {
             let indexed = json!({"schema": 1, "event": "indexed", "segment": it.segment, "packets": it.packets});
@@ -174,6 +176,7 @@ async fn index(flags: &args::Index) -> Result<ExitCode> {
             text::note(&format!("{reason}. The message is set aside: {message}"));
         }
         gather::Event::Warning(what) => text::note(&what),
+        gather::Event::Progress(counts, left) => metrics.renew(metrics::of_index(&counts, left)),
     };
     // The first signal lets a commit finish. The second one does not wait for that.
     let (stop, abort) = (signals(1)?, signals(2)?);
@@ -217,7 +220,7 @@ async fn print_status(flags: &args::Status) -> Result<ExitCode> {
     if sensors.is_empty() && !flags.json {
         text::note(&format!(
             "{}: no sensor has shipped anything here",
-            flags.archive
+            archive.name()
         ));
     }
     let mut is_sound = true;
@@ -236,10 +239,11 @@ async fn rebuild(flags: &args::Rebuild) -> Result<ExitCode> {
     let done = rebuild::rebuild(&archive, &mut |error| text::note(&format!("{error:#}"))).await?;
     let failed = done.missing - done.added;
     text::line(&match flags.json {
-        true => json!({"schema": 1, "segments": done.segments, "missing": done.missing, "added": done.added}).to_string(),
+        true => json!({"schema": 1, "segments": done.segments, "missing": done.missing, "added": done.added, "removed": done.removed})
+            .to_string(),
         false => format!(
-            "{} segments, {} of them without rows; added the rows of {}",
-            done.segments, done.missing, done.added
+            "{} segments, {} of them without rows; added the rows of {}, and removed those of {} that do not exist",
+            done.segments, done.missing, done.added, done.removed
         ),
     })?;
     Ok(ExitCode::from(u8::from(failed > 0)))

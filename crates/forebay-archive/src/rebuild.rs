@@ -1,7 +1,8 @@
-//! `rebuild`: the rows of segments that have none, or not all, from the segments themselves.
+//! `rebuild`: the rows of segments that have none, or not all, from the segments themselves. Rows of segments that do not exist are
+//! removed.
 
 use crate::{
-    archive::Archive,
+    archive::{self, Archive},
     index::Indexer,
     segment::{self, Directory},
     status::packets_by_segment,
@@ -9,8 +10,9 @@ use crate::{
 };
 use anyhow::{Context, Result, anyhow, ensure};
 use forebay_net::format::read::Decoder;
+use object_store::ObjectMeta;
 use sha2::{Digest, Sha256};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// What `rebuild` did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,10 +23,12 @@ pub struct Rebuilt {
     pub missing: u64,
     /// Of these, segments whose rows are now in the index.
     pub added: u64,
+    /// Segments that do not exist and whose rows were removed.
+    pub removed: u64,
 }
 
-/// Adds the rows of all segments that have none, and replaces rows that do not have the packets of their segment. `failed` is called with
-/// the error of each segment that cannot be read.
+/// Adds the rows of all segments that have none, replaces rows that do not have the packets of their segment, and removes rows of segments
+/// that do not exist. `failed` is called with the error of each segment that cannot be read.
 ///
 /// # Errors
 /// The store failed, or the table is of a newer version.
@@ -34,6 +38,10 @@ pub async fn rebuild(archive: &Archive, failed: &mut dyn FnMut(anyhow::Error)) -
     // After the list of segments, so that rows which were added meanwhile are known.
     table.refresh().await?;
     let known = packets_by_segment(&table).await?;
+    let gone = without_segment(archive, &objects, &known).await?;
+    if !gone.is_empty() {
+        table.replace_rows(&gone, &[]).await?;
+    }
     let expired = archive.expired_records().await?;
     objects.retain(|it| {
         let named = segment::parse_key(it.location.as_ref());
@@ -43,6 +51,7 @@ pub async fn rebuild(archive: &Archive, failed: &mut dyn FnMut(anyhow::Error)) -
     });
     let mut done = Rebuilt {
         segments: objects.len() as u64,
+        removed: gone.len() as u64,
         ..Rebuilt::default()
     };
     let directories = archive.directories(&objects).await;
@@ -74,6 +83,23 @@ pub async fn rebuild(archive: &Archive, failed: &mut dyn FnMut(anyhow::Error)) -
         }
     }
     Ok(done)
+}
+
+/// The segments of these rows that do not exist. `expire` removes rows before their segment; but a program that is killed directly after
+/// it has added rows cannot remove them if `expire` ran meanwhile.
+async fn without_segment<'k>(
+    archive: &Archive,
+    objects: &[ObjectMeta],
+    known: &'k HashMap<String, u64>,
+) -> Result<HashSet<&'k str>> {
+    let listed: HashSet<&str> = objects.iter().map(|it| it.location.as_ref()).collect();
+    let others = known.keys().map(String::as_str);
+    let others = others.filter(|it| !listed.contains(it));
+    // A segment may have been created after the list was read.
+    let asked = others.map(async |key| Ok((key, archive.len(key).await?)));
+    let found = archive::at_once(asked).await?;
+    let gone = found.into_iter().filter(|(_, len)| len.is_none());
+    Ok(gone.map(|(key, _)| key).collect())
 }
 
 /// Reads a whole segment, checks it against its hash, and builds its rows.

@@ -111,7 +111,8 @@ pub async fn status(
             expired.contains(&*segment::expired_record(sensor, sha256))
         })
     };
-    rows.retain(|key, _| !is_expired(key));
+    let found: HashSet<&str> = objects.iter().map(|it| it.location.as_ref()).collect();
+    rows.retain(|key, _| !is_expired(key) || !found.contains(&**key));
 
     let mut sensors: BTreeMap<String, Sensor> = BTreeMap::new();
     let mut archived = HashSet::new();

@@ -9,13 +9,21 @@
 //!
 //! `expire` records what it removes, then removes rows. A program that adds rows looks for that record afterwards, and removes its rows
 //! again if there is one. So one of both removes them, in whatever order they come.
+//!
+//! The transactions are kept in memory (`known.rs`). So whether a segment has rows is known after one request, if nothing was committed
+//! since the last one.
 
 mod catalogue;
+mod known;
 mod removal;
 
 pub use catalogue::Catalogue;
 
-use crate::{archive::Archive, index::IndexFile, schema, segment};
+use crate::{
+    archive::{self, Archive},
+    index::IndexFile,
+    schema, segment,
+};
 use anyhow::{Context, Result, anyhow, ensure};
 use deltalake_core::{
     DeltaTable, DeltaTableError, ObjectStore,
@@ -28,7 +36,8 @@ use deltalake_core::{
     protocol::{DeltaOperation, SaveMode},
     table::config::TableProperty,
 };
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::TryStreamExt;
+use known::{Found, Known};
 use object_store::{path::Path, prefix::PrefixStore};
 use std::{
     collections::{HashMap, HashSet},
@@ -42,10 +51,10 @@ use std::{
 
 /// The folder of the table in an archive.
 pub const FOLDER: &str = "index";
-/// Segments that are looked up at the same time.
-const MAX_AT_ONCE: usize = 16;
 /// Commits that other programs may win before an error is reported.
 const MAX_TRIES: u32 = 100;
+/// Commits from one checkpoint of the log to the next.
+const CHECKPOINT_INTERVAL: u64 = 20;
 /// Files older than this are not committed.
 const MAX_AGE_MS: u64 = 3_600_000;
 
@@ -54,6 +63,7 @@ const MAX_AGE_MS: u64 = 3_600_000;
 pub struct Table {
     archive: Archive,
     table: DeltaTable,
+    known: Known,
 }
 
 /// A file of the table.
@@ -118,8 +128,11 @@ impl Table {
             let mut table = DeltaTable::new(log_store);
             table.load().await.map(|()| table)
         });
-        let archive = archive.clone();
-        Ok(table.await?.map(|table| Table { archive, table }))
+        Ok(table.await?.map(|table| Table {
+            archive: archive.clone(),
+            table,
+            known: Known::default(),
+        }))
     }
 
     /// Opens the table of an archive, and creates it if there is none.
@@ -136,7 +149,10 @@ impl Table {
             .with_comment("One row for each flow in each block of a segment, by forebay-archive")
             .with_columns(schema::delta())
             .with_partition_columns([schema::DATE])
-            .with_configuration_property(TableProperty::CheckpointInterval, Some("20"))
+            .with_configuration_property(
+                TableProperty::CheckpointInterval,
+                Some(CHECKPOINT_INTERVAL.to_string()),
+            )
             .with_save_mode(SaveMode::Ignore)
             .await;
         match (created, Table::open(archive).await?) {
@@ -149,13 +165,24 @@ impl Table {
         }
     }
 
-    /// Reads what was committed since.
+    /// Reads what was committed since. If the table was replaced by another one, reads that.
     ///
     /// # Errors
-    /// The store failed, or the table is of a newer version.
+    /// The store failed, the table is of a newer version, or it is gone.
     pub async fn refresh(&mut self) -> Result<()> {
-        let updated = self.table.update_state().await;
-        updated.map_err(|error| explain(&self.archive, error, "reading its index"))
+        match self.look().await? {
+            Found::Same => {}
+            Found::Newer => {
+                let updated = self.table.update_state().await;
+                updated.map_err(|error| explain(&self.archive, error, "reading its index"))?;
+            }
+            Found::Other => {
+                let opened = Table::open(&self.archive).await?;
+                *self = opened
+                    .with_context(|| format!("{}: its index is gone", self.archive.name()))?;
+            }
+        }
+        Ok(())
     }
 
     /// The version that was read.
@@ -176,18 +203,13 @@ impl Table {
     /// Whether rows of this segment, packed or plain, were committed, as far as was read. Then the commit is durable, too.
     ///
     /// # Errors
-    /// The store failed.
-    pub async fn has(&self, segment: &str) -> Result<bool> {
-        let state = self.table.snapshot().context("reading the index")?;
-        let version = state
-            .transaction_version(self.table.log_store().as_ref(), transaction(segment))
-            .await;
-        let version =
-            version.map_err(|error| explain(&self.archive, error, "reading its index"))?;
-        if version.is_some() {
+    /// The store failed, or the log is damaged.
+    pub async fn has(&mut self, segment: &str) -> Result<bool> {
+        let is_committed = self.is_committed(segment).await?;
+        if is_committed {
             self.archive.sync_names(&format!("{FOLDER}/_delta_log/0"))?;
         }
-        Ok(version.is_some())
+        Ok(is_committed)
     }
 
     /// Whether a segment is recorded as removed.
@@ -197,12 +219,6 @@ impl Table {
         };
         let record = segment::expired_record(sensor, sha256);
         Ok(self.archive.len(&record).await?.is_some())
-    }
-
-    /// [`has`](Table::has) for several segments. Each answer needs the whole log, so several are asked for at a time.
-    async fn has_each(&self, rows: &[Rows]) -> Result<Vec<bool>> {
-        let asked = stream::iter(rows).map(|it| self.has(&it.segment));
-        asked.buffered(MAX_AT_ONCE).try_collect().await
     }
 
     /// Adds the rows of segments in one commit. Segments that were committed before are left out, and so are those that `expire`
@@ -226,13 +242,12 @@ impl Table {
             let mut actions = Vec::new();
             let mut transactions: Vec<Transaction> = Vec::new();
             let mut is_new = Vec::new();
-            let known = self.has_each(rows).await?;
-            for (rows, is_known) in rows.iter().zip(known) {
+            for rows in rows {
                 // A batch may have the same segment twice.
                 let is_here = transactions
                     .iter()
                     .any(|it| it.app_id == transaction(&rows.segment));
-                is_new.push(!is_here && !is_known);
+                is_new.push(!is_here && !self.has(&rows.segment).await?);
                 if is_new.last() == Some(&false) {
                     continue;
                 }
@@ -259,8 +274,8 @@ impl Table {
                 .commit(actions, transactions, operation, attempt)
                 .await?
             {
-                let asked = stream::iter(rows).map(|it| self.is_expired(&it.segment));
-                let removed: Vec<bool> = asked.buffered(MAX_AT_ONCE).try_collect().await?;
+                let asked = rows.iter().map(|it| self.is_expired(&it.segment));
+                let removed = archive::at_once(asked).await?;
                 let mut expired = HashSet::new();
                 for ((rows, is_new), is_removed) in rows.iter().zip(&mut is_new).zip(removed) {
                     if *is_new && is_removed {
@@ -383,16 +398,24 @@ impl Table {
         attempt: u32,
     ) -> Result<bool> {
         let state = self.table.snapshot().context("reading the index")?.clone();
+        let ids: Vec<_> = transactions
+            .iter()
+            .map(|it| known::id(&it.app_id))
+            .collect();
+        // Removing old log entries lists the whole log: only where the table has a new checkpoint, and if its properties allow it.
+        let has_checkpoint = (self.version() + 2).is_multiple_of(CHECKPOINT_INTERVAL);
         let properties = CommitProperties::default()
             .with_max_retries(0)
+            .with_cleanup_expired_logs((!has_checkpoint).then_some(false))
             .with_application_transactions(transactions);
         let commit = CommitBuilder::from(properties).with_actions(actions);
         let done = commit
             .build(Some(&state), self.table.log_store(), operation)
             .await;
         match done {
-            Ok(_) => {
-                self.refresh().await?;
+            Ok(done) => {
+                self.known.committed(done.version, ids.into_iter());
+                self.table.state = Some(done.snapshot);
                 Ok(true)
             }
             Err(

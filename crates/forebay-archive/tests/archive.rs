@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{captured, times};
+use common::{captured, runtime, times};
 use forebay_archive::{
     archive::Archive,
     expire::{ExpireConfig, expire},
@@ -34,11 +34,6 @@ fn packed(path: &Path, sensor: &str, compress: bool) -> (Packed, File) {
     let input = File::open(path).unwrap();
     let packed = segment::pack(input, &mut output, &Pack { sensor, compress }).unwrap();
     (packed, output)
-}
-
-fn runtime() -> tokio::runtime::Runtime {
-    let mut builder = tokio::runtime::Builder::new_multi_thread();
-    builder.worker_threads(2).enable_all().build().unwrap()
 }
 
 #[test]
@@ -274,5 +269,70 @@ fn rows_that_another_tool_removed_come_back_and_rows_of_an_expired_segment_do_no
             (done.segments, archive.len(&packed.key).await.unwrap()),
             (1, None)
         );
+    });
+}
+
+#[test]
+fn an_open_table_knows_what_others_committed_also_without_old_log_entries_and_in_a_new_table() {
+    let folder = Folder::new();
+    let path = captured(&folder, "a.pcapng", "count=10");
+    let (packed, _) = packed(&path, "hall", true);
+    let rows = |number: u32| {
+        let hour = "segments/sensor=hall/date=2026-11-23/hour=07";
+        Rows {
+            segment: format!("{hour}/{number:064x}.pcapng.zst"),
+            files: packed.index.clone(),
+        }
+    };
+    let to = folder.path("to");
+    let remove_commits = |versions: std::ops::Range<u32>| {
+        for version in versions {
+            fs::remove_file(format!("{to}/index/_delta_log/{version:020}.json")).unwrap();
+        }
+    };
+    runtime().block_on(async {
+        let archive = Archive::open(&to, true).unwrap();
+        let add = async |table: &mut Table, numbers: std::ops::Range<u32>| {
+            for number in numbers {
+                assert_eq!(table.append(&[rows(number)]).await.unwrap(), 1);
+            }
+        };
+        let knows = async |table: &mut Table, number: u32| {
+            let segment = rows(number).segment;
+            table.has(&segment).await.unwrap()
+        };
+        let mut old = Table::open_or_create(&archive).await.unwrap();
+        assert!(!knows(&mut old, 1).await);
+        let mut other = Table::open(&archive).await.unwrap().unwrap();
+        add(&mut other, 1..3).await;
+        assert!(!knows(&mut old, 1).await, "not read yet");
+        old.refresh().await.unwrap();
+        assert!(knows(&mut old, 1).await && knows(&mut old, 2).await);
+        // Version 19 is a checkpoint, and the entries before it are removed: first all but the last one that was read, then all.
+        add(&mut other, 3..21).await;
+        remove_commits(3..19);
+        old.refresh().await.unwrap();
+        add(&mut other, 21..41).await;
+        remove_commits(19..39);
+        old.refresh().await.unwrap();
+        for number in 1..41 {
+            assert!(knows(&mut old, number).await, "{number}");
+        }
+        assert!(!knows(&mut old, 41).await);
+        assert_eq!(old.append(&[rows(3), rows(41), rows(41)]).await.unwrap(), 1);
+        other.refresh().await.unwrap();
+        assert!(knows(&mut other, 41).await);
+        // Another table with fewer versions, and one with more.
+        for number in [3, 50] {
+            fs::rename(format!("{to}/index"), format!("{to}/{number}")).unwrap();
+            let mut new = Table::open_or_create(&archive).await.unwrap();
+            add(&mut new, 100..100 + number).await;
+            other.refresh().await.unwrap();
+            assert!(!knows(&mut other, 41).await && knows(&mut other, 101).await);
+            assert_eq!(other.append(&[rows(101), rows(41)]).await.unwrap(), 1);
+        }
+        fs::remove_dir_all(format!("{to}/index")).unwrap();
+        let error = other.refresh().await.unwrap_err();
+        assert!(error.to_string().contains("its index is gone"), "{error:#}");
     });
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{archive, captured, run, status};
+use common::{archive, captured, last_json, run, runtime, ship, spool, status};
 use deltalake_core::arrow::row::{RowConverter, SortField};
 use forebay_archive::{
     archive::Archive,
@@ -19,20 +19,14 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-fn runtime() -> tokio::runtime::Runtime {
-    let mut builder = tokio::runtime::Builder::new_multi_thread();
-    builder.worker_threads(2).enable_all().build().unwrap()
-}
-
 /// Ships captures with these seeds, one after the other.
 fn shipped(folder: &Folder, seeds: std::ops::Range<u64>) -> String {
-    let (spool, to) = (folder.path("spool"), folder.path("to"));
-    fs::create_dir_all(&spool).unwrap();
+    let (spool, to) = (spool(folder), folder.path("to"));
     for seed in seeds {
         let card = format!("count=600,flows=64,size=imix,seed={seed}");
         captured(folder, &format!("spool/{seed}.pcapng"), &card);
     }
-    let (code, _, err) = run(&["ship", &spool, &to, "--sensor", "hall", "--once"]);
+    let (code, _, err) = ship(&spool, &to, &[]);
     assert_eq!(code, 0, "{err}");
     to
 }
@@ -63,10 +57,6 @@ fn rows(to: &str) -> (usize, Vec<Vec<u8>>) {
         rows.sort();
         (files.len(), rows)
     })
-}
-
-fn last_json(out: &str) -> Value {
-    serde_json::from_str(out.lines().last().unwrap()).unwrap()
 }
 
 /// All files below a folder with this ending.

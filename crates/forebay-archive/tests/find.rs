@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{archive, captured, run};
+use common::{archive, captured, run, ship_as};
 use forebay_net::info::Info;
 use forebay_testing::folder::Folder;
 use serde_json::Value;
@@ -16,7 +16,7 @@ fn made(folder: &Folder) -> String {
         let card = format!("count=3000,seed={seed},size=200,rate=20kpps");
         captured(folder, &format!("{sensor}/a.pcapng"), &card);
         let spool = folder.path(sensor);
-        let (code, _, error) = run(&["ship", &spool, &to, "--sensor", sensor, "--once"]);
+        let (code, _, error) = ship_as(sensor, &spool, &to, &[]);
         assert_eq!(code, 0, "{error}");
     }
     to

@@ -5,9 +5,9 @@
 mod common;
 
 use common::{
-    archive, captured, done, python, run,
+    archive, captured, done, last_json, python_or_skip, run,
     servers::{Fleet, Running, Server, TO},
-    status,
+    spool, status,
 };
 use forebay_net::{
     file,
@@ -26,18 +26,6 @@ use std::{
     process::Command,
     time::{Duration, Instant},
 };
-
-macro_rules! python_or_skip {
-    () => {
-        match python() {
-            Ok(python) => python,
-            Err(why) => {
-                eprintln!("skipped: {why}");
-                return;
-            }
-        }
-    };
-}
 
 /// A test in which nothing happens for this time has failed.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -151,10 +139,6 @@ fn sound(fleet: &Fleet) -> Vec<Value> {
     out.lines()
         .map(|it| serde_json::from_str(it).unwrap())
         .collect()
-}
-
-fn last_json(out: &str) -> Value {
-    serde_json::from_str(out.lines().last().unwrap()).unwrap()
 }
 
 /// `FOREBAY_LONG` searches for 1,000 expressions.
@@ -352,8 +336,7 @@ fn files_under(folder: &Path) -> Vec<PathBuf> {
 fn messages_that_cannot_be_indexed_are_set_aside_and_the_others_are_indexed() {
     let python = python_or_skip!();
     let folder = Folder::new();
-    let (spool, to) = (folder.path("spool"), folder.path("to"));
-    fs::create_dir(&spool).unwrap();
+    let (spool, to) = (spool(&folder), folder.path("to"));
     let mut server = Server::nats(&python, &folder, &["--auth", "secret"]);
     for seed in 1..=3 {
         captured(
@@ -498,6 +481,82 @@ fn messages_that_cannot_be_indexed_are_set_aside_and_the_others_are_indexed() {
     let mut waiting = Running::start(&mut waiting);
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(waiting.end("-INT"), Some(0));
+}
+
+#[test]
+fn a_segment_that_the_store_refuses_is_set_aside_unless_it_refuses_all_of_them() {
+    let python = python_or_skip!();
+    let mut fleet = Fleet::new(&python);
+    fleet.start();
+    fleet.spool("hall");
+    let ship = |seeds: std::ops::RangeInclusive<u64>| {
+        for seed in seeds {
+            let card = format!("count={seed}00,seed={seed}");
+            captured(&fleet.folder, &format!("spool-hall/{seed}.pcapng"), &card);
+        }
+        let done = fleet.ship("hall", &["--once"]).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+    };
+    let metrics = fleet.folder.path("index.prom");
+    let flags = [
+        "--once",
+        "--json",
+        "--tries",
+        "2",
+        "--metrics-file",
+        &metrics,
+    ];
+    let index = || {
+        let (code, out, err) = done(fleet.index(&flags).output().unwrap());
+        (code, last_json(&out), out, err)
+    };
+    ship(1..=1);
+    // No segment can be read: that is not the fault of the message.
+    for status in [403, 500] {
+        fleet.store.fail(&format!("{status} 1 /segments/"));
+        let (code, counts, _, err) = index();
+        assert_eq!((code, &counts["set_aside"]), (1, &0.into()), "{err}");
+    }
+    // Only one of them can be read.
+    fleet.store.fail("");
+    ship(2..=3);
+    let keys = fleet.segments();
+    let hash = &keys[0].rsplit_once('/').unwrap().1[..64];
+    fleet.store.fail(&format!("403 1 {hash}"));
+    let (code, counts, out, err) = index();
+    let names = ["segments", "failed_tries", "set_aside"];
+    assert_eq!(
+        (code, names.map(|it| counts[it].as_u64().unwrap())),
+        (1, [2, 2, 1]),
+        "{out}{err}"
+    );
+    let aside = out.lines().find(|it| it.contains("set_aside")).unwrap();
+    assert!(
+        aside.contains(hash) && aside.contains("may not do this"),
+        "{aside}"
+    );
+    let text = fs::read_to_string(&metrics).unwrap();
+    for line in [
+        "forebay_index_segments_total 2\n",
+        "forebay_index_set_aside_total 1\n",
+        "forebay_index_waiting_messages 0\n",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    // A segment of another archive: the message stays.
+    fleet.store.fail("");
+    let key = keys[0].replace("sensor=hall", "sensor=other");
+    let message = json!({"schema": 1, "segment": key, "packets": 1, "archive": "0"}).to_string();
+    let len = message.len();
+    let published = format!("PUB forebay.segments {len}\r\n{message}\r\nPING\r\n");
+    nats(fleet.nats.port, "", &published, "PONG");
+    let (code, counts, _, err) = index();
+    assert_eq!(
+        (code, &counts["other_archive"], &counts["set_aside"]),
+        (1, &1.into(), &0.into()),
+        "{err}"
+    );
+    assert!(err.contains("are about another archive, 0"), "{err}");
 }
 
 #[test]

@@ -6,21 +6,14 @@ mod faults;
 #[path = "ship/metrics.rs"]
 mod metrics;
 
-use common::{age, archive, captured, pcap, run, segments, status};
+use common::{age, archive, captured, last_json, pcap, run, segments, ship, spool, status};
 use forebay_testing::{dice::Dice, folder::Folder};
-use serde_json::Value;
 use std::{
     fs::{self, File},
     io::Write,
     process::{Command, Stdio},
     time::Duration,
 };
-
-fn spool(folder: &Folder) -> String {
-    let spool = folder.path("spool");
-    fs::create_dir_all(&spool).unwrap();
-    spool
-}
 
 /// The names of the files of a folder that are not hidden.
 fn names(folder: &str) -> Vec<String> {
@@ -29,10 +22,6 @@ fn names(folder: &str) -> Vec<String> {
     let mut names: Vec<_> = names.filter(|it| !it.starts_with('.')).collect();
     names.sort();
     names
-}
-
-fn last_json(out: &str) -> Value {
-    serde_json::from_str(out.lines().last().unwrap()).unwrap()
 }
 
 #[test]
@@ -44,7 +33,7 @@ fn finished_files_go_to_the_archive_once_and_the_spool_is_freed() {
     captured(&folder, "spool/c.pcap.gz", "count=1000,seed=3");
     fs::write(folder.path("spool/notes.txt"), "no capture").unwrap();
     let again = fs::read(folder.path("spool/a.pcapng")).unwrap();
-    let (code, out, err) = run(&["ship", &spool, &to, "--sensor", "hall", "--once", "--json"]);
+    let (code, out, err) = ship(&spool, &to, &["--json"]);
     assert_eq!(code, 0, "{err}");
     let counts = last_json(&out);
     assert_eq!(
@@ -59,32 +48,14 @@ fn finished_files_go_to_the_archive_once_and_the_spool_is_freed() {
     );
     // The same file again, under another name: the archive has it.
     fs::write(folder.path("spool/other.pcapng"), again).unwrap();
-    let (_, out, _) = run(&["ship", &spool, &to, "--sensor", "hall", "--once", "--json"]);
+    let (_, out, _) = ship(&spool, &to, &["--json"]);
     assert_eq!(last_json(&out)["repeated_files"], 1);
     assert_eq!(status(&to)[0]["indexed"], 6000);
     // Shipped files can stay for a while.
     captured(&folder, "spool/d.pcapng", "count=10,seed=4");
-    run(&[
-        "ship",
-        &spool,
-        &to,
-        "--sensor",
-        "hall",
-        "--once",
-        "--keep-local",
-        "2h",
-    ]);
+    ship(&spool, &to, &["--keep-local", "2h"]);
     assert_eq!(names(&format!("{spool}/shipped")), ["d.pcapng"]);
-    run(&[
-        "ship",
-        &spool,
-        &to,
-        "--sensor",
-        "hall",
-        "--once",
-        "--keep-local",
-        "1B",
-    ]);
+    ship(&spool, &to, &["--keep-local", "1B"]);
     assert!(names(&format!("{spool}/shipped")).is_empty());
 }
 
@@ -103,8 +74,13 @@ fn what_a_killed_capture_left_is_cut_to_what_is_whole_and_garbage_is_put_aside()
     open.write_all(&fs::read(folder.path("whole.pcapng")).unwrap())
         .unwrap();
     forebay::store::lock_output(&open).unwrap();
+    // A capture may have created this one and not locked it yet. The other one is older.
+    File::create(format!("{spool}/new.pcapng.part")).unwrap();
+    let old = File::create(format!("{spool}/old.pcapng.part")).unwrap();
+    old.set_modified(std::time::SystemTime::now() - Duration::from_secs(60))
+        .unwrap();
     // The first pass repairs, the second one ships.
-    let (code, _, err) = run(&["ship", &spool, &to, "--sensor", "hall", "--once"]);
+    let (code, _, err) = ship(&spool, &to, &[]);
     assert_eq!(code, 0, "{err}");
     let left = names(&spool);
     assert_eq!(
@@ -112,6 +88,7 @@ fn what_a_killed_capture_left_is_cut_to_what_is_whole_and_garbage_is_put_aside()
         [
             "a.pcapng.part.cut",
             "failed",
+            "new.pcapng.part",
             "open.pcapng.part",
             "torn.pcapng.cut"
         ],
@@ -129,14 +106,7 @@ fn two_spools_cannot_ship_as_one_sensor_and_one_spool_has_one_ship() {
     for (name, expected) in [("one", 0), ("two", 1)] {
         fs::create_dir_all(folder.path(name)).unwrap();
         captured(&folder, &format!("{name}/a.pcapng"), "count=10");
-        let (code, _, err) = run(&[
-            "ship",
-            &folder.path(name),
-            &to,
-            "--sensor",
-            "hall",
-            "--once",
-        ]);
+        let (code, _, err) = ship(&folder.path(name), &to, &[]);
         assert_eq!(code, expected, "{err}");
         assert!(
             code == 0 || err.contains("the name hall belongs to the spool"),
@@ -156,7 +126,7 @@ fn two_spools_cannot_ship_as_one_sensor_and_one_spool_has_one_ship() {
     while fs::exists(folder.path("one/b.pcapng")).unwrap() {
         std::thread::sleep(Duration::from_millis(20));
     }
-    let (code, _, err) = run(&["ship", &one, &to, "--sensor", "hall", "--once"]);
+    let (code, _, err) = ship(&one, &to, &[]);
     assert!(
         code == 1 && err.contains("another `ship` works on this spool"),
         "{err}"
@@ -190,18 +160,17 @@ fn a_full_spool_loses_its_oldest_files_only_if_asked_and_they_are_counted() {
     }
     let size = fs::metadata(format!("{spool}/3.pcapng")).unwrap().len();
     let limit = format!("{}B", 2 * size + 1000);
-    let common = [
-        "ship",
+    let (code, out, err) = ship(
         &spool,
         &to,
-        "--sensor",
-        "hall",
-        "--once",
-        "--json",
-        "--spool-limit",
-        &limit,
-    ];
-    let (code, out, err) = run(&[&common[..], &["--when-full", "drop-oldest"]].concat());
+        &[
+            "--json",
+            "--spool-limit",
+            &limit,
+            "--when-full",
+            "drop-oldest",
+        ],
+    );
     assert_eq!(code, 0, "{err}");
     let counts = last_json(&out);
     assert_eq!(
@@ -228,7 +197,7 @@ fn an_index_that_is_gone_is_rebuilt_and_damage_is_reported() {
             &format!("count=2000,seed={seed}"),
         );
     }
-    run(&["ship", &spool, &to, "--sensor", "hall", "--once"]);
+    ship(&spool, &to, &[]);
     let before = status(&to);
     fs::remove_dir_all(format!("{to}/index")).unwrap();
     // Young segments without rows may be on their way.
@@ -284,7 +253,7 @@ fn a_ship_that_is_killed_anywhere_loses_nothing_and_doubles_nothing() {
         child.kill().unwrap();
         child.wait().unwrap();
     }
-    let (code, _, err) = run(&["ship", &spool, &to, "--sensor", "hall", "--once"]);
+    let (code, _, err) = ship(&spool, &to, &[]);
     assert_eq!(code, 0, "{err}");
     assert!(names(&spool).is_empty(), "{:?}", names(&spool));
     let sensor = &status(&to)[0];
@@ -303,7 +272,7 @@ fn a_table_of_a_newer_version_is_refused_with_advice_and_nothing_is_lost() {
     let folder = Folder::new();
     let (spool, to) = (spool(&folder), folder.path("to"));
     captured(&folder, "spool/a.pcapng", "count=10");
-    run(&["ship", &spool, &to, "--sensor", "hall", "--once"]);
+    ship(&spool, &to, &[]);
     let newer = r#"{"protocol":{"minReaderVersion":99,"minWriterVersion":99}}"#;
     fs::write(
         format!("{to}/index/_delta_log/00000000000000000002.json"),
@@ -311,7 +280,7 @@ fn a_table_of_a_newer_version_is_refused_with_advice_and_nothing_is_lost() {
     )
     .unwrap();
     captured(&folder, "spool/b.pcapng", "count=10,seed=2");
-    let (code, _, err) = run(&["ship", &spool, &to, "--sensor", "hall", "--once"]);
+    let (code, _, err) = ship(&spool, &to, &[]);
     assert_eq!(code, 1);
     assert!(err.contains("install a newer forebay-archive"), "{err}");
     assert_eq!(names(&spool), ["b.pcapng"]);
@@ -329,7 +298,7 @@ fn old_segments_expire_with_their_rows_and_stay_counted() {
             &format!("count=1000,seed={seed}"),
         );
     }
-    run(&["ship", &spool, &to, "--sensor", "hall", "--once"]);
+    ship(&spool, &to, &[]);
     let (code, _, err) = run(&["expire", &to]);
     assert!(code == 2 && err.contains("--older-than"), "{err}");
     let (code, out, _) = run(&["expire", &to, "--older-than", "30000d", "--json"]);
@@ -368,7 +337,7 @@ fn old_segments_expire_with_their_rows_and_stay_counted() {
     // A capture that is put back is neither stored again nor deleted. The number is that of a capture whose name was taken.
     let again = captured(&folder, "1.pcapng", "count=1000,seed=1");
     fs::rename(again, format!("{spool}/a.pcapng.1")).unwrap();
-    let (code, _, err) = run(&["ship", &spool, &to, "--sensor", "hall", "--once"]);
+    let (code, _, err) = ship(&spool, &to, &[]);
     assert!(code == 0 && err.contains("was removed from there"), "{err}");
     assert_eq!(names(&format!("{spool}/failed")), ["a.pcapng.1"]);
     // Nor is it if the index was built again meanwhile, and does not know it any more.
@@ -379,7 +348,7 @@ fn old_segments_expire_with_their_rows_and_stay_counted() {
         format!("{spool}/a.pcapng.2"),
     )
     .unwrap();
-    let (code, _, err) = run(&["ship", &spool, &to, "--sensor", "hall", "--once"]);
+    let (code, _, err) = ship(&spool, &to, &[]);
     assert!(code == 0 && err.contains("was removed from there"), "{err}");
     assert_eq!(names(&format!("{spool}/failed")), ["a.pcapng.2"]);
 }
@@ -397,7 +366,7 @@ fn an_expire_that_is_killed_anywhere_keeps_the_counts_and_leaves_no_row_without_
             &format!("count=500,seed={seed}"),
         );
     }
-    run(&["ship", &spool, &to, "--sensor", "hall", "--once"]);
+    ship(&spool, &to, &[]);
     let whole = status(&to)[0].clone();
     let mut dice = Dice(28);
     for kill in 0..kills {
@@ -426,21 +395,20 @@ fn a_file_is_stored_once_whatever_its_packing() {
     let folder = Folder::new();
     let (spool, to) = (spool(&folder), folder.path("to"));
     let path = captured(&folder, "a.pcapng", "count=1000");
-    let ship = |flags: &[&str]| {
+    let again = |flags: &[&str]| {
         fs::copy(&path, format!("{spool}/a.pcapng")).unwrap();
-        let flags = [&["ship", &*spool, &to, "--sensor", "hall", "--once"], flags].concat();
-        let (code, _, err) = run(&flags);
+        let (code, _, err) = ship(&spool, &to, flags);
         assert_eq!(code, 0, "{err}");
         assert!(names(&spool).is_empty());
         let sensor = status(&to).remove(0);
         let counts = ["segments", "captured", "indexed"].map(|it| sensor[it].as_u64().unwrap());
         assert_eq!(counts, [1, 1000, 1000]);
     };
-    ship(&[]);
-    ship(&["--no-compress"]);
+    again(&[]);
+    again(&["--no-compress"]);
     // As if an earlier run had been killed before its commit.
     fs::remove_dir_all(format!("{to}/index")).unwrap();
-    ship(&["--no-compress"]);
+    again(&["--no-compress"]);
     assert!(segments(&to)[0].to_string_lossy().ends_with(".zst"));
     // A file that is in the archive and was not removed yet does not wait.
     fs::copy(&path, format!("{spool}/a.pcapng")).unwrap();
@@ -460,7 +428,7 @@ fn packets_of_zeros_are_rebuilt_and_a_segment_under_a_wrong_key_is_damaged() {
     // A record without bytes in 1970: nothing but zeros.
     let bytes = pcap(&[(1, &[7; 60]), (0, &[]), (0, &[]), (2, &[8; 60])]);
     fs::write(format!("{spool}/a.pcap"), bytes).unwrap();
-    let (code, _, err) = run(&["ship", &spool, &to, "--sensor", "hall", "--once"]);
+    let (code, _, err) = ship(&spool, &to, &[]);
     assert_eq!(code, 0, "{err}");
     let before = status(&to);
     assert_eq!(before[0]["shipped"], 4);
@@ -481,6 +449,40 @@ fn packets_of_zeros_are_rebuilt_and_a_segment_under_a_wrong_key_is_damaged() {
         code == 1 && out.contains("that of another segment"),
         "{out}"
     );
+}
+
+/// As if `expire` had removed them while a program that was killed added their rows.
+#[test]
+fn rows_without_a_segment_are_reported_and_rebuild_removes_them() {
+    let folder = Folder::new();
+    let (spool, to) = (spool(&folder), folder.path("to"));
+    for seed in 1..=3 {
+        let card = format!("count=100,seed={seed}");
+        captured(&folder, &format!("spool/{seed}.pcapng"), &card);
+    }
+    assert_eq!(ship(&spool, &to, &[]).0, 0);
+    let removed = segments(&to).split_off(1);
+    let name = removed[0].file_name().unwrap().to_str().unwrap();
+    let record = format!("{to}/sensors/hall/expired-{}.json", &name[..64]);
+    fs::write(record, r#"{"schema": 1, "packets": 100}"#).unwrap();
+    for path in &removed {
+        fs::remove_file(path).unwrap();
+    }
+    let (code, out, _) = run(&["status", &to]);
+    let reported = "which is missing: run `forebay-archive rebuild`";
+    assert_eq!((code, out.matches(reported).count()), (1, 2), "{out}");
+    for expected in [2, 0] {
+        let (code, out, err) = run(&["rebuild", &to, "--json"]);
+        let done = last_json(&out);
+        assert_eq!(
+            (code, &done["removed"], &done["added"]),
+            (0, &expected.into(), &0.into()),
+            "{err}"
+        );
+    }
+    let sensor = &status(&to)[0];
+    let counts = ["indexed", "shipped", "expired"].map(|it| sensor[it].as_u64().unwrap());
+    assert_eq!(counts, [100; 3]);
 }
 
 /// A second sync after a failed one succeeds and means nothing. So nothing may have its name before its bytes are synced.

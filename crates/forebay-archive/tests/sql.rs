@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{done, python, run, status};
+use common::{done, python_or_skip, run, ship_as, status};
 use forebay_testing::{dice::Dice, folder::Folder};
 use std::{collections::BTreeMap, fs, net::Ipv4Addr, process::Command};
 
@@ -164,13 +164,7 @@ fn traffic() -> Packets {
 
 #[test]
 fn all_engines_answer_the_questions_of_the_page_as_a_plain_scan_does() {
-    let python = match python() {
-        Ok(python) => python,
-        Err(why) => {
-            eprintln!("skipped: {why}");
-            return;
-        }
-    };
+    let python = python_or_skip!();
     let folder = Folder::new();
     let to = folder.path("to");
     for ((sensor, hour), packets) in traffic() {
@@ -181,7 +175,7 @@ fn all_engines_answer_the_questions_of_the_page_as_a_plain_scan_does() {
         fs::create_dir_all(&spool).unwrap();
         let file = pcapng(&packets, if hour.is_multiple_of(2) { 5 } else { 0 });
         fs::write(format!("{spool}/{hour}.pcapng"), file).unwrap();
-        let (code, _, err) = run(&["ship", &spool, &to, "--sensor", name, "--once"]);
+        let (code, _, err) = ship_as(name, &spool, &to, &[]);
         assert_eq!(code, 0, "{err}");
         if sensor == 0 {
             let (code, _, err) = run(&["compact", &to]);

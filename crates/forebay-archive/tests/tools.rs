@@ -4,34 +4,20 @@
 
 mod common;
 
-use common::{archive, captured, done, python, run};
-use forebay_testing::folder::Folder;
-use std::{
-    fs,
-    net::TcpStream,
-    process::{Child, Command, Stdio},
-    time::Duration,
+use common::{
+    captured, done, last_json, python_or_skip,
+    servers::{Fleet, Running, TO},
+    ship, spool,
 };
-
-macro_rules! python_or_skip {
-    () => {
-        match python() {
-            Ok(python) => python,
-            Err(why) => {
-                eprintln!("skipped: {why}");
-                return;
-            }
-        }
-    };
-}
+use forebay_testing::folder::Folder;
+use std::{fs, process::Command, time::Duration};
 
 /// The sums that other programs read from the index, and that a scan of the files gives.
 #[test]
 fn deltalake_and_duckdb_read_the_index_and_find_the_sums_of_the_files() {
     let python = python_or_skip!();
     let folder = Folder::new();
-    let (spool, to) = (folder.path("spool"), folder.path("to"));
-    fs::create_dir(&spool).unwrap();
+    let (spool, to) = (spool(&folder), folder.path("to"));
     let mut bytes = 0;
     for seed in 1..=3 {
         let path = captured(
@@ -42,10 +28,7 @@ fn deltalake_and_duckdb_read_the_index_and_find_the_sums_of_the_files() {
         let info = forebay_net::info::Info::of(&path);
         bytes += info.unwrap().all.wire_bytes;
     }
-    assert_eq!(
-        run(&["ship", &spool, &to, "--sensor", "hall", "--once"]).0,
-        0
-    );
+    assert_eq!(ship(&spool, &to, &[]).0, 0);
     let script = r#"
 import sys, duckdb
 from deltalake import DeltaTable
@@ -74,104 +57,93 @@ print(low == acts)
     );
 }
 
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn an_object_store_is_shipped_to_survives_an_outage_and_its_errors_say_what_to_do() {
     let python = python_or_skip!();
-    let folder = Folder::new();
-    let port = {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        free.local_addr().unwrap().port()
-    };
-    let endpoint = format!("http://127.0.0.1:{port}");
-    let with_store = |args: &[&str]| {
-        let mut command = archive(args);
-        command
-            .env("AWS_ENDPOINT_URL", &endpoint)
-            .env("AWS_REGION", "us-east-1");
-        command
-            .env("AWS_ACCESS_KEY_ID", "key")
-            .env("AWS_SECRET_ACCESS_KEY", "secret");
-        command
-    };
-    let run = |args: &[&str]| done(with_store(args).output().unwrap());
-    let spool = folder.path("spool");
-    fs::create_dir(&spool).unwrap();
-    captured(&folder, "spool/a.pcapng", "count=5000,size=imix");
+    let mut fleet = Fleet::new(&python);
+    let run = |fleet: &Fleet, args: &[&str]| done(fleet.command(args).output().unwrap());
+    let spool = fleet.spool("hall");
+    captured(&fleet.folder, "spool-hall/a.pcapng", "count=5000,size=imix");
     // The store is down at first: ship waits.
-    let mut shipping = with_store(&["ship", &spool, "s3://captures/lab", "--sensor", "hall"]);
-    let mut shipping = shipping
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let (code, _, err) = run(&["status", "s3://captures/lab"]);
+    let ship = |to| ["ship", &*spool, to, "--sensor", "hall"];
+    let mut shipping = Running::start(&mut fleet.command(&ship(TO)));
+    let (code, _, err) = run(&fleet, &["status", TO]);
     assert!(
         code == 1 && err.contains("The store does not answer"),
         "{err}"
     );
-    let server = Command::new(python)
-        .args([
-            "-m",
-            "moto.server",
-            "-H",
-            "127.0.0.1",
-            "-p",
-            &port.to_string(),
-        ])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
-    let _server = Server(server.unwrap());
-    while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    let (code, _, err) = run(&[
-        "ship",
-        &spool,
-        "s3://missing/lab",
-        "--sensor",
-        "hall",
-        "--once",
-    ]);
+    fleet.start_store();
+    let missing = [&ship("s3://missing/lab")[..], &["--once"]].concat();
+    let (code, _, err) = run(&fleet, &missing);
     let expected = ["The bucket does not exist", "another `ship`"];
     assert!(
         code == 1 && expected.iter().any(|it| err.contains(it)),
         "{err}"
     );
-    let made = Command::new("curl")
-        .args(["-fsS", "-X", "PUT", &format!("{endpoint}/captures")])
-        .status();
-    assert!(made.unwrap().success());
-    while fs::exists(folder.path("spool/a.pcapng")).unwrap() {
-        assert!(shipping.try_wait().unwrap().is_none(), "ship ended early");
+    while fs::exists(format!("{spool}/a.pcapng")).unwrap() {
+        assert!(shipping.0.try_wait().unwrap().is_none(), "ship ended early");
         std::thread::sleep(Duration::from_millis(50));
     }
-    shipping.kill().unwrap();
-    shipping.wait().unwrap();
-    captured(&folder, "spool/b.pcapng", "count=3000,seed=2");
-    let (code, _, err) = run(&[
-        "ship",
-        &spool,
-        "s3://captures/lab",
-        "--sensor",
-        "hall",
-        "--once",
-    ]);
+    drop(shipping);
+    captured(&fleet.folder, "spool-hall/b.pcapng", "count=3000,seed=2");
+    let (code, _, err) = run(&fleet, &[&ship(TO)[..], &["--once"]].concat());
     assert_eq!(code, 0, "{err}");
-    let (code, out, err) = run(&["status", "s3://captures/lab", "--json"]);
+    let (code, out, err) = run(&fleet, &["status", TO, "--json"]);
     assert_eq!(code, 0, "{out}{err}");
-    let sensor: serde_json::Value = serde_json::from_str(out.trim()).unwrap();
+    let sensor = last_json(&out);
     assert_eq!(
         (&sensor["captured"], &sensor["indexed"], &sensor["segments"]),
         (&8000.into(), &8000.into(), &2.into())
     );
+}
+
+#[test]
+fn requests_that_fail_in_the_middle_of_a_search_are_repeated_or_the_loss_is_named() {
+    let python = python_or_skip!();
+    let mut fleet = Fleet::new(&python);
+    fleet.start_store();
+    let spool = fleet.spool("hall");
+    for seed in 1..=4 {
+        let card = format!("count=1000,seed={seed},size=200");
+        captured(&fleet.folder, &format!("spool-hall/{seed}.pcapng"), &card);
+    }
+    let run = |args: &[&str]| done(fleet.command(args).output().unwrap());
+    let (code, _, err) = run(&["ship", &spool, TO, "--sensor", "hall", "--once"]);
+    assert_eq!(code, 0, "{err}");
+    // The last part makes reading the packets necessary.
+    let find = |more: &[&str]| {
+        let find = ["find", "--in", TO, "udp and greater 1"];
+        run(&[&find, more].concat())
+    };
+    let found = fleet.folder.path("found.pcapng");
+    assert_eq!(find(&["-w", &found, "-q"]).0, 0);
+    let whole = fs::read(&found).unwrap();
+    // Single failures are repeated.
+    for part in ["segments/", "_delta_log", "date="] {
+        fleet.store.fail(&format!("500 3 {part}"));
+        let (code, _, err) = find(&["-w", &found, "-q"]);
+        assert_eq!(code, 0, "{part}: {err}");
+        assert!(fs::read(&found).unwrap() == whole, "{part}");
+    }
+    // One segment, whatever is tried: its packets are missing, and it is named.
+    let keys = fleet.segments();
+    let hash = &keys[0].rsplit_once('/').unwrap().1[..64];
+    for status in [500, 403] {
+        fleet.store.fail(&format!("{status} 1 {hash}"));
+        let (code, out, err) = find(&["--count"]);
+        assert_eq!((code, out.trim()), (1, "3000"), "{status}: {err}");
+        assert!(
+            err.contains(hash) && err.contains("its packets are missing"),
+            "{err}"
+        );
+    }
+    // Without the index nothing is known, so there is no count at all.
+    for part in ["_delta_log", ".parquet"] {
+        fleet.store.fail(&format!("500 1 {part}"));
+        let (code, out, err) = find(&["--count"]);
+        assert_eq!((code, &*out), (1, ""), "{part}: {err}");
+        assert!(err.contains("500 Internal"), "{part}: {err}");
+    }
+    fleet.store.fail("");
+    assert_eq!(find(&["--count"]).1.trim(), "4000");
 }

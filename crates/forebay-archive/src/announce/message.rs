@@ -15,21 +15,27 @@ pub struct Announcement {
     pub segment: String,
     /// The packets in it.
     pub packets: u64,
+    /// The identity of its archive. `None`: an older version announced it.
+    pub archive: Option<String>,
 }
 
 impl Announcement {
-    /// The message as JSON: `{"schema": 1, "segment": KEY, "packets": N}`.
+    /// The message as JSON: `{"schema": 1, "segment": KEY, "packets": N, "archive": ID}`.
     ///
     /// ```
     /// use forebay_archive::announce::Announcement;
     /// let segment = format!("segments/sensor=hall/date=2026-11-23/hour=07/{}.pcapng.zst", "ab".repeat(32));
-    /// let announced = Announcement { segment, packets: 7 };
+    /// let announced = Announcement { segment, packets: 7, archive: Some("0f".repeat(16)) };
     /// assert_eq!(Announcement::decode(&announced.encode())?, announced);
     /// # Ok::<(), anyhow::Error>(())
     /// ```
     pub fn encode(&self) -> Vec<u8> {
-        let Announcement { segment, packets } = self;
-        json!({"schema": SCHEMA, "segment": segment, "packets": packets})
+        let Announcement {
+            segment,
+            packets,
+            archive,
+        } = self;
+        json!({"schema": SCHEMA, "segment": segment, "packets": packets, "archive": archive})
             .to_string()
             .into_bytes()
     }
@@ -61,6 +67,7 @@ impl Announcement {
         Ok(Announcement {
             segment: segment.into(),
             packets: number("packets")?,
+            archive: value["archive"].as_str().map(str::to_owned),
         })
     }
 }

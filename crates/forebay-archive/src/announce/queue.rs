@@ -84,7 +84,7 @@ impl FromStr for Address {
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
         ensure!(
             name.len() <= 64 && name.bytes().all(is_allowed),
-            "{name}: cannot be the name of a stream. Use up to 64 letters, digits, dashes and underscores"
+            "has a name of a stream with other characters. Use up to 64 letters, digits, dashes and underscores"
         );
         let plain = |text: &str| {
             let decoded = percent_encoding::percent_decode_str(text).decode_utf8();
@@ -408,8 +408,6 @@ fn innermost(error: impl std::error::Error) -> anyhow::Error {
 #[derive(Debug)]
 pub struct Taken {
     message: jetstream::Message,
-    /// How often it was delivered, this time included.
-    pub deliveries: u64,
     /// Its number in the stream.
     pub number: u64,
 }
@@ -418,13 +416,8 @@ impl Taken {
     fn of(message: jetstream::Message) -> Result<Taken> {
         let info = message.info();
         let info = info.map_err(|error| anyhow!("a message of no stream: {error}"))?;
-        let deliveries = u64::try_from(info.delivered).unwrap_or(1);
         let number = info.stream_sequence;
-        Ok(Taken {
-            deliveries,
-            number,
-            message,
-        })
+        Ok(Taken { message, number })
     }
 
     /// What the message says.

@@ -72,12 +72,8 @@ pub struct Ship {
     /// Ship the files that are finished now, and return; fail if the store fails or files are left
     #[arg(long)]
     pub once: bool,
-    /// Serve metrics for Prometheus at http://ADDRESS:PORT/metrics; port 0 chooses a free one [default address: 127.0.0.1]
-    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = address)]
-    pub metrics: Option<SocketAddr>,
-    /// Write metrics to FILE, for the textfile collector of Prometheus' node exporter
-    #[arg(long, value_name = "FILE")]
-    pub metrics_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub metrics: MetricsFlags,
     /// Print one JSON object for each file, and one with the counts at the end
     #[arg(long)]
     pub json: bool,
@@ -102,15 +98,27 @@ pub struct Index {
     /// The messages of an indexer that does not answer go to another one after this time
     #[arg(long, value_name = "TIME", default_value = "1min", value_parser = wait)]
     pub take_over: Duration,
-    /// Set a message aside when its segment could not be indexed this number of times
+    /// Set a message aside when this indexer has failed to index its segment this number of times
     #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u64).range(1..))]
     pub tries: u64,
     /// Return when no message is left; fail if the store or the server fails
     #[arg(long)]
     pub once: bool,
+    #[command(flatten)]
+    pub metrics: MetricsFlags,
     /// Print one JSON object for each segment, and one with the counts at the end
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct MetricsFlags {
+    /// Serve metrics for Prometheus at http://ADDRESS:PORT/metrics; port 0 chooses a free one [default address: 127.0.0.1]
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = address)]
+    pub metrics: Option<SocketAddr>,
+    /// Write metrics to FILE, for the textfile collector of Prometheus' node exporter
+    #[arg(long, value_name = "FILE")]
+    pub metrics_file: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

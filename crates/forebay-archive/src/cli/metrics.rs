@@ -1,11 +1,14 @@
-//! `ship --metrics` and `--metrics-file`: what was shipped and what waits, in the text format of Prometheus.
+//! `--metrics` and `--metrics-file` of `ship` and `index`: what was done and what waits, in the text format of Prometheus.
 
+use super::args::MetricsFlags;
 use anyhow::{Context, Result};
-use forebay_archive::ship::{Amount, Snapshot};
+use forebay_archive::{
+    gather,
+    ship::{Amount, Snapshot},
+};
 use std::{
-    fmt::Write,
+    fmt::{Display, Write},
     fs,
-    net::SocketAddr,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, UNIX_EPOCH},
@@ -23,6 +26,13 @@ const MAX_CLIENTS: usize = 16;
 /// How long a client may take.
 const MAX_TIME: Duration = Duration::from_secs(10);
 
+impl MetricsFlags {
+    /// Whether there are metrics.
+    pub fn are_wanted(&self) -> bool {
+        self.metrics.is_some() || self.metrics_file.is_some()
+    }
+}
+
 /// Where metrics are served, and the file that has them.
 #[derive(Default)]
 pub struct Metrics {
@@ -32,16 +42,16 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Serves at `address`, until the runtime ends. Reports the address, because the port may be 0.
+    /// Serves at the address of the flags, until the runtime ends. Reports the address, because the port may be 0.
     ///
     /// # Errors
     /// The address cannot be used.
-    pub async fn open(address: Option<SocketAddr>, file: Option<PathBuf>) -> Result<Metrics> {
+    pub async fn open(flags: &MetricsFlags) -> Result<Metrics> {
         let metrics = Metrics {
-            file,
+            file: flags.metrics_file.clone(),
             ..Metrics::default()
         };
-        if let Some(address) = address {
+        if let Some(address) = flags.metrics {
             let listener = TcpListener::bind(address).await;
             let listener = listener.with_context(|| {
                 format!("--metrics {address}: cannot listen there. Choose another port, or an address of this machine")
@@ -128,15 +138,92 @@ async fn answer(mut stream: TcpStream, text: &Mutex<String>) -> std::io::Result<
     stream.shutdown().await
 }
 
-/// The metrics of a snapshot.
-pub fn text(sensor: &str, snapshot: &Snapshot) -> String {
-    let mut text = String::new();
-    let mut put = |name: &str, kind: &str, help: &str, value: String| {
+/// The text of metrics.
+struct Page {
+    text: String,
+    /// What all names begin with.
+    prefix: &'static str,
+    /// In braces, or empty.
+    labels: String,
+}
+
+impl Page {
+    fn put(&mut self, name: &str, kind: &str, help: &str, value: impl Display) {
+        let Page {
+            text,
+            prefix,
+            labels,
+        } = self;
         // Writing to a string does not fail.
         let _ = writeln!(
             text,
-            "# HELP forebay_ship_{name} {help}\n# TYPE forebay_ship_{name} {kind}\nforebay_ship_{name}{{sensor=\"{sensor}\"}} {value}"
+            "# HELP {prefix}_{name} {help}\n# TYPE {prefix}_{name} {kind}\n{prefix}_{name}{labels} {value}"
         );
+    }
+}
+
+/// The metrics of `index`.
+pub fn of_index(counts: &gather::Counts, left: Option<u64>) -> String {
+    let mut page = Page {
+        text: String::new(),
+        prefix: "forebay_index",
+        labels: String::new(),
+    };
+    for (name, help, count) in [
+        (
+            "segments_total",
+            "Segments whose rows were added",
+            counts.segments,
+        ),
+        ("packets_total", "Packets in them", counts.packets),
+        ("commits_total", "Commits that added them", counts.commits),
+        (
+            "repeated_total",
+            "Messages about segments in the index",
+            counts.repeated,
+        ),
+        (
+            "expired_total",
+            "Messages about segments that have expired",
+            counts.expired,
+        ),
+        (
+            "failed_tries_total",
+            "Tries at a segment that failed",
+            counts.failed_tries,
+        ),
+        (
+            "set_aside_total",
+            "Messages that were set aside",
+            counts.set_aside,
+        ),
+        (
+            "other_archive_total",
+            "Messages about another archive that were given back",
+            counts.other_archive,
+        ),
+        (
+            "failures_total",
+            "Times that the store or the server failed",
+            counts.failures,
+        ),
+    ] {
+        page.put(name, "counter", help, count);
+    }
+    // Without an answer there is no sample.
+    if let Some(left) = left {
+        let help = "Messages that are not acknowledged, those of other indexers included";
+        page.put("waiting_messages", "gauge", help, left);
+    }
+    page.text
+}
+
+/// The metrics of `ship`.
+pub fn of_ship(sensor: &str, snapshot: &Snapshot) -> String {
+    let mut page = Page {
+        text: String::new(),
+        prefix: "forebay_ship",
+        labels: format!("{{sensor=\"{sensor}\"}}"),
     };
     let counts = &snapshot.counts;
     let captured = snapshot.captured();
@@ -189,31 +276,26 @@ pub fn text(sensor: &str, snapshot: &Snapshot) -> String {
     ] {
         for (unit, value) in [("files", files), ("packets", packets), ("bytes", bytes)] {
             let help = format!("{unit} of the spool since the start: {what}");
-            put(
-                &format!("{state}_{unit}{total}"),
-                kind,
-                &help,
-                value.to_string(),
-            );
+            page.put(&format!("{state}_{unit}{total}"), kind, &help, value);
         }
     }
-    put(
+    page.put(
         "sent_bytes_total",
         "counter",
         "Bytes sent as segments",
-        counts.sent_bytes.to_string(),
+        counts.sent_bytes,
     );
-    put(
+    page.put(
         "repeated_files_total",
         "counter",
         "Shipped files that were in the archive already",
-        counts.repeated_files.to_string(),
+        counts.repeated_files,
     );
-    put(
+    page.put(
         "store_failures_total",
         "counter",
-        "Tries that the store failed",
-        counts.failures.to_string(),
+        "Tries that the store or the queue failed",
+        counts.failures,
     );
     let oldest = snapshot
         .oldest
@@ -221,12 +303,12 @@ pub fn text(sensor: &str, snapshot: &Snapshot) -> String {
     // Without a file that waits there is no sample.
     if let Some(oldest) = oldest {
         let help = "When the oldest file that waits was finished, in seconds since 1970";
-        put(
+        page.put(
             "oldest_waiting_timestamp_seconds",
             "gauge",
             help,
             format!("{:.3}", oldest.as_secs_f64()),
         );
     }
-    text
+    page.text
 }

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use forebay_archive::{
+    archive::{without_password, without_passwords},
     compact::{Compacted, Vacuumed},
     gather,
     ship::{Amount, Counts},
@@ -23,13 +24,33 @@ pub fn line(text: &str) -> Result<()> {
     }
 }
 
-/// Prints a message on standard error, without control characters.
+/// Prints a message on standard error, without control characters and passwords.
 pub fn note(text: &str) {
-    let plain: String = text
+    let plain: String = without_passwords(text)
         .chars()
         .map(|it| if it.is_control() { ' ' } else { it })
         .collect();
     let _ = writeln!(io::stderr().lock(), "forebay-archive: {plain}");
+}
+
+/// Prints what is wrong with the arguments, which it may repeat, without passwords.
+pub fn bad_arguments(error: &clap::Error) {
+    let whole = error.render().to_string();
+    let mut text = whole.clone();
+    for argument in std::env::args_os().skip(1) {
+        let argument = argument.to_string_lossy();
+        // A password may have spaces.
+        let parts = [Some(&*argument), argument.split_once('=').map(|it| it.1)];
+        for part in parts.into_iter().flatten().filter(|it| it.contains('@')) {
+            text = text.replace(part, &without_password(part));
+        }
+    }
+    let text = without_passwords(&text);
+    if text == whole {
+        let _ = error.print(); // with colors
+    } else {
+        let _ = io::stderr().lock().write_all(text.as_bytes());
+    }
 }
 
 pub fn counts(sensor: &str, counts: &Counts) -> String {
@@ -88,6 +109,10 @@ pub fn gathered(counts: &gather::Counts) -> String {
         ),
         (counts.failed_tries, "tries at a segment failed"),
         (counts.set_aside, "messages were set aside"),
+        (
+            counts.other_archive,
+            "times a message about another archive was given back",
+        ),
         (counts.failures, "times the store or the server failed"),
     ] {
         if count > 0 {
@@ -107,6 +132,7 @@ pub fn gathered_json(counts: &gather::Counts) -> Value {
         "expired": counts.expired,
         "failed_tries": counts.failed_tries,
         "set_aside": counts.set_aside,
+        "other_archive": counts.other_archive,
         "failures": counts.failures,
     })
 }
@@ -155,7 +181,9 @@ pub fn sensor(name: &str, sensor: &Sensor) -> String {
         );
     }
     for key in &sensor.dangling {
-        text += &format!("\n  the index has rows of {key}, which is missing");
+        text += &format!(
+            "\n  the index has rows of {key}, which is missing: run `forebay-archive rebuild`"
+        );
     }
     for what in &sensor.damaged {
         text += &format!("\n  {what}");

@@ -2,7 +2,6 @@
 
 use super::{
     Answer, Request,
-    counted::{Counted, Reads},
     flows::{Flows, shown},
     output::Output,
     plan::{self, Block, Plan},
@@ -10,7 +9,13 @@ use super::{
     report::{Outcome, Progress, is_broken_pipe, report},
     time,
 };
-use crate::{archive::Archive, table::Catalogue};
+use crate::{
+    archive::{
+        Archive,
+        counted::{Counted, Reads},
+    },
+    table::Catalogue,
+};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Parser;
 use forebay_net::{

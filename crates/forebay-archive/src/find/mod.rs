@@ -8,7 +8,6 @@
 //! through all segments.
 
 mod command;
-mod counted;
 mod flows;
 mod index_file;
 #[cfg(test)]

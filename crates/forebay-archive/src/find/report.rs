@@ -1,6 +1,7 @@
 //! What a search found and read, for people and as JSON, and the progress line.
 
-use super::{Answer, Request, command::Args, counted::Reads, plan::Plan, read::Reading};
+use super::{Answer, Request, command::Args, plan::Plan, read::Reading};
+use crate::archive::counted::Reads;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::{

@@ -2,12 +2,14 @@
 
 use super::{
     Answer, Request,
-    counted::{Counted, Reads},
     oracle_tests::{STEP, expressions, frames},
     plan, read,
 };
 use crate::{
-    archive::Archive,
+    archive::{
+        Archive,
+        counted::{Counted, Reads},
+    },
     segment::{Pack, pack},
     table::{Catalogue, Rows, Table},
 };

@@ -8,11 +8,12 @@
 //! are committed.
 
 pub mod spool;
+#[cfg(test)]
+mod tests;
 
 use crate::{
     announce::{Address, Announcement, Queue},
     archive::Archive,
-    index::IndexFile,
     rebuild,
     segment::{self, Pack, Packed},
     table::{Rows, Table},
@@ -150,7 +151,11 @@ pub struct Ship<'a> {
     spool: Spool,
     table: Option<Table>,
     queue: Option<Queue>,
+    /// The file that was being shipped when the index or the queue failed. Its segment is verified.
+    verified: Option<Pending>,
     is_claimed: bool,
+    /// The identity of the archive, for announcements.
+    identity: Option<String>,
     is_full: bool,
     /// Files were cut or dropped, so there is more to ship.
     has_more: bool,
@@ -183,7 +188,9 @@ impl<'a> Ship<'a> {
             config,
             spool,
             table: None,
+            verified: None,
             is_claimed: false,
+            identity: None,
             is_full: false,
             has_more: false,
             known: HashMap::new(),
@@ -210,6 +217,7 @@ impl<'a> Ship<'a> {
                 Err(Failure::Store(error)) if self.config.once => return Err(error),
                 Err(Failure::Store(error)) => {
                     self.counts.failures += 1;
+                    self.table = None;
                     if let Some(queue) = &mut self.queue {
                         queue.disconnect();
                     }
@@ -355,6 +363,10 @@ impl<'a> Ship<'a> {
                 text("host")
             )));
         }
+        if self.queue.is_some() {
+            let identity = self.config.archive.identity_or(&self.spool.id).await;
+            self.identity = Some(identity.map_err(Failure::Store)?);
+        }
         self.is_claimed = true;
         Ok(())
     }
@@ -390,20 +402,39 @@ impl<'a> Ship<'a> {
         let Some(file) = opened.map_err(Failure::Final)? else {
             return Ok(()); // a capture still writes it
         };
-        let (mut packed, mut scratch) = match self.pack(&file) {
-            Ok(packed) => packed,
+        let known = self.verified.take().filter(|it| it.mark == found.mark());
+        let mut pending = match known {
+            Some(pending) => pending,
+            None => match self.pack(&file) {
+                Ok((packed, scratch)) => {
+                    if !found.is_unchanged() {
+                        return Ok(()); // a program without locks writes it; the next pass looks again
+                    }
+                    self.warn_of_clock(found, &packed);
+                    Pending {
+                        mark: found.mark(),
+                        packed,
+                        scratch: Some(scratch),
+                        is_new: false,
+                    }
+                }
+                Err(error) => {
+                    drop(file); // a file is not cut while it is open anywhere
+                    return self.mend(found, error).map_err(Failure::Final);
+                }
+            },
+        };
+        let stored = match self.store(found, &mut pending).await {
+            Ok(stored) => stored,
             Err(error) => {
-                drop(file); // a file is not cut while it is open anywhere
-                return self.mend(found, error).map_err(Failure::Final);
+                // The packed copy takes room on the disk, so it is not kept.
+                self.verified = Some(pending).filter(|it| it.scratch.is_none());
+                return Err(Failure::Store(error));
             }
         };
-        if !found.is_unchanged() {
-            return Ok(()); // a program without locks writes it; the next pass looks again
-        }
-        self.warn_of_clock(found, &packed);
-        let stored = self.store(found, &mut packed, &mut scratch).await;
-        let stored = stored.map_err(Failure::Store)?;
+        let packed = pending.packed;
         if stored == Stored::Removed {
+            self.spool.set_aside(found).map_err(Failure::Final)?;
             self.counts
                 .failed
                 .add(packed.directory.packets, found.bytes);
@@ -412,7 +443,7 @@ impl<'a> Ship<'a> {
                 found.path.display(),
                 packed.key
             )));
-            return self.spool.set_aside(found).map_err(Failure::Final);
+            return Ok(());
         }
         let freed = self.spool.free(found, self.config.keep != Keep::Nothing);
         freed.map_err(Failure::Final)?;
@@ -491,51 +522,82 @@ impl<'a> Ship<'a> {
     }
 
     /// Creates the segment, reads it back, and commits its rows or announces it.
-    async fn store(
-        &mut self,
-        found: &Finished,
-        packed: &mut Packed,
-        scratch: &mut File,
-    ) -> Result<Stored> {
+    async fn store(&mut self, found: &Finished, pending: &mut Pending) -> Result<Stored> {
         let archive = self.config.archive.clone();
-        if self.was_removed(packed).await? {
+        if self.was_removed(&pending.packed).await? {
             return Ok(Stored::Removed);
         }
         // Another run may have stored the same file with another packing.
         let mut is_there = false;
-        for key in segment::keys(&packed.directory) {
+        for key in segment::keys(&pending.packed.directory) {
             if archive.len(&key).await?.is_some() {
-                packed.key = key;
+                pending.packed.key = key;
                 is_there = true;
                 break;
             }
         }
-        if self.queue.is_some() {
-            return self.store_and_announce(found, packed, scratch).await;
-        }
-        let table = match &mut self.table {
-            Some(table) => table,
-            None => self.table.insert(Table::open_or_create(&archive).await?),
-        };
-        table.refresh().await?;
-        if table.has(&packed.key).await? {
+        if self.queue.is_none() && self.has_rows(&pending.packed.key).await? {
             return Ok(match is_there {
                 true => Stored::Before,
                 false => Stored::Removed,
             });
         }
-        let (_, index) = self.create(found, packed, scratch).await?;
-        let rows = Rows {
-            segment: packed.key.clone(),
-            files: index,
+        if pending.scratch.is_some() {
+            self.create(found, pending).await?;
+        } else if !is_there {
+            pending.mark.clear(); // so it is packed again
+            bail!(
+                "{}: the segment {} is gone",
+                archive.name(),
+                pending.packed.key
+            );
+        }
+        let packed = &pending.packed;
+        let is_new = match &mut self.queue {
+            // It is announced again after a failure: the queue drops the second message, or an indexer finds that there are rows.
+            Some(queue) => {
+                let announced = Announcement {
+                    segment: packed.key.clone(),
+                    packets: packed.directory.packets,
+                    archive: self.identity.clone(),
+                };
+                queue.announce(&announced).await?;
+                pending.is_new
+            }
+            None => {
+                let rows = Rows {
+                    segment: packed.key.clone(),
+                    files: packed.index.clone(),
+                };
+                let table = self.table.as_mut().context("the index is not open")?;
+                match table.append(&[rows]).await? {
+                    // `expire` may have removed it meanwhile.
+                    0 if self.was_removed(packed).await? => return Ok(Stored::Removed),
+                    added => added > 0,
+                }
+            }
         };
-        let table = self.table.as_mut().context("the index is not open")?;
-        Ok(match table.append(&[rows]).await? {
-            // `expire` may have removed it meanwhile.
-            0 if self.was_removed(packed).await? => Stored::Removed,
-            0 => Stored::Before,
-            _ => Stored::Now,
+        Ok(match is_new {
+            true => Stored::Now,
+            false => Stored::Before,
         })
+    }
+
+    /// Whether the index has the rows of a segment. Rows that were added since the index was read last are found when rows are committed.
+    async fn has_rows(&mut self, key: &str) -> Result<bool> {
+        let table = match &mut self.table {
+            Some(table) => table,
+            None => {
+                let opened = Table::open_or_create(&self.config.archive).await?;
+                self.table.insert(opened)
+            }
+        };
+        if !table.has(key).await? {
+            return Ok(false);
+        }
+        // The index may have been replaced.
+        table.refresh().await?;
+        table.has(key).await
     }
 
     /// Whether `expire` has removed this file's segment, or is removing it.
@@ -545,52 +607,28 @@ impl<'a> Ship<'a> {
         Ok(self.config.archive.len(&record).await?.is_some())
     }
 
-    async fn store_and_announce(
-        &mut self,
-        found: &Finished,
-        packed: &Packed,
-        scratch: &mut File,
-    ) -> Result<Stored> {
-        let Packed { key, directory, .. } = packed;
-        let (is_new, _) = self.create(found, packed, scratch).await?;
-        // It is announced again after a failure: the queue drops the second message, or an indexer finds that there are rows.
-        let announced = Announcement {
-            segment: key.clone(),
-            packets: directory.packets,
-        };
-        let queue = self.queue.as_mut().context("there is no queue")?;
-        queue.announce(&announced).await?;
-        Ok(match is_new {
-            true => Stored::Now,
-            false => Stored::Before,
-        })
-    }
-
-    /// Creates the segment and reads it back. Returns whether it is new, and its rows.
-    async fn create(
-        &mut self,
-        found: &Finished,
-        packed: &Packed,
-        scratch: &mut File,
-    ) -> Result<(bool, Vec<IndexFile>)> {
+    /// Creates the segment and reads it back. Then `pending` has the rows for its offsets, and no packed copy.
+    async fn create(&mut self, found: &Finished, pending: &mut Pending) -> Result<()> {
         let archive = self.config.archive.clone();
+        let packed = &mut pending.packed;
+        let scratch = pending.scratch.as_mut().context("the file is not packed")?;
         self.spool.mark(found)?;
-        let is_new = archive.put_file(&packed.key, scratch, packed.bytes).await?;
-        if is_new {
+        pending.is_new = archive.put_file(&packed.key, scratch, packed.bytes).await?;
+        if pending.is_new {
             self.counts.sent_bytes += packed.bytes;
         }
-        let is_same = stored_hash(&archive, &packed.key).await? == packed.stored_sha256;
-        let index = match is_same {
-            true => packed.index.clone(),
-            false if is_new => bail!(
+        if stored_hash(&archive, &packed.key).await? != packed.stored_sha256 {
+            ensure!(
+                !pending.is_new,
                 "{}: the segment {} was read back with other bytes than were sent: the store or the network damages data",
                 archive.name(),
                 packed.key
-            ),
+            );
             // Another version packed the same file, or another packing: the rows must have its offsets.
-            false => rebuild::rows_of(&archive, &packed.key).await?.files,
-        };
-        Ok((is_new, index))
+            packed.index = rebuild::rows_of(&archive, &packed.key).await?.files;
+        }
+        pending.scratch = None;
+        Ok(())
     }
 
     /// Drops the oldest files if more wait than the limit allows.
@@ -655,6 +693,17 @@ fn is_full(error: &anyhow::Error) -> bool {
     causes
         .map(std::io::Error::kind)
         .any(|it| it == StorageFull || it == QuotaExceeded)
+}
+
+/// A file that is being shipped.
+struct Pending {
+    /// The version of the file.
+    mark: String,
+    packed: Packed,
+    /// The packed copy. `None`: the segment is in the archive, and was read back.
+    scratch: Option<File>,
+    /// This run has created the segment.
+    is_new: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

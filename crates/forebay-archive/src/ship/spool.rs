@@ -31,6 +31,8 @@ pub(super) const DROPPED: &str = "dropped";
 const SENDING_AT: u64 = 33 + 65;
 /// The length of that line.
 const SENDING_LEN: usize = 110;
+/// A capture locks a file directly after it has created it. Empty files that are younger are not touched.
+const NEW: Duration = Duration::from_secs(10);
 /// Bytes that are kept for records of dropped files.
 const RESERVE_BYTES: usize = 64 << 10;
 
@@ -384,6 +386,8 @@ impl Spool {
         });
         written.with_context(|| format!("{}: recording a dropped file", folder.display()))?;
         let removed = fs::remove_file(&file.path);
+        // After a power cut it must not be there again when its record has left the spool.
+        let _ = File::open(&self.folder).and_then(|folder| folder.sync_all());
         if removed.is_err() {
             let _ = fs::remove_file(&path); // it stays, so it is not counted as dropped
         }
@@ -448,6 +452,14 @@ pub(crate) fn finished_in(folder: &Path) -> Result<Vec<Finished>> {
 /// Finishes what a killed capture left: cuts it after its last whole packet and gives it its final name. A file that a process writes
 /// stays.
 fn take_over(part: &Path, end: &Path) -> Result<()> {
+    let is_new = |about: &Metadata| {
+        let changed = about.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+        about.len() == 0 && changed.elapsed().map_or(true, |age| age < NEW)
+    };
+    // Locking it before its capture does would leave it without a lock later.
+    if fs::symlink_metadata(part).is_ok_and(|about| is_new(&about)) {
+        return Ok(());
+    }
     let lock = match open_existing(part, File::options().read(true).write(true)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         lock => lock?,

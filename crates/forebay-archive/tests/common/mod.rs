@@ -48,6 +48,34 @@ pub fn done(done: Done) -> (i32, String, String) {
     )
 }
 
+/// Runs `ship --once` as the sensor `hall`.
+pub fn ship(spool: &str, to: &str, more: &[&str]) -> (i32, String, String) {
+    ship_as("hall", spool, to, more)
+}
+
+/// Runs `ship --once`.
+pub fn ship_as(sensor: &str, spool: &str, to: &str, more: &[&str]) -> (i32, String, String) {
+    let args = ["ship", spool, to, "--sensor", sensor, "--once"];
+    run(&[&args, more].concat())
+}
+
+/// The folder `spool`, which is made.
+pub fn spool(folder: &Folder) -> String {
+    let spool = folder.path("spool");
+    std::fs::create_dir_all(&spool).unwrap();
+    spool
+}
+
+/// The JSON object in the last line.
+pub fn last_json(out: &str) -> Value {
+    serde_json::from_str(out.lines().last().unwrap()).unwrap()
+}
+
+pub fn runtime() -> tokio::runtime::Runtime {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2).enable_all().build().unwrap()
+}
+
 /// The status of each sensor. Fails the test if the packets do not add up.
 pub fn status(archive: &str) -> Vec<Value> {
     let (code, out, err) = run(&["status", archive, "--json"]);
@@ -59,6 +87,22 @@ pub fn status(archive: &str) -> Vec<Value> {
     assert!(sensors.iter().all(|it| it["is_sound"] == true), "{out}");
     sensors
 }
+
+/// [`python`], or the test ends here.
+#[allow(unused_macros)] // as above
+macro_rules! python_or_skip {
+    () => {
+        match $crate::common::python() {
+            Ok(python) => python,
+            Err(why) => {
+                eprintln!("skipped: {why}");
+                return;
+            }
+        }
+    };
+}
+#[allow(unused_imports)] // as above
+pub(crate) use python_or_skip;
 
 /// The Python with the packages that some tests need, or the reason why they are skipped.
 pub fn python() -> Result<PathBuf, String> {

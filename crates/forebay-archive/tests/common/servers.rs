@@ -41,6 +41,8 @@ pub struct Server {
     command: Command,
     pub port: u16,
     running: Option<Running>,
+    /// The requests that fail, in the form of `store.py`.
+    faults: String,
 }
 
 /// A port that no connection uses by itself: the kernel takes those from 32768 on.
@@ -66,6 +68,7 @@ impl Server {
             command,
             port,
             running: None,
+            faults: folder.path("journal.faults"),
         }
     }
 
@@ -79,6 +82,7 @@ impl Server {
             command,
             port,
             running: None,
+            faults: folder.path("journal.faults"),
         }
     }
 
@@ -93,6 +97,11 @@ impl Server {
             );
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// Which requests fail from now on: `STATUS EVERY TEXT` means each EVERY-th request whose address contains TEXT.
+    pub fn fail(&self, which: &str) {
+        fs::write(&self.faults, which).unwrap();
     }
 
     /// `kill -9`.
@@ -124,6 +133,11 @@ impl Fleet {
     /// Starts both servers, and creates the bucket.
     pub fn start(&mut self) {
         self.nats.start();
+        self.start_store();
+    }
+
+    /// Starts the store alone, and creates the bucket.
+    pub fn start_store(&mut self) {
         self.store.start();
         let bucket = format!("http://127.0.0.1:{}/captures", self.store.port);
         let mut made = Command::new("curl");
@@ -144,6 +158,18 @@ impl Fleet {
             command.env(name, value);
         }
         command
+    }
+
+    /// The keys of all segments.
+    pub fn segments(&self) -> Vec<String> {
+        let list = "captures?list-type=2&prefix=lab/segments/";
+        let list = format!("http://127.0.0.1:{}/{list}", self.store.port);
+        let list = Command::new("curl").args(["-fsS", &list]).output().unwrap();
+        let list = String::from_utf8(list.stdout).unwrap();
+        let keys = list.split("<Key>").skip(1);
+        let keys = keys.map(|it| it.split('<').next().unwrap());
+        keys.map(|it| it.strip_prefix("lab/").unwrap().to_owned())
+            .collect()
     }
 
     pub fn url(&self) -> String {

@@ -3,6 +3,9 @@
 Requests that change something are written to the journal, before they are carried out, one after the other. When the server is
 started again, it carries them out again in the same order. So its state is that of the last run.
 
+The file JOURNAL.faults, if it exists, says which requests are answered with an error. Its line `STATUS EVERY TEXT` means every EVERY-th
+request whose path or query contains TEXT.
+
 Usage: store.py JOURNAL PORT
 """
 
@@ -11,6 +14,7 @@ import logging
 import pickle
 import sys
 import threading
+from urllib.parse import unquote
 
 from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import run_simple
@@ -40,7 +44,32 @@ def again():
         journal.truncate(whole)
 
 
+seen = 0
+
+
+def fault(environ):
+    """The status with which this request fails, or None."""
+    global seen
+    try:
+        with open(journal_path + ".faults") as faults:
+            line = faults.read().split()
+    except FileNotFoundError:
+        return None
+    if not line:
+        return None
+    status, every, text = line
+    if text not in unquote(environ["PATH_INFO"] + "?" + environ.get("QUERY_STRING", "")):
+        return None
+    with lock:
+        seen += 1
+        return status if seen % int(every) == 0 else None
+
+
 def serve(environ, start_response):
+    if status := fault(environ):
+        environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        start_response(f"{status} Fault", [("Content-Length", "0")])
+        return [b""]
     if environ["REQUEST_METHOD"] in ("GET", "HEAD"):
         with lock:
             return [b"".join(app(environ, start_response))]

@@ -1,7 +1,9 @@
 //! Faults of stores, clocks and spools: a clear error, and nothing lost.
 
-use crate::common::{archive, captured, done, pcap, run, segments, status};
-use crate::{last_json, names, spool};
+use crate::common::{
+    archive, captured, done, last_json, pcap, run, segments, ship, ship_as, spool, status,
+};
+use crate::names;
 use forebay_archive::ship::spool::Spool;
 use forebay_testing::folder::Folder;
 use std::{
@@ -145,7 +147,7 @@ fn clocks_that_differ_are_reported_and_find_returns_all_packets_in_the_order_of_
             .map(|(it, at)| (at, &it[..]))
             .collect();
         fs::write(format!("{spool}/a.pcap"), pcap(&packets)).unwrap();
-        let (code, _, err) = run(&["ship", &spool, &to, "--sensor", sensor, "--once"]);
+        let (code, _, err) = ship_as(sensor, &spool, &to, &[]);
         assert_eq!(code, 0, "{err}");
         assert_eq!(
             err.contains("ahead of the clock of this machine"),
@@ -172,7 +174,7 @@ fn a_corrupt_segment_is_named_and_the_rest_is_found() {
             &format!("count=1000,seed={seed}"),
         );
     }
-    run(&["ship", &spool, &to, "--sensor", "hall", "--once"]);
+    ship(&spool, &to, &[]);
     let damaged = segments(&to).remove(0);
     let mut bytes = fs::read(&damaged).unwrap();
     bytes[1000] ^= 1;
@@ -195,8 +197,7 @@ fn once_fails_if_files_are_left_and_unfinished_files_are_reported() {
     forebay::store::lock_output(&locked).unwrap();
     fs::write(format!("{spool}/b.pcapng.part"), "no capture").unwrap();
     fs::write(format!("{spool}/a.pcapng.zst.part"), "an incomplete copy").unwrap();
-    let ship = ["ship", &spool, &to, "--sensor", "hall", "--once"];
-    let (code, _, err) = run(&ship);
+    let (code, _, err) = ship(&spool, &to, &[]);
     assert!(
         code == 1 && err.contains("1 finished files are left"),
         "{err}"
@@ -209,14 +210,14 @@ fn once_fails_if_files_are_left_and_unfinished_files_are_reported() {
     );
     assert_eq!(names(&spool), ["a.pcapng", "b.pcapng.part"]);
     drop(locked);
-    assert_eq!(run(&ship).0, 0);
+    assert_eq!(ship(&spool, &to, &[]).0, 0);
     let (code, out, _) = run(&["status", &to, "--spool", &format!("hall={spool}"), "--json"]);
     assert_eq!(
         (code, &last_json(&out)["uncounted"][0][1]),
         (0, &1.into()),
         "{out}"
     );
-    let (code, _, err) = run(&["ship", &spool, &to, "--sensor", "other", "--once"]);
+    let (code, _, err) = ship_as("other", &spool, &to, &[]);
     assert!(
         code == 1 && err.contains("is the spool of the sensor hall"),
         "{err}"
@@ -252,19 +253,17 @@ fn what_may_be_in_the_archive_is_never_dropped_and_a_drop_that_was_killed_is_fin
     let inode = fs::metadata(&files[1].path).unwrap().ino();
     let record = format!("{spool}/dropped/1700000002.000000000-{inode}.json");
     fs::write(record, r#"{"schema": 1, "packets": 100}"#).unwrap();
-    let (code, out, err) = run(&[
-        "ship",
+    let (code, out, err) = ship(
         &spool,
         &to,
-        "--sensor",
-        "hall",
-        "--once",
-        "--json",
-        "--spool-limit",
-        "1B",
-        "--when-full",
-        "drop-oldest",
-    ]);
+        &[
+            "--json",
+            "--spool-limit",
+            "1B",
+            "--when-full",
+            "drop-oldest",
+        ],
+    );
     assert_eq!(code, 0, "{err}");
     let counts = last_json(&out);
     assert_eq!(
@@ -293,4 +292,29 @@ fn the_unit_for_shipping_is_valid() {
     };
     let (code, _, err) = done(verified);
     assert!(code == 0 && !err.contains("forebay-ship@"), "{err}");
+}
+
+#[test]
+fn passwords_in_addresses_are_never_printed() {
+    let folder = Folder::new();
+    let (spool, to) = (spool(&folder), folder.path("to"));
+    for args in [
+        &["index", &*to, "--from", "nats:/ship:secret@queue"][..],
+        &["index", &to, "--from=nats://ship:secret and more@queue"],
+        &["index", &to, "--from", "nats://secret@queue/a.b"],
+        &["index", &to, "nats://ship:secret@queue"],
+        &["ship", &spool, &to, "--announce", "ship:secret@queue"],
+        &["ship", &spool, "s3://key:secret@bucket/lab"],
+        &["ship", &spool, "s3:/key:secret@bucket/lab"],
+        &["ship", &spool, "http://key:secret@bucket/lab"],
+        &["status", "key:secret@bucket"],
+        &["find", "udp", "--in", "s3://key:secret@[bucket"],
+    ] {
+        let (code, out, err) = run(args);
+        assert!(code != 0 && !err.is_empty(), "{args:?}: {err}");
+        let printed = out + &err;
+        assert!(!printed.contains("secret"), "{args:?}: {printed}");
+    }
+    // Nothing was made.
+    assert_eq!(fs::read_dir(folder.path("")).unwrap().count(), 1);
 }

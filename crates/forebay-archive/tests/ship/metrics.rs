@@ -1,7 +1,6 @@
 //! `ship --metrics` and `--metrics-file`.
 
-use crate::common::{archive, captured, run};
-use crate::spool;
+use crate::common::{archive, captured, run, spool};
 use forebay_testing::folder::Folder;
 use std::{
     fs,

@@ -47,12 +47,12 @@ impl Requests {
     }
 }
 
-/// What a search read, by kind of object.
+/// What was read, by kind of object.
 #[derive(Debug, Default)]
 pub struct Reads {
     /// The log of the table.
     pub log: Requests,
-    /// The files of the index.
+    /// The files of the index, and everything else.
     pub index: Requests,
     /// Segments.
     pub segments: Requests,
