@@ -256,6 +256,9 @@ impl Socket {
                 Some(libc::EBUSY) => {
                     "Another program, or another port of this one, has this queue: queue=N selects another one"
                 }
+                Some(libc::EINVAL) if owner.is_some() => {
+                    "Two interfaces with the same memory need Linux 5.10, and a queue that exists: name one of them without xdp:"
+                }
                 Some(libc::EINVAL) => "There is no such queue: ethtool -l shows how many there are",
                 Some(libc::ENETDOWN) => "The interface is down",
                 Some(libc::ENODEV) => "The interface is gone",

@@ -160,8 +160,9 @@ impl Sender {
         };
         if let Err(error) = committed {
             if error.kind() != ErrorKind::TimedOut {
-                // The interface is gone, or cannot be used any more.
+                // The interface is gone, or cannot be used any more: then what is pending has not always failed yet.
                 self.is_gone = true;
+                self.port.abandon();
                 self.refused += self.batch.drain(..).len() as u64;
                 self.error = Some(error);
                 return;

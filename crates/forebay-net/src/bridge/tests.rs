@@ -18,6 +18,8 @@ enum Manner {
     /// Answers as an interface that is down.
     IsDown,
     IsGone,
+    /// Answers with an error, and leaves frames pending.
+    IsDamaged,
 }
 
 struct Far {
@@ -98,6 +100,8 @@ impl TxPort for Far {
                     }
                 };
             }
+            Manner::IsDamaged if self.pending.is_empty() => 0,
+            Manner::IsDamaged => return Err(Error::new("far", "the rings are damaged")),
             Manner::IsGone => {
                 self.counts.failed.link_down += self.pending.drain(..).count() as u64;
                 let gone = std::io::Error::from_raw_os_error(libc::ENXIO);
@@ -156,7 +160,7 @@ fn run(frames: u64, manner: Manner, slot_bytes: u32, filter: Option<&str>) -> Ra
     let seen = std::mem::take(&mut *seen.lock().unwrap());
     for direction in &directions {
         assert_eq!(direction.check(), Ok(()), "{direction:?}");
-        let ends_early = manner == Manner::IsGone;
+        let ends_early = matches!(manner, Manner::IsGone | Manner::IsDamaged);
         assert_eq!(direction.received == frames, !ends_early, "{direction:?}");
     }
     assert_eq!(summary.ledger.check(), Ok(()));
@@ -257,6 +261,15 @@ fn an_interface_that_is_gone_ends_the_bridge_with_exact_counts() {
     let error = ran.summary.port_error.unwrap().to_string();
     assert!(error.contains("the interface is gone"), "{error}");
     assert_eq!(ran.directions[0].forwarded, 0);
+}
+
+#[test]
+fn a_sender_that_fails_with_frames_pending_ends_the_bridge_too() {
+    let ran = run(1_000_000, Manner::IsDamaged, 2048, None);
+    let error = ran.summary.port_error.unwrap().to_string();
+    assert!(error.contains("the rings are damaged"), "{error}");
+    assert_eq!(ran.directions[0].forwarded, 0);
+    assert!(ran.directions[0].failed.abandoned > 0);
 }
 
 #[test]

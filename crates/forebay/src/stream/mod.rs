@@ -1,4 +1,4 @@
-//! A bounded stream of bytes from one writer to one reader, By default, an end that waits sleeps.
+//! A bounded stream of bytes from one writer to one reader. By default, an end that waits sleeps.
 //!
 //! [`stream`] makes the two ends, and [`stream_with`] chooses how they wait. Both may be in one thread. A [`Writer`] pushes; a
 //! [`Reader`] peeks and consumes. The *content*, the bytes that were pushed and not yet consumed, is always **one slice**, because

@@ -54,6 +54,8 @@ impl Server {
             if ending.is_none() && self.ended.is_raised() {
                 ending = Some((now, signals::stops()));
                 self.write_file();
+                // Requests that arrived before the end are answered, too.
+                self.turn(&mut clients, true, false, Some(now));
             }
             if let Some((since, stops)) = ending
                 && !self.lingers(&clients, since, stops, now)
