@@ -113,7 +113,7 @@ pub struct Capture {
     #[arg(short = 's', long = "snapshot-length", value_name = "SNAPLEN", default_value = "262144", value_parser = snaplen)]
     pub snaplen: u32,
 
-    /// Start the next file after SIZE million bytes, or with a unit (100MB): FILE, FILE1, FILE2, …
+    /// Start the next file at this SIZE, in millions of bytes or with a unit (100MB); the files are FILE, FILE1, FILE2, …
     #[arg(short = 'C', value_name = "SIZE", value_parser = |text: &str| values::size(text, 1_000_000))]
     pub file_size: Option<u64>,
 
@@ -198,7 +198,8 @@ pub struct Capture {
     pub unbuffered: bool,
 
     /// The clock that stamps packets of interfaces: software (the system's) or hardware (the network card's, which must be set to
-    /// stamp every packet: see forebay ports). With this flag, a comment in a pcapng file says which [default: software]
+    /// stamp every packet: see forebay ports). If this flag is given, a comment in a pcapng file names the clock [default:
+    /// software]
     #[arg(long, value_name = "CLOCK", value_parser = time_source)]
     pub time: Option<TimeSource>,
 

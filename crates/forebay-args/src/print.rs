@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[derive(ClapArgs)]
 #[command(next_help_heading = "Printing")]
 pub struct Print {
-    /// Print packets beside writing them with -w; without -w they are printed anyway
+    /// Print packets that are written with -w, shared or served, too; without these outputs they are printed anyway
     #[arg(long)]
     pub print: bool,
 
@@ -22,8 +22,8 @@ pub struct Print {
     #[arg(short = 'n', action = ArgAction::Count)]
     pub numeric: u8,
 
-    /// Print more of each packet, and how the capture was set up and the processor time that it used; -vv and -vvv still more of
-    /// packets
+    /// Print more of each packet; also print how the capture was set up, and how much processor time it used. -vv and -vvv print
+    /// even more of each packet
     #[arg(short = 'v', long, action = ArgAction::Count)]
     pub verbose: u8,
 

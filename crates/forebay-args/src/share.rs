@@ -18,8 +18,8 @@ Examples:
 #[derive(ClapArgs)]
 #[command(next_help_heading = "Sharing")]
 pub struct Share {
-    /// Share captured packets as NAME: other programs read them with -i tap:NAME, without any capability; packets are then
-    /// printed only with --print, also without -w
+    /// Share captured packets as NAME: other programs read them with -i tap:NAME, without any capability. Packets are then not
+    /// printed, even without -w, unless --print or --json-lines is given
     #[arg(long, value_name = "NAME")]
     pub share: Option<ShareName>,
 
@@ -31,8 +31,8 @@ pub struct Share {
     #[arg(long, value_name = "SIZE", value_parser = share_size)]
     pub share_size: Option<u64>,
 
-    /// Serve captured packets to up to 32 TCP clients as pcapng: tcp:PORT or tcp:ADDR:PORT; port 0 takes any that is free; ADDR is
-    /// 127.0.0.1 unless given, which every user of this machine can reach (Wireshark: -i TCP@127.0.0.1:PORT)
+    /// Serve captured packets to up to 32 TCP clients as pcapng: tcp:PORT or tcp:ADDR:PORT; port 0 takes any that is free;
+    /// without ADDR it listens on 127.0.0.1, where every user of this machine can connect (Wireshark: -i TCP@127.0.0.1:PORT)
     #[arg(long, value_name = "tcp:[ADDR:]PORT", value_parser = address)]
     pub serve: Option<SocketAddr>,
 }
