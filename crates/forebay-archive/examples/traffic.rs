@@ -56,6 +56,7 @@ fn main() -> Result<()> {
         time_ns: BEGIN_NS,
         noise: Dice(1).bytes(1 << 20),
     };
+    std::fs::create_dir_all(folder).with_context(|| format!("{folder}: creating it"))?;
     for number in 0..files {
         traffic.write(
             &Path::new(folder).join(format!("mix-{number:04}.pcapng")),

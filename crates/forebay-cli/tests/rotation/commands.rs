@@ -202,11 +202,13 @@ fn an_interrupt_ends_the_wait_for_a_slow_program() {
     let folder = Folder::new();
     let program = script(&folder, "echo $1 >>$LOG; exec sleep 1000");
     let path = folder.path("a.pcapng");
-    let child = start!("capture -i sim:clock=virtual -c 500 -w {path} -C 20kB -z {program}");
-    wait_until(|| !log(&folder).is_empty());
-    std::thread::sleep(Duration::from_millis(600));
-    let output = stopped(child);
-    output.fails(1, "waiting for the program of -z");
-    contains(output.log(), "did not run on 3 files");
+    let mut capture =
+        forebay!("capture -i sim:clock=virtual -c 500 -w {path} -C 20kB -z {program}");
+    let errors = folder.path("errors");
+    let child = capture.stderr(fs::File::create(&errors).unwrap()).spawn();
+    let printed = || fs::read_to_string(&errors).unwrap();
+    wait_until(|| printed().contains("waiting for the program of -z") && !log(&folder).is_empty());
+    assert_eq!(stopped(child.unwrap()).status.code(), Some(1));
+    contains(printed(), "did not run on 3 files");
     assert_eq!(log(&folder).lines().count(), 1);
 }
