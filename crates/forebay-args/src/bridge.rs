@@ -38,7 +38,7 @@ pub struct Bridge {
     #[arg(value_name = "EXPRESSION")]
     pub expression: Vec<String>,
 
-    /// Write the frames that are forwarded to FILE; a name that ends in .pcap gives the classic format, every other name pcapng
+    /// Write the frames that are forwarded to FILE; a name that ends in .pcap selects the format pcap, every other name pcapng
     #[arg(long, value_name = "FILE")]
     pub tap: Option<PathBuf>,
 

@@ -19,36 +19,57 @@ use std::{
 
 pub const HELP: &str = "\
 The simulated card: sim:KEY=VALUE,…
-  rate=BITS|max      bits a second, such as 10G, or 500kpps
-  size=64..9018|imix bytes of a frame
-  count=FRAMES       end after this many frames
-  flows=1|2|…|64     flows of the generated traffic
-  sender=N           number of the sender, for verify
-  seed=N             of the generated traffic
-  ring=FRAMES        slots of the card's ring
-  host=FRAMES|none   slots of the host's ring, filled from the card's (as -B)
-  stall=2ms@100ms    take nothing for 2 of each 100 ms
-  clock=real|virtual virtual: counts repeat exactly
-  cost=TIME          that taking a frame costs (with clock=virtual)
+  rate=RATE          rate at which frames arrive: 10G (bits
+                     a second), 500kpps (frames a second),
+                     or max [default: 1G]
+  size=BYTES|imix    length of the frames: 64 to 9018 bytes,
+                     or a mixture [default: 64]
+  count=FRAMES       end after this number of frames
+  flows=N            number of flows: 1, 2, 4, 8, 16, 32 or
+                     64 [default: 64]
+  sender=N           number of the sender, for --verify
+  seed=N             seed from which addresses, ports and
+                     the order of sizes are made
+                     [default: 1]
+  ring=FRAMES        size of the card's ring [default: 1024]
+  host=FRAMES|none   size of the host's ring, into which the
+                     host moves frames from the card's ring
+                     (-B sets it in bytes); none: frames are
+                     taken from the card's ring [default: one
+                     second of frames]
+  stall=2ms@100ms    for 2 ms in every 100 ms, the host does
+                     not empty the card's ring
+  clock=real|virtual virtual: simulated time, so that every
+                     run has the same counts [default: real]
+  cost=TIME          with clock=virtual: the time it takes
+                     to capture one frame
 
 AF_XDP: xdp:INTERFACE,KEY=VALUE,…
-  queue=N            only this receive queue [default: all]
+  queue=N            read only this receive queue
+                     [default: all]
   mode=native|generic
-                     in the driver, or with any driver [default: native if possible]
-  copy=yes           do not ask the driver for zero-copy
-  busy-poll=TIME     poll the hardware for up to TIME before each sleep
+                     native: in the driver; generic: in the
+                     kernel, with any driver
+                     [default: native if possible]
+  copy=yes           do not use zero-copy, even if the
+                     driver supports it
+  busy-poll=TIME     poll the hardware for up to TIME before
+                     each sleep
 
-Signals: the first INT or TERM finishes cleanly. The second skips syncing, and stops writing after at most \
-one more second. The third stops at once. HUP starts the next file of a series (-b, -C, -G); without a series it is like TERM. USR1 prints \
-the counts, or triggers --recorder; USR2 writes what waits in buffers.
+Signals: INT (Ctrl-C) and TERM end the capture: forebay writes and syncs the packets that it has. A second INT or TERM cancels \
+syncing, and allows writing for one more second. A third one ends writing at once. Packets that are not written are counted. HUP starts the \
+next file of a series (-b, -C, -G); without a series, HUP is like TERM. USR1 prints the counts; with --recorder, it is a trigger \
+instead. USR2 writes buffered packets at once.
 
-Units: in counts, K, M, G are powers of 1000; in sizes, K, M, G are powers of 1024, and kB, MB, GB powers of 1000. \
-For a number without a unit, see the flag.
+Units: in counts and rates, K, M and G are powers of 1000. In sizes, K, M and G are powers of 1024, and kB, MB and GB are powers of \
+1000. Without a unit, a size is in bytes and a time in seconds, unless \
+the flag says otherwise.
 
-Exit codes: 0 success, 1 failure, 2 invalid arguments or filter, 3 packets lost with --fail-on-drop, 4 ended by --keep-free.
+Exit codes: 0 success, 1 failure, 2 invalid arguments or filter, 3 packets lost and --fail-on-drop given, 4 capture ended by \
+--keep-free.
 
 Examples:
-  # A simulated 1 Gb/s card, no privileges needed
+  # A simulated card with 1 Gb/s; needs no privileges
   forebay capture -i sim -c 5M -w first.pcapng
   # A real interface (needs CAP_NET_RAW)
   forebay capture -i eth0 -w today.pcapng
@@ -56,51 +77,53 @@ Examples:
   forebay capture -i eth0 -w web.pcapng tcp port 80
   # Packets on the terminal, as tcpdump prints them
   forebay capture -i eth0 port domain
-  # Only count
+  # Count packets, and neither write nor print them
   forebay capture -i sim:rate=10G,size=imix -c 1M --count
-  # To a pipe
+  # Into another program
   forebay capture -i eth0 -w - | tshark -r -
-  # For a program that reads only the classic format
+  # Into a program that reads only pcap with microseconds
   forebay capture -i eth0 -w - --format pcap-us | prog
   # Compressed
   forebay capture -i eth0 -w today.pcapng.zst
-  # From a file
+  # Filter a file
   forebay capture -r old.pcap.gz -w dns.pcapng port domain
-  # The 30 seconds before each signal USR1
+  # On each signal USR1, write the last 30 seconds
   forebay capture -i eth0 --recorder 30s -w a.pcapng
-  # With two threads, each on its own processor
+  # Receive with two threads, on processors 2 and 3
   forebay capture -i eth0 -w a.pcapng --threads 2 --cpus 2,3
-  # Share with other programs and users; then read it in one
+  # Share packets with the group staff, then read them
   forebay capture -i eth0 --share lan --share-group staff
   forebay capture -i tap:lan port domain
-  # The file being written and the 23 before it
+  # One file an hour; keep the newest 24
   forebay capture -i eth0 -w a.pcapng \\
     -b duration:3600 -b files:24
-  # An hour a file, for as long as the disk has room
+  # One file an hour; keep 10% of the disk free
   forebay capture -i eth0 -w a.pcapng \\
     -b duration:3600 --keep-free 10%
-  # A file a day, named as tcpdump does
+  # One file a day, with names as tcpdump makes them
   forebay capture -i eth0 -w day-%d.pcap -G 86400";
 
 #[derive(ClapArgs)]
 pub struct Capture {
-    /// Interface to capture from: eth0, any, sim (a simulated card, also sim:rate=10G), or tap:NAME (packets that another capture
-    /// shares); may be repeated. xdp:eth0 uses AF_XDP, which takes packets away from this machine's network stack
+    /// Interface to capture from; may be repeated: eth0, any (all interfaces), sim (a simulated card, also sim:rate=10G),
+    /// tap:NAME (packets that another capture shares with --share), or xdp:eth0 (AF_XDP, which takes packets away from this
+    /// machine's network stack)
     #[arg(short = 'i', long = "interface", value_name = "INTERFACE")]
     pub interfaces: Vec<Name>,
 
-    /// Read packets from a pcap or pcapng FILE, plain, gzip or zstd; - is standard input; may be repeated: files are read
-    /// one after another
+    /// Read packets from FILE, in the format pcap or pcapng, uncompressed or compressed with gzip or zstd; - is standard input;
+    /// may be repeated: files are read one after another
     #[arg(short = 'r', value_name = "FILE")]
     pub read: Vec<PathBuf>,
 
-    /// Write to FILE; - is standard output; without -w packets are printed
+    /// Write packets to FILE; - is standard output. Without -w, packets are printed (but see --share)
     ///
-    /// A name that ends in .pcap or .cap gives the classic format, every other name pcapng; .gz or .zst at the end compresses
+    /// A name that ends in .pcap or .cap selects the format pcap; every other name selects pcapng. With a further .gz or .zst
+    /// at the end, the file is compressed
     #[arg(short = 'w', value_name = "FILE")]
     pub write: Option<PathBuf>,
 
-    /// Format to write, instead of the one that FILE's name asks for: pcapng, pcap (with nanoseconds), pcap-us (with
+    /// Format to write, if the name of FILE does not show it: pcapng, pcap (with nanoseconds), or pcap-us (pcap with
     /// microseconds)
     #[arg(long, value_name = "FORMAT", value_parser = format)]
     pub format: Option<FileFormat>,
@@ -113,93 +136,99 @@ pub struct Capture {
     #[arg(short = 's', long = "snapshot-length", value_name = "SNAPLEN", default_value = "262144", value_parser = snaplen)]
     pub snaplen: u32,
 
-    /// Start the next file at this SIZE, in millions of bytes or with a unit (100MB); the files are FILE, FILE1, FILE2, …
+    /// Start the next file when a file reaches SIZE. A number without a unit is in millions of bytes. The files are called
+    /// FILE, FILE1, FILE2, …
     #[arg(short = 'C', value_name = "SIZE", value_parser = |text: &str| values::size(text, 1_000_000))]
     pub file_size: Option<u64>,
 
-    /// Start the next file every SECONDS; FILE may contain strftime's % letters; with -C, a number is appended
+    /// Start the next file every SECONDS. FILE may contain the % letters of strftime, such as %H. With -C as well, names also
+    /// get a number
     #[arg(short = 'G', value_name = "SECONDS", value_parser = values::time)]
     pub rotate_seconds: Option<Duration>,
 
-    /// With -C, reuse the first COUNT file names in rotation, so that the newest COUNT files remain; with -G, stop after COUNT
-    /// files
+    /// With -C, keep only COUNT files: after the last one, the oldest is overwritten. With -G, stop after COUNT files
     #[arg(short = 'W', value_name = "COUNT", value_parser = values::count)]
     pub file_count: Option<u64>,
 
-    /// When to start the next file (NAME_00001_20261121143000.pcapng, …), and which files to keep; may be repeated
+    /// Write a series of files (NAME_00001_20261121143000.pcapng, …). KEY sets when the next file starts, or which files are
+    /// kept; may be repeated
     ///
-    /// duration:SECONDS, interval:SECONDS (at multiples of this time: with 3600 at every full hour), filesize:KB, packets:COUNT;
-    /// files:COUNT keeps the newest COUNT files, total:KB the newest whose sizes add up to at most KB; 1 KB is 1000 bytes
+    /// The next file starts: duration:SECONDS after the start of a file; interval:SECONDS when the clock shows a multiple of
+    /// this time (3600: every full hour); filesize:KB or packets:COUNT when a file has reached this size. Older files are
+    /// deleted: files:COUNT keeps the newest COUNT files; total:KB keeps the newest files that are together no larger than
+    /// this. 1 KB is 1000 bytes
     #[arg(short = 'b', long = "ring-buffer", value_name = "KEY:VALUE", value_parser = turn)]
     pub ring_buffer: Vec<Criterion>,
 
-    /// Space to keep free on the disk of -w: a share of its size (10%) or a size (20G). When less is free, the oldest files of
-    /// the series are deleted, also those of earlier captures; if there is none to delete, or -w is a single file, the capture
-    /// ends
+    /// Keep this much space free on the disk of -w: a percentage of the disk (10%) or a size (20G). When less is free, the
+    /// oldest files of the series are deleted, including those of earlier captures. If there is none to delete, or -w is a
+    /// single file, the capture ends
     #[arg(long, value_name = "PERCENT|SIZE", value_parser = keep_free)]
     pub keep_free: Option<KeepFree>,
 
-    /// When to stop; may be repeated
+    /// When to stop the capture; may be repeated
     ///
-    /// duration:SECONDS, packets:COUNT, filesize:KB (together with -b, it starts the next file and does not stop), files:COUNT (only with -b, -C or -G)
+    /// duration:SECONDS, packets:COUNT, filesize:KB (with -b, this starts the next file instead), or files:COUNT (only with -b,
+    /// -C or -G)
     #[arg(short = 'a', long = "autostop", value_name = "KEY:VALUE", value_parser = stop)]
     pub autostop: Vec<Criterion>,
 
-    /// When to sync written data to the disk: none, interval[:SECONDS], file (at the end of each file), always (after every
-    /// buffer)
+    /// When to sync written data to the disk, so that it survives a power cut: none, interval[:SECONDS] (1 second if not
+    /// given), file (at the end of each file), or always (after every buffer)
     #[arg(long, value_name = "POLICY", default_value = "file", value_parser = sync)]
     pub sync: SyncPolicy,
 
-    /// Compress finished files to NAME.zst on a low-priority thread, at LEVEL 1 to 19 [default level: 3]
+    /// Compress each finished file to NAME.zst, on a low-priority thread, with LEVEL 1 to 19 [default level: 3]
     #[arg(long, value_name = "zstd[:LEVEL]", value_parser = compress)]
     pub compress: Option<i32>,
 
-    /// Run the program CMD for each finished file, with the file's name as its only argument, without a shell, at low priority
-    /// and without any capability
+    /// Run the program CMD for each finished file. Its only argument is the name of the file. It runs without a shell, at low
+    /// priority and without any capability
     #[arg(short = 'z', value_name = "CMD")]
     pub command: Option<OsString>,
 
-    /// Size of the kernel's receive ring, in KiB or with a unit (256M) [default: 64M; for sim: one second of frames]
+    /// Size of the receive ring, where packets wait until forebay takes them. A number without a unit is in KiB (256M has a
+    /// unit) [default: 64M; for sim: one second of frames]
     #[arg(short = 'B', long = "buffer-size", value_name = "SIZE", value_parser = |text: &str| values::size(text, 1024))]
     pub ring: Option<u64>,
 
-    /// Number and size of the memory buffers between the kernel's ring and the disk. With this flag their number is fixed, unless
-    /// --store-limit is given too [default: 16x4M; with -r 4x4M]
+    /// Number and size of the buffers in memory between the receive ring and the output. If this flag is given, their number
+    /// stays fixed, unless --store-limit is given, too [default: 16x4M; with -r 4x4M]
     #[arg(long, value_name = "COUNTxSIZE", value_parser = buffers)]
     pub store: Option<store::StoreConfig>,
 
-    /// Let the buffers grow while the output is slow, up to a size (2G) or a share of the available memory (50%); 0: never
-    /// [default: 25%, or 0 if --store or -r is given]
+    /// While the output is slow, add buffers up to this total: a size (2G) or a share of the available memory (50%). 0 adds
+    /// none [default: 25%, or 0 if --store or -r is given]
     #[arg(long, value_name = "SIZE|PERCENT", value_parser = store_limit)]
     pub store_limit: Option<Limit>,
 
-    /// Which packets to keep, in the language of pcap-filter(7): tcp port 80 and host 10.0.0.1
+    /// Filter: which packets to capture, in the language of pcap-filter(7), such as tcp port 80 and host 10.0.0.1
     #[arg(value_name = "EXPRESSION")]
     pub expression: Vec<String>,
 
-    /// Read the expression from FILE instead of the command line
+    /// Read the filter expression from FILE instead of the command line
     #[arg(short = 'F', value_name = "FILE", conflicts_with = "expression")]
     pub expression_file: Option<PathBuf>,
 
-    /// Print the BPF program of the expression, and stop; -dd as C, -ddd as numbers
+    /// Print the BPF program of the filter expression and exit; -dd prints it as C, -ddd as numbers
     #[arg(short = 'd', action = clap::ArgAction::Count)]
     pub dump: u8,
 
-    /// List the interfaces that can be captured
+    /// List the interfaces that can be captured, and exit
     #[arg(short = 'D', long = "list-interfaces")]
     pub list: bool,
 
-    /// Print no summary, only errors and losses; if packets are printed, shorter lines
+    /// Do not print the summary; errors and losses are printed nevertheless. If packets are printed, print shorter lines
     #[arg(short = 'q')]
     pub quiet: bool,
 
-    /// Write captured packets after at most 10 ms instead of a second
+    /// Write each packet to the output about 10 ms after its arrival, instead of about a second. This includes --immediate-mode
     #[arg(short = 'U', long = "packet-buffered")]
     pub unbuffered: bool,
 
-    /// The clock that stamps packets of interfaces: software (the system's) or hardware (the network card's, which must be set to
-    /// stamp every packet: see forebay ports). If this flag is given, a comment in a pcapng file names the clock [default:
-    /// software]
+    /// The clock of time stamps: software (the system's clock) or hardware (the clock of the network card, which must be set up
+    /// to stamp every packet; forebay ports shows whether it is). If this flag is given, a pcapng file has a comment that names
+    /// the clock [default: software]
     #[arg(long, value_name = "CLOCK", value_parser = time_source)]
     pub time: Option<TimeSource>,
 
@@ -207,51 +236,54 @@ pub struct Capture {
     #[arg(short = 'p', long = "no-promiscuous-mode")]
     pub not_promiscuous: bool,
 
-    /// End the capture with exit code 1 when an interface goes down, instead of waiting until it is up again
+    /// When an interface goes down, end the capture with exit code 1, instead of waiting until the interface is up again
     #[arg(long)]
     pub stop_on_down: bool,
 
-    /// Open xdp:INTERFACE even if this machine uses the interface. The machine's connections over it stop working
+    /// Capture from xdp:INTERFACE even if this machine itself uses the interface. The machine's own connections over this
+    /// interface then stop working
     #[arg(long)]
     pub take_traffic: bool,
 
-    /// Become USER after opening the interfaces, before the first file is made (only root can)
+    /// Change to USER after opening the interfaces and before creating files. Only root can do this
     #[arg(short = 'Z', long = "relinquish-privileges", value_name = "USER")]
     pub user: Option<String>,
 
-    /// Print the counts as one JSON object at the end, on standard output (on standard error if packets go to standard output)
+    /// Print the counts as one JSON object at the end. It goes to standard output, or to standard error if packets go to
+    /// standard output
     #[arg(long)]
     pub json: bool,
 
-    /// Print the counts every SECONDS; with --json, one object a line
+    /// Print the counts every SECONDS; with --json, as one JSON object a line
     #[arg(long, value_name = "SECONDS", value_parser = stats_interval)]
     pub stats_interval: Option<Duration>,
 
-    /// Let this user watch and steer the capture through a socket, with forebay control NAME; a NAME without / is in
-    /// $XDG_RUNTIME_DIR/forebay, for root in /run/forebay
+    /// Create a socket through which 'forebay control NAME' shows the counts of this capture and controls it. Only this user
+    /// and root can connect. A NAME without / is created in $XDG_RUNTIME_DIR/forebay, or for root in /run/forebay
     #[arg(long, value_name = "NAME")]
     pub control: Option<OsString>,
 
-    /// Serve metrics for Prometheus at http://ADDRESS:PORT/metrics; port 0 chooses a free one [default address: 127.0.0.1]
+    /// Serve metrics for Prometheus at http://ADDRESS:PORT/metrics. With port 0, the system chooses a free port [default
+    /// address: 127.0.0.1]
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = address)]
     pub metrics: Option<SocketAddr>,
 
-    /// Write metrics to FILE every 5 seconds and at the end, for the textfile collector of Prometheus' node exporter
+    /// Write metrics to FILE every 5 seconds and at the end, for the textfile collector of the Prometheus node exporter
     #[arg(long, value_name = "FILE")]
     pub metrics_file: Option<PathBuf>,
 
-    /// With -r, do not copy comments, decryption secrets, names, custom blocks, or what the files say of the machine and program that
-    /// made them
+    /// With -r, do not copy the metadata of the files: comments, decryption secrets, host names, custom blocks, and the
+    /// descriptions of the machine and the program that captured the packets
     #[arg(long)]
     pub no_metadata: bool,
 
-    /// Check the numbered frames of 'forebay generate': count those lost, repeated, reordered or corrupted, as 'forebay verify'
-    /// does
+    /// Check the numbered frames that 'forebay generate' sends: count those that were lost, duplicated, reordered or corrupted,
+    /// as 'forebay verify' does
     #[arg(long)]
     pub verify: bool,
 
-    /// Exit with code 3 if any packet was lost, including those that the interface itself reports as dropped and, with --verify,
-    /// generated frames that did not arrive
+    /// Exit with code 3 if any packet was lost. This includes packets that the interface itself reports as dropped and, with
+    /// --verify, generated frames that did not arrive
     #[arg(long)]
     pub fail_on_drop: bool,
 

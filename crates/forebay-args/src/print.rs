@@ -6,11 +6,11 @@ use std::path::PathBuf;
 #[derive(ClapArgs)]
 #[command(next_help_heading = "Printing")]
 pub struct Print {
-    /// Print packets that are written with -w, shared or served, too; without these outputs they are printed anyway
+    /// Print packets even if -w, --share or --serve is given. Without these flags, packets are printed anyway
     #[arg(long)]
     pub print: bool,
 
-    /// Only count packets: print and write none
+    /// Only count packets; neither print nor write them
     #[arg(long = "count", conflicts_with_all = ["print", "write", "json_lines"])]
     pub only_count: bool,
 
@@ -18,41 +18,41 @@ pub struct Print {
     #[arg(long)]
     pub json_lines: bool,
 
-    /// Accepted because tcpdump has it, without effect: addresses and ports are always printed as numbers
+    /// No effect, accepted because tcpdump has this flag: addresses and ports are always printed as numbers
     #[arg(short = 'n', action = ArgAction::Count)]
     pub numeric: u8,
 
-    /// Print more of each packet; also print how the capture was set up, and how much processor time it used. -vv and -vvv print
+    /// Print more details of each packet, how the capture was set up, and how much processor time it used. -vv and -vvv print
     /// even more of each packet
     #[arg(short = 'v', long, action = ArgAction::Count)]
     pub verbose: u8,
 
-    /// Print link-layer headers, too
+    /// Print the link-layer header of each packet, too
     #[arg(short = 'e')]
     pub link_header: bool,
 
-    /// Time before each line: -t none, -tt seconds since 1970, -ttt since the line before, -tttt with the date, -ttttt since the
-    /// first line [default: time of day]
+    /// Time at the start of each line: -t none, -tt seconds since 1970, -ttt time since the previous line, -tttt date and time,
+    /// -ttttt time since the first line [default: time of day]
     #[arg(short = 't', action = ArgAction::Count)]
     pub times: u8,
 
-    /// Digits of printed times: micro or nano. Files keep nanoseconds; --format pcap-us writes microseconds
+    /// Precision of printed times: micro (microseconds) or nano (nanoseconds). It does not affect files; for these see --format
     #[arg(long, value_name = "PRECISION", default_value = "micro", value_parser = ["micro", "nano"])]
     pub time_stamp_precision: String,
 
-    /// Print each packet in hexadecimal digits; -xx with its link-layer header
+    /// Print the bytes of each packet in hexadecimal, without the link-layer header; -xx with it
     #[arg(short = 'x', action = ArgAction::Count)]
     pub hex: u8,
 
-    /// Print each packet in hexadecimal digits and text; -XX with its link-layer header
+    /// Print the bytes of each packet in hexadecimal and as text, without the link-layer header; -XX with it
     #[arg(short = 'X', action = ArgAction::Count)]
     pub hex_and_text: u8,
 
-    /// Print each packet as text; -AA with its link-layer header
+    /// Print the bytes of each packet as text, without the link-layer header; -AA with it
     #[arg(short = 'A', action = ArgAction::Count)]
     pub text: u8,
 
-    /// Print sequence numbers of TCP as they are, not relative to the first of the connection
+    /// Print TCP sequence numbers as they are in the packet, not relative to the start of the connection
     #[arg(short = 'S', long)]
     pub absolute_tcp_sequence_numbers: bool,
 
@@ -60,31 +60,34 @@ pub struct Print {
     #[arg(short = 'K', long)]
     pub dont_verify_checksums: bool,
 
-    /// Print a number before each line
+    /// Print a packet number at the start of each line
     #[arg(short = '#', long)]
     pub number: bool,
 
-    /// Print each line at once, also into a pipe
+    /// Write each printed line at once, even if standard output is a pipe or a file
     #[arg(short = 'l')]
     pub line_buffered: bool,
 
-    /// Capture and print packets after at most 10 ms instead of 100 ms
+    /// Receive packets from the kernel after at most 10 ms instead of 100 ms, so that they are printed sooner. Unlike -U, this
+    /// does not change how often files are written
     #[arg(long)]
     pub immediate_mode: bool,
 
-    /// Which packets to take: in, out or inout; in and out only with interfaces read by AF_PACKET (-i eth0)
+    /// Which packets to capture: in (received), out (sent) or inout (both). For in and out, all interfaces must be read with
+    /// AF_PACKET (-i eth0)
     #[arg(short = 'Q', long, value_name = "DIRECTION", default_value = "inout", value_parser = ["in", "out", "inout"])]
     pub direction: String,
 
-    /// Link type that the packets must have, by tcpdump's name (-L lists them)
+    /// Require this link type, by tcpdump's name (see -L). If an input has another link type, the command fails before it
+    /// captures
     #[arg(short = 'y', long, value_name = "LINKTYPE")]
     pub linktype: Option<String>,
 
-    /// List the link types of the interfaces and files
+    /// List the link types of the interfaces and files, and exit
     #[arg(short = 'L', long)]
     pub list_data_link_types: bool,
 
-    /// Like -r for each file that is named in FILE, one name a line; - is standard input
+    /// Read the files whose names are in FILE, one name a line, as with -r; - is standard input
     #[arg(short = 'V', value_name = "FILE")]
     pub file_list: Option<PathBuf>,
 }

@@ -8,19 +8,21 @@ use std::time::Duration;
 #[derive(ClapArgs)]
 #[command(next_help_heading = "Flight recorder")]
 pub struct Recording {
-    /// Keep the last packets in memory instead of writing them: those of a time (30s), as many as fit into a size (2G), or both
-    /// limits (30s,2G); each trigger writes them to a new file, NAME_00001_20261121143000.pcapng, … with the NAME of -w. USR1
-    /// triggers
+    /// Keep the last packets in memory, and write them to a file when a trigger occurs. Keep those of the last TIME (30s), as
+    /// many as fit into SIZE (2G), or both limits (30s,2G)
     ///
-    /// With only a time, up to an eighth of the free memory is used, and at most 2 GiB
+    /// A trigger is the signal USR1, the command 'forebay trigger', or a packet (--trigger). Each trigger writes a new file,
+    /// NAME_00001_20261121143000.pcapng, …, where NAME is that of -w. If only a TIME is given, the memory is an eighth of the
+    /// available memory, and at most 2 GiB
     #[arg(long, value_name = "TIME|SIZE", requires = "write", value_parser = depth)]
     pub recorder: Option<Depth>,
 
-    /// With --recorder, also write what arrives in this time after the trigger; a further trigger within it extends the file
+    /// With --recorder, also write packets that arrive within this time after the trigger. If another trigger occurs in this
+    /// time, the file is extended
     #[arg(long, value_name = "SECONDS", requires = "recorder", value_parser = values::time)]
     pub after: Option<Duration>,
 
-    /// With --recorder, trigger at each packet that matches EXPR, a filter expression
+    /// With --recorder, each packet that matches the filter expression EXPR is a trigger
     #[arg(long, value_name = "EXPR", requires = "recorder")]
     pub trigger: Option<String>,
 }

@@ -18,21 +18,22 @@ Examples:
 #[derive(ClapArgs)]
 #[command(next_help_heading = "Sharing")]
 pub struct Share {
-    /// Share captured packets as NAME: other programs read them with -i tap:NAME, without any capability. Packets are then not
-    /// printed, even without -w, unless --print or --json-lines is given
+    /// Share captured packets under NAME. Other processes read them with -i tap:NAME, without any capability. Shared packets
+    /// are printed only if --print or --json-lines is given
     #[arg(long, value_name = "NAME")]
     pub share: Option<ShareName>,
 
-    /// Let the members of GROUP read what is shared, too: not only root and the user that shares
+    /// Let the members of GROUP read the shared packets, in addition to root and the user of this capture
     #[arg(long, value_name = "GROUP", requires = "share")]
     pub share_group: Option<String>,
 
-    /// Memory for shared packets, in MiB or with a unit (1G): a reader that is late by more than this loses packets [default: 64M]
+    /// Memory for shared packets. A number without a unit is in MiB. New packets overwrite the oldest; a reader loses the
+    /// packets that are overwritten before it has read them [default: 64M]
     #[arg(long, value_name = "SIZE", value_parser = share_size)]
     pub share_size: Option<u64>,
 
-    /// Serve captured packets to up to 32 TCP clients as pcapng: tcp:PORT or tcp:ADDR:PORT; port 0 takes any that is free;
-    /// without ADDR it listens on 127.0.0.1, where every user of this machine can connect (Wireshark: -i TCP@127.0.0.1:PORT)
+    /// Serve captured packets as pcapng to up to 32 TCP clients. With port 0, the system chooses a free port. Without ADDR, the
+    /// address is 127.0.0.1, to which every user of this machine can connect. In Wireshark: -i TCP@127.0.0.1:PORT
     #[arg(long, value_name = "tcp:[ADDR:]PORT", value_parser = address)]
     pub serve: Option<SocketAddr>,
 }

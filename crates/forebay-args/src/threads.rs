@@ -7,20 +7,23 @@ use forebay_net::port::Fanout;
 #[derive(ClapArgs)]
 #[command(next_help_heading = "Several threads")]
 pub struct Threads {
-    /// Receive with N threads, 1 to 64, each with its own receive ring (-B each); their packets are written in the order of time
+    /// Receive with N threads, 1 to 64, each with its own receive ring of the size -B. The packets of all threads are written
+    /// in the order of their time stamps. A packet that arrives too late for that is written when it arrives; in a pcapng file,
+    /// a comment marks it
     #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<usize>,
 
-    /// How the kernel distributes packets: hash (by flow), lb (in turns), cpu (by the processor that received them), qm (by the
-    /// queue of the interface), rollover (to the next thread when a ring is full) [default: hash]
+    /// How the kernel chooses a thread for each packet: hash (by flow), lb (one thread after another), cpu (by the processor
+    /// that received the packet), qm (by the receive queue of the interface), rollover (one thread until its ring is nearly
+    /// full, then the next) [default: hash]
     #[arg(long, value_name = "MODE", requires = "threads", value_parser = fanout)]
     pub fanout: Option<Fanout>,
 
-    /// Processors on which the threads run, one per thread: 2,3 or 4-7
+    /// Processors on which the threads run, one for each thread: 2,3 or 4-7
     #[arg(long, value_name = "LIST", requires = "threads", value_parser = cpus)]
     pub cpus: Option<Cpus>,
 
-    /// Write one file per thread (NAME-0.pcapng, NAME-1.pcapng, …) instead of one for all
+    /// Write one file for each thread (NAME-0.pcapng, NAME-1.pcapng, …) instead of a single file
     #[arg(long, requires = "threads")]
     pub per_thread: bool,
 }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  Instruction…  ── Program::new ──▶  Program  ── run ──▶ bytes of this packet to keep, 0 for none
-//!  (code.rs)        (check.rs)          │         (machine.rs; of many packets at once: abreast.rs)
+//!  (code.rs)        (check.rs)          │         (machine.rs; of many packets at once: batch.rs)
 //!                                       └──▶ the kernel: instructions() are its `sock_filter`s
 //!  "4\n40 0 0 12\n…" ── parse ──▶       └──▶ listing · array · numbers, as tcpdump -d, -dd, -ddd
 //! ```
