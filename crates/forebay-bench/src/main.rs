@@ -84,12 +84,14 @@ enum Room {
     Pipe,
     /// Packets from an interface to a file, and other tools
     Wire,
+    /// Packets from a file or a generator to an interface, and other tools
+    Send,
     /// Everything
     All,
 }
 
 impl Room {
-    const EACH: [Room; 12] = [
+    const EACH: [Room; 13] = [
         Room::Driver,
         Room::Ring,
         Room::Pool,
@@ -102,6 +104,7 @@ impl Room {
         Room::Poll,
         Room::Pipe,
         Room::Wire,
+        Room::Send,
     ];
 
     fn name(self) -> String {
@@ -131,7 +134,8 @@ impl Room {
             Room::Mirror => mirror::run(effort),
             Room::Poll => poll::run(effort),
             Room::Pipe => Ok(pipe::run(effort)),
-            Room::Wire => wire::run(effort),
+            Room::Wire => wire::captures(effort),
+            Room::Send => wire::senders(effort),
             Room::All => unreachable!("replaced by its members"),
         }
     }

@@ -130,6 +130,55 @@ pub fn keep_on(cpus: &[usize]) -> Result<()> {
         .with_context(|| format!("keeping a thread on processors {cpus:?}"))
 }
 
+/// Time of all processors so far, in the kernel's ticks.
+#[derive(Clone, Copy)]
+pub struct ProcessorTime {
+    all: u64,
+    /// Of it, what was not idle, and what this process and its children had.
+    busy: u64,
+    ours: u64,
+    /// What the host gave to other machines while this one wanted it.
+    stolen: u64,
+}
+
+impl ProcessorTime {
+    pub fn now() -> Result<ProcessorTime> {
+        let numbers = |text: &str| -> Vec<u64> {
+            let words = text.split_whitespace();
+            words.map(|word| word.parse().unwrap_or(0)).collect()
+        };
+        let stat = fs::read_to_string("/proc/stat").context("reading /proc/stat")?;
+        let line = stat
+            .lines()
+            .next()
+            .and_then(|line| line.strip_prefix("cpu "));
+        // user, nice, system, idle, waiting for a disk, interrupts (two kinds), stolen by the host; guests are in user.
+        let ticks = numbers(line.context("/proc/stat has no processor")?);
+        let all = ticks.iter().take(8).sum();
+        let idle: u64 = ticks.iter().skip(3).take(2).sum();
+        let own = fs::read_to_string("/proc/self/stat").context("reading /proc/self/stat")?;
+        let fields = own.rsplit(')').next().unwrap_or_default();
+        Ok(ProcessorTime {
+            all,
+            busy: all - idle,
+            stolen: ticks.get(7).copied().unwrap_or(0),
+            // utime, stime, and those of children: fields 14 to 17; this begins with the third.
+            ours: numbers(fields).iter().skip(11).take(4).sum(),
+        })
+    }
+
+    /// What others had since `before`, of all processors.
+    pub fn others_percent(self, before: ProcessorTime) -> f64 {
+        let (busy, ours) = (self.busy - before.busy, self.ours - before.ours);
+        100.0 * busy.saturating_sub(ours) as f64 / (self.all - before.all).max(1) as f64
+    }
+
+    /// The share that the host gave to other machines since `before`.
+    pub fn stolen_percent(self, before: ProcessorTime) -> f64 {
+        100.0 * (self.stolen - before.stolen) as f64 / (self.all - before.all).max(1) as f64
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,5 +194,23 @@ mod tests {
         let machine = Machine::here().unwrap();
         assert!(!machine.processors.is_empty());
         assert!(machine.lines().contains("Linux "), "{}", machine.lines());
+    }
+
+    #[test]
+    fn what_others_had_and_what_was_stolen_are_shares_of_all_time() {
+        let before = ProcessorTime {
+            all: 1000,
+            busy: 500,
+            ours: 100,
+            stolen: 10,
+        };
+        let after = ProcessorTime {
+            all: 1200,
+            busy: 620,
+            ours: 200,
+            stolen: 14,
+        };
+        assert_eq!(after.others_percent(before), 10.0);
+        assert_eq!(after.stolen_percent(before), 2.0);
     }
 }

@@ -15,7 +15,7 @@ use crate::{
     append::ASSEMBLY,
     method::{
         Effort,
-        machine::{self, Machine},
+        machine::{self, Machine, ProcessorTime},
         table::{Cell, Table},
     },
 };
@@ -134,9 +134,9 @@ fn unknown(run: &Results) -> Vec<String> {
 }
 
 fn measure(args: &Args) -> Result<Report> {
-    let before = Busy::now()?;
+    let before = ProcessorTime::now()?;
     thread::sleep(Duration::from_secs(2));
-    let others = Busy::now()?.others_percent(before);
+    let others = ProcessorTime::now()?.others_percent(before);
     if others > page::OTHERS_LIMIT && !args.busy {
         bail!(
             "other programs have {others:.0} % of the processors: end them, or measure with --busy, and the page will say that it is not to be quoted"
@@ -150,7 +150,7 @@ fn measure(args: &Args) -> Result<Report> {
         rounds: args.rounds.into(),
         quick: args.quick,
     };
-    let (begun, before) = (Instant::now(), Busy::now()?);
+    let (begun, before) = (Instant::now(), ProcessorTime::now()?);
     let mut rooms = BTreeMap::from([("machine".to_string(), vec![addresses()])]);
     for room in ROOMS {
         eprintln!("{:4} s: {}", begun.elapsed().as_secs(), room.name());
@@ -161,7 +161,7 @@ fn measure(args: &Args) -> Result<Report> {
         commit: said_by("git", &["describe", "--always", "--dirty"]),
         date: said_by("date", &["-u", "+%Y-%m-%d"]),
         seconds: begun.elapsed().as_secs(),
-        others_percent: Busy::now()?.others_percent(before),
+        others_percent: ProcessorTime::now()?.others_percent(before),
     };
     eprintln!(
         "{:4} s: done; others had {:.1} %",
@@ -210,47 +210,6 @@ fn addresses() -> Table {
     let cell = bits.map_or(Cell::Unknown, |bits| Cell::number(bits, 0));
     table.row("virtual addresses", vec![cell]);
     table
-}
-
-/// Processor time so far, in the kernel's ticks.
-#[derive(Clone, Copy)]
-struct Busy {
-    all: u64,
-    /// Of it, what was not idle, and what this process and its children had.
-    busy: u64,
-    ours: u64,
-}
-
-impl Busy {
-    fn now() -> Result<Busy> {
-        let numbers = |text: &str| -> Vec<u64> {
-            let words = text.split_whitespace();
-            words.map(|word| word.parse().unwrap_or(0)).collect()
-        };
-        let stat = fs::read_to_string("/proc/stat").context("reading /proc/stat")?;
-        let line = stat
-            .lines()
-            .next()
-            .and_then(|line| line.strip_prefix("cpu "));
-        // user, nice, system, idle, waiting for a disk, interrupts (two kinds), stolen by the host; guests are in user.
-        let ticks = numbers(line.context("/proc/stat has no processor")?);
-        let all = ticks.iter().take(8).sum();
-        let idle: u64 = ticks.iter().skip(3).take(2).sum();
-        let own = fs::read_to_string("/proc/self/stat").context("reading /proc/self/stat")?;
-        let fields = own.rsplit(')').next().unwrap_or_default();
-        Ok(Busy {
-            all,
-            busy: all - idle,
-            // utime, stime, and those of children: fields 14 to 17; this begins with the third.
-            ours: numbers(fields).iter().skip(11).take(4).sum(),
-        })
-    }
-
-    /// What others had since `before`, of all processors.
-    fn others_percent(self, before: Busy) -> f64 {
-        let (busy, ours) = (self.busy - before.busy, self.ours - before.ours);
-        100.0 * busy.saturating_sub(ours) as f64 / (self.all - before.all).max(1) as f64
-    }
 }
 
 fn make_folder_of(file: &Path) -> Result<()> {
@@ -397,17 +356,6 @@ mod tests {
             let page = page::html(&Results(run), "").unwrap();
             assert!(page.contains("busy machine"));
         }
-        let before = Busy {
-            all: 1000,
-            busy: 500,
-            ours: 100,
-        };
-        let after = Busy {
-            all: 1200,
-            busy: 620,
-            ours: 200,
-        };
-        assert_eq!(after.others_percent(before), 10.0);
     }
 
     #[test]

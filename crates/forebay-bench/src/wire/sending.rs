@@ -15,7 +15,7 @@ use super::{
 };
 use crate::method::{
     Effort,
-    machine::pair,
+    machine::{ProcessorTime, pair},
     process::{Fate, Running, in_role, version},
     samples::{Summary, in_turn},
     table::{Cell, Table},
@@ -28,6 +28,9 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// How long the kernel keeps frames for the receiver, and some time for it to take them.
 const PAUSE: Duration = Duration::from_millis(200);
+
+/// The column of the time that the host gave to other machines during the samples, on all processors.
+const STOLEN: &str = "stolen %";
 
 /// Frames that are sent as fast as possible.
 const COUNT: u64 = 500_000;
@@ -64,7 +67,12 @@ pub fn run(lab: &Result<Lab>, folders: &Folders, effort: Effort) -> Vec<Table> {
             rate: None,
             count: effort.scaled(COUNT),
         };
-        (title, size, task, &["million/s", "best rival = 1"][..])
+        (
+            title,
+            size,
+            task,
+            &["million/s", "best rival = 1", STOLEN][..],
+        )
     });
     let paced = rates.iter().map(|&rate| {
         let title =
@@ -73,7 +81,7 @@ pub fn run(lab: &Result<Lab>, folders: &Folders, effort: Effort) -> Vec<Table> {
             rate: Some(rate),
             count: effort.scaled(rate).max(100),
         };
-        let columns = &["rate error %", "gap error µs", "99 of 100 µs"][..];
+        let columns = &["rate error %", "gap error µs", "99 of 100 µs", STOLEN][..];
         (title, "64", task, columns)
     });
     let tables = top.chain(paced).map(|(title, size, task, columns)| {
@@ -95,10 +103,10 @@ fn compare(lab: &Lab, cpus: Cpus, frames: &Frames, task: &Task, effort: Effort, 
     let samples = in_turn(SENDERS.len(), effort.few_rounds(), |which| {
         sample(SENDERS[which], lab, cpus, frames, task)
     });
-    let of = |samples: &Result<Vec<Arrivals>>, figure: &dyn Fn(&Arrivals) -> f64| {
+    let of = |samples: &Result<Vec<Sample>>, figure: &dyn Fn(&Sample) -> f64| {
         Summary::of(samples.as_ref().ok()?.iter().map(figure).collect())
     };
-    let figures = |figure: &dyn Fn(&Arrivals) -> f64| -> Vec<(Sender, Figure)> {
+    let figures = |figure: &dyn Fn(&Sample) -> f64| -> Vec<(Sender, Figure)> {
         let each = SENDERS
             .iter()
             .zip(&samples)
@@ -112,20 +120,20 @@ fn compare(lab: &Lab, cpus: Cpus, frames: &Frames, task: &Task, effort: Effort, 
             });
         each.collect()
     };
-    let millions = |it: &Arrivals| it.rate / 1e6;
+    let millions = |it: &Sample| it.arrivals.rate / 1e6;
     let fastest = best_rival(&figures(&millions), Better::Higher).map(|it| it.value);
     for (sender, samples) in SENDERS.iter().zip(&samples) {
         if let Err(why) = samples {
             table.skipped(sender.name(), why);
             continue;
         }
-        let cells = match task.rate {
+        let mut cells = match task.rate {
             None => {
                 let rate = of(samples, &millions);
                 vec![Cell::spread(rate, 2), Cell::times(rate, fastest)]
             }
             Some(rate) => {
-                let error = |it: &Arrivals| 100.0 * (it.rate / rate as f64 - 1.0).abs();
+                let error = |it: &Sample| 100.0 * (it.arrivals.rate / rate as f64 - 1.0).abs();
                 let errors = of(samples, &error);
                 // Small errors are compared with each other; a large one is only large.
                 let decimals = if errors.is_some_and(|it| it.high >= 10.0) {
@@ -135,14 +143,15 @@ fn compare(lab: &Lab, cpus: Cpus, frames: &Frames, task: &Task, effort: Effort, 
                 };
                 vec![
                     Cell::spread(errors, decimals),
-                    Cell::spread(of(samples, &|it| it.median_ns / 1e3), 2),
-                    Cell::spread(of(samples, &|it| it.most_ns / 1e3), 1),
+                    Cell::spread(of(samples, &|it| it.arrivals.median_ns / 1e3), 2),
+                    Cell::spread(of(samples, &|it| it.arrivals.most_ns / 1e3), 1),
                 ]
             }
         };
+        cells.push(Cell::spread(of(samples, &|it| it.stolen_percent), 1));
         table.row(sender.name(), cells);
     }
-    let arrived = "rates and gaps by the kernel's time stamps at the far side";
+    let arrived = "rates and gaps by the kernel's time stamps at the far side; stolen: by the host, of the time of all processors";
     table.note(format!(
         "{} frames; {arrived}; rounds: {}",
         task.count,
@@ -154,13 +163,13 @@ fn compare(lab: &Lab, cpus: Cpus, frames: &Frames, task: &Task, effort: Effort, 
             conclude(
                 table,
                 "gap error",
-                &figures(&|it| it.median_ns),
+                &figures(&|it| it.arrivals.median_ns),
                 Better::Lower,
             );
             conclude(
                 table,
                 "99 of 100",
-                &figures(&|it| it.most_ns),
+                &figures(&|it| it.arrivals.most_ns),
                 Better::Lower,
             );
         }
@@ -193,8 +202,14 @@ fn conclude(table: &mut Table, what: &str, figures: &[(Sender, Figure)], better:
     }
 }
 
+/// What one run of a sender gave.
+struct Sample {
+    arrivals: Arrivals,
+    stolen_percent: f64,
+}
+
 /// One sender's frames, from the first to the last.
-fn sample(sender: Sender, lab: &Lab, cpus: Cpus, frames: &Frames, task: &Task) -> Result<Arrivals> {
+fn sample(sender: Sender, lab: &Lab, cpus: Cpus, frames: &Frames, task: &Task) -> Result<Sample> {
     let gap_ns = task.rate.map(|rate| 1e9 / rate as f64);
     let mut receiver = in_role("wire", &Role::Receive { gap_ns })?;
     receiver.stdin(Stdio::piped());
@@ -203,7 +218,9 @@ fn sample(sender: Sender, lab: &Lab, cpus: Cpus, frames: &Frames, task: &Task) -
     receiver.hear("ready", LIMIT)?;
     let count = task.count_of(sender);
     let command = lab.inside(sender.command(frames, task.rate, count)?);
+    let before = ProcessorTime::now()?;
     Running::start(sender.name(), command, None, &[cpus.0], Fate::Dies)?.wait(LIMIT)?;
+    let stolen_percent = ProcessorTime::now()?.stolen_percent(before);
     thread::sleep(PAUSE);
     receiver.end_input();
     let arrivals: Arrivals = receiver.wait(LIMIT)?.result()?;
@@ -212,5 +229,8 @@ fn sample(sender: Sender, lab: &Lab, cpus: Cpus, frames: &Frames, task: &Task) -
         "{} of {count} frames arrived",
         arrivals.frames
     );
-    Ok(arrivals)
+    Ok(Sample {
+        arrivals,
+        stolen_percent,
+    })
 }
