@@ -88,6 +88,7 @@ pub fn counts_json(sensor: &str, counts: &Counts) -> Value {
         "dropped_files": counts.dropped.files,
         "dropped_packets": counts.dropped.packets,
         "failed_files": counts.failed.files,
+        "failed_packets": counts.failed.packets,
         "failures": counts.failures,
     })
 }

@@ -13,7 +13,7 @@ mod tests;
 
 use crate::{
     announce::{Address, Announcement, Queue},
-    archive::Archive,
+    archive::{Archive, StoreFault},
     rebuild,
     segment::{self, Pack, Packed},
     table::{Rows, Table},
@@ -126,7 +126,7 @@ pub struct Counts {
     pub sent_bytes: u64,
     /// Files that were dropped because the spool was full.
     pub dropped: Amount,
-    /// Files in the folder `failed`: nothing in them can be read, or their segment was removed from the archive.
+    /// Files in the folder `failed`: nothing in them can be read, or their segment in the archive was removed or is damaged.
     pub failed: Amount,
     /// Tries that the store failed.
     pub failures: u64,
@@ -433,16 +433,23 @@ impl<'a> Ship<'a> {
             }
         };
         let packed = pending.packed;
-        if stored == Stored::Removed {
+        let fault = match &stored {
+            Stored::Now | Stored::Before => None,
+            Stored::Removed => Some(format!(
+                "was in the archive, and its segment {} was removed from there. It is moved to the folder `failed`, and not stored again",
+                packed.key
+            )),
+            Stored::Damaged(error) => Some(format!(
+                "{error:#}. The file is moved to the folder `failed`. To store it, repair or delete that segment, and move the file back"
+            )),
+        };
+        if let Some(fault) = fault {
             self.spool.set_aside(found).map_err(Failure::Final)?;
             self.counts
                 .failed
                 .add(packed.directory.packets, found.bytes);
-            (self.report)(Event::Warning(format!(
-                "{}: was in the archive, and its segment {} was removed from there. It is moved to the folder `failed`, and not stored again",
-                found.path.display(),
-                packed.key
-            )));
+            let path = found.path.display();
+            (self.report)(Event::Warning(format!("{path}: {fault}")));
             return Ok(());
         }
         let freed = self.spool.free(found, self.config.keep != Keep::Nothing);
@@ -450,7 +457,7 @@ impl<'a> Ship<'a> {
         self.counts
             .shipped
             .add(packed.directory.packets, found.bytes);
-        self.counts.repeated_files += u64::from(stored == Stored::Before);
+        self.counts.repeated_files += u64::from(matches!(stored, Stored::Before));
         (self.report)(Event::Shipped(found, &packed));
         Ok(())
     }
@@ -543,7 +550,9 @@ impl<'a> Ship<'a> {
             });
         }
         if pending.scratch.is_some() {
-            self.create(found, pending).await?;
+            if let Some(damage) = self.create(found, pending).await? {
+                return Ok(Stored::Damaged(damage));
+            }
         } else if !is_there {
             pending.mark.clear(); // so it is packed again
             bail!(
@@ -607,8 +616,13 @@ impl<'a> Ship<'a> {
         Ok(self.config.archive.len(&record).await?.is_some())
     }
 
-    /// Creates the segment and reads it back. Then `pending` has the rows for its offsets, and no packed copy.
-    async fn create(&mut self, found: &Finished, pending: &mut Pending) -> Result<()> {
+    /// Creates the segment and reads it back. Then `pending` has the rows for its offsets, and no packed copy. `Some`: there is a segment
+    /// already, and it is damaged.
+    async fn create(
+        &mut self,
+        found: &Finished,
+        pending: &mut Pending,
+    ) -> Result<Option<anyhow::Error>> {
         let archive = self.config.archive.clone();
         let packed = &mut pending.packed;
         let scratch = pending.scratch.as_mut().context("the file is not packed")?;
@@ -617,7 +631,8 @@ impl<'a> Ship<'a> {
         if pending.is_new {
             self.counts.sent_bytes += packed.bytes;
         }
-        if stored_hash(&archive, &packed.key).await? != packed.stored_sha256 {
+        let hash = stored_hash(&archive, &packed.key).await?;
+        if hash != packed.stored_sha256 {
             ensure!(
                 !pending.is_new,
                 "{}: the segment {} was read back with other bytes than were sent: the store or the network damages data",
@@ -625,10 +640,22 @@ impl<'a> Ship<'a> {
                 packed.key
             );
             // Another version packed the same file, or another packing: the rows must have its offsets.
-            packed.index = rebuild::rows_of(&archive, &packed.key).await?.files;
+            match rebuild::rows_of(&archive, &packed.key).await {
+                Ok(rows) => packed.index = rows.files,
+                Err(error) if error.downcast_ref::<StoreFault>().is_some() => return Err(error),
+                Err(error) => {
+                    ensure!(
+                        stored_hash(&archive, &packed.key).await? == hash,
+                        "{}: the segment {} was read twice, with different bytes: the store or the network damages data",
+                        archive.name(),
+                        packed.key
+                    );
+                    return Ok(Some(error));
+                }
+            }
         }
         pending.scratch = None;
-        Ok(())
+        Ok(None)
     }
 
     /// Drops the oldest files if more wait than the limit allows.
@@ -706,13 +733,14 @@ struct Pending {
     is_new: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stored {
     Now,
     /// It is in the archive since an earlier try.
     Before,
     /// It was in the archive, and was removed from there.
     Removed,
+    /// It is in the archive, and is damaged there.
+    Damaged(anyhow::Error),
 }
 
 enum Failure {

@@ -189,6 +189,65 @@ fn a_corrupt_segment_is_named_and_the_rest_is_found() {
 }
 
 #[test]
+fn a_file_whose_segment_is_damaged_in_the_archive_is_set_aside_and_others_are_shipped() {
+    let folder = Folder::new();
+    let (spool, to) = (spool(&folder), folder.path("to"));
+    captured(&folder, "spool/a.pcapng", "count=100,seed=1");
+    ship(&spool, &to, &["--keep-local", "1G"]);
+    // The rows were never committed, and a block or the directory became damaged.
+    for part in ["block", "directory"] {
+        fs::remove_dir_all(format!("{to}/index")).unwrap();
+        let segment = segments(&to).remove(0);
+        let whole = fs::read(&segment).unwrap();
+        let mut damaged = whole.clone();
+        let directory = whole.windows(15).position(|it| it == b"forebay_segment");
+        let at = if part == "block" {
+            100
+        } else {
+            directory.unwrap()
+        };
+        damaged[at] ^= 1;
+        fs::write(&segment, damaged).unwrap();
+        fs::rename(
+            format!("{spool}/shipped/a.pcapng"),
+            format!("{spool}/a.pcapng"),
+        )
+        .unwrap();
+        captured(
+            &folder,
+            &format!("spool/{part}.pcapng"),
+            &format!("count=10,seed={}", part.len()),
+        );
+        let (code, out, err) = ship(&spool, &to, &["--json"]);
+        assert_eq!(code, 0, "{err}");
+        let name = segment.file_name().unwrap().to_str().unwrap();
+        assert!(err.contains(name) && err.contains("is damaged"), "{err}");
+        let counts = last_json(&out);
+        let count = |name: &str| counts[name].as_u64().unwrap();
+        assert_eq!([count("shipped_files"), count("failed_files")], [1, 1]);
+        assert_eq!(
+            [count("shipped_packets"), count("failed_packets")],
+            [10, 100]
+        );
+        assert_eq!(names(&format!("{spool}/failed")), ["a.pcapng"]);
+        // Without the damaged segment it is stored.
+        fs::remove_file(&segment).unwrap();
+        fs::rename(
+            format!("{spool}/failed/a.pcapng"),
+            format!("{spool}/a.pcapng"),
+        )
+        .unwrap();
+        let (code, _, err) = ship(&spool, &to, &["--keep-local", "1G"]);
+        assert_eq!(
+            (code, names(&spool)),
+            (0, vec!["failed".into(), "shipped".into()]),
+            "{err}"
+        );
+        assert_eq!(fs::read(&segment).unwrap(), whole);
+    }
+}
+
+#[test]
 fn once_fails_if_files_are_left_and_unfinished_files_are_reported() {
     let folder = Folder::new();
     let (spool, to) = (spool(&folder), folder.path("to"));
