@@ -3,10 +3,11 @@
 //! ```console
 //! $ cargo run --release -p forebay-archive --example index -- FILE.pcapng…
 //! ```
-//! Each file is read into memory first. The times are those of the processor, in three steps: decoding the records of the file; the rows of
-//! flows and blocks; sorting the rows and writing them as Parquet. The index of each file is as `forebay-archive ship` writes it.
+//! Each file is read in pieces, as `forebay-archive ship` reads it, and each piece is decoded while it is in the cache of the processor. The
+//! times are those of the processor without reading, in three steps: decoding the records; the rows of flows and blocks; sorting the rows and
+//! writing them as Parquet. The index of each file is as `ship` writes it.
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use bytes::Bytes;
 use forebay_archive::{
     index::Indexer,
@@ -18,36 +19,35 @@ use forebay_net::{
     port::LinkType,
 };
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fs::File, io::Read, time::Duration};
+
+/// Bytes that are read at once, as in `ship`.
+const READ_BYTES: u64 = 256 << 10;
 
 fn main() -> Result<()> {
-    let (mut decoding, mut rows_time, mut writing) =
-        (Duration::ZERO, Duration::ZERO, Duration::ZERO);
+    let [mut decoding, mut rows_time, mut writing] = [Duration::ZERO; 3];
     let (mut packets, mut plain, mut blocks, mut rows, mut bytes) =
         (0_u64, 0_u64, 0_u64, 0_u64, 0_u64);
     let mut columns: BTreeMap<String, i64> = BTreeMap::new();
     for path in std::env::args().skip(1) {
-        let file = std::fs::read(&path).with_context(|| format!("{path}: reading it"))?;
-        plain += file.len() as u64;
-        let begin = processor_time()?;
-        packets += each(&file, |_, _| {}, |_| {})?;
-        decoding += processor_time()? - begin;
+        let open = || File::open(&path).with_context(|| format!("{path}: opening it"));
+        plain += open()?.metadata()?.len();
+        let (found, time) = each(open()?, |_, _| {}, |_| {})?;
+        packets += found;
+        decoding += time;
 
         let mut indexer = Indexer::default();
-        let begin = processor_time()?;
-        let mut number = 0;
         let indexing = std::cell::RefCell::new(&mut indexer);
-        each(
-            &file,
+        let (_, time) = each(
+            open()?,
             |link, frame| indexing.borrow_mut().packet(link, frame),
             |offset| {
-                number += 1;
+                blocks += 1;
                 // It cannot fail.
                 let _ = indexing.borrow_mut().end_block(offset, BLOCK_BYTES as u64);
             },
         )?;
-        rows_time += processor_time()? - begin;
-        blocks += number;
+        rows_time += time;
 
         let key = format!(
             "segments/sensor=here/date=2026-11-22/hour=00/{:064}.pcapng.zst",
@@ -57,9 +57,9 @@ fn main() -> Result<()> {
             sensor: "here".into(),
             ..Directory::default()
         };
-        let begin = processor_time()?;
+        let begin = processor_time();
         let made = indexer.finish(&directory, &key, 0)?;
-        writing += processor_time()? - begin;
+        writing += processor_time() - begin;
         for file in made {
             rows += file.rows;
             bytes += file.bytes.len() as u64;
@@ -101,34 +101,53 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Calls `packet` for each packet and `end` at the end of each block; returns the number of packets.
+/// Calls `packet` for each packet and `end` at the end of each block; returns the number of packets, and the time without reading.
 fn each(
-    file: &[u8],
+    mut file: File,
     mut packet: impl FnMut(LinkType, &Frame<'_>),
     mut end: impl FnMut(u64),
-) -> Result<u64> {
+) -> Result<(u64, Duration)> {
     let fault = |it: forebay_net::format::read::Fault| anyhow!("{}", it.what());
-    let mut decoder = Decoder::begin(file)
-        .map_err(fault)?
-        .context("has no header")?;
-    let (mut at, mut block, mut packets) = (0, 0, 0);
-    while at < file.len() {
-        match decoder.next(&file[at..]).map_err(fault)? {
-            Step::Packet(frame, len) => {
-                let link = decoder.interfaces()[frame.interface as usize].link;
-                packet(link, &frame);
-                packets += 1;
-                at += len;
+    let mut bytes = Vec::new();
+    let mut decoder = None;
+    let (mut at, mut block, mut packets, mut spent) = (0, 0, 0, Duration::ZERO);
+    loop {
+        let read = file.by_ref().take(READ_BYTES).read_to_end(&mut bytes)?;
+        let decoder = match &mut decoder {
+            Some(decoder) => decoder,
+            None => decoder.insert(Decoder::begin(&bytes).map_err(fault)?.context("is empty")?),
+        };
+        let begin = processor_time();
+        while at < BLOCK_BYTES {
+            let rest = &bytes[at..];
+            let step = match decoder.packet(rest) {
+                Some((frame, len)) => Step::Packet(frame, len),
+                None => decoder.next(rest).map_err(fault)?,
+            };
+            match step {
+                Step::Packet(frame, len) => {
+                    let link = decoder.interfaces()[frame.interface as usize].link;
+                    packet(link, &frame);
+                    packets += 1;
+                    at += len;
+                }
+                Step::Described(len) | Step::Other(len) => at += len,
+                Step::More(_) => break,
+                Step::Zeros => bail!("has zeros in place of packets"),
             }
-            Step::Described(len) | Step::Other(len) => at += len,
-            _ => bail!("ends in the middle of a record"),
         }
-        if at - block >= BLOCK_BYTES || at == file.len() {
-            end(block as u64);
-            block = at;
+        if at >= BLOCK_BYTES || read == 0 && at > 0 {
+            end(block);
+            block += at as u64;
+            bytes.drain(..at);
+            at = 0;
+        }
+        spent += processor_time() - begin;
+        if read == 0 {
+            ensure!(bytes.is_empty(), "ends in the middle of a record");
+            return Ok((packets, spent));
         }
     }
-    Ok(packets)
 }
 
 /// Adds the stored length of each column, and of the bloom filters.
@@ -145,11 +164,7 @@ fn count_columns(file: Bytes, columns: &mut BTreeMap<String, i64>) -> Result<()>
 }
 
 /// The time of the processor that this process has used.
-fn processor_time() -> Result<Duration> {
-    let text =
-        std::fs::read_to_string("/proc/self/schedstat").context("reading /proc/self/schedstat")?;
-    let ns = text.split(' ').next().unwrap_or("").parse();
-    Ok(Duration::from_nanos(
-        ns.context("/proc/self/schedstat is malformed")?,
-    ))
+fn processor_time() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }

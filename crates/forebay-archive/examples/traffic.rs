@@ -1,12 +1,13 @@
 //! Writes capture files of mixed traffic, for measuring the archive.
 //!
 //! ```console
-//! $ cargo run --release -p forebay-archive --example traffic -- FOLDER FILES PACKETS FLOWS
+//! $ cargo run --release -p forebay-archive --example traffic -- FOLDER FILES PACKETS FLOWS [fresh]
 //! ```
 //! Each of the `FILES` files has `PACKETS` packets of a link of 1 Gbit/s that is always busy. The `FLOWS` flows have their share of the
 //! packets by Zipf's law: flow number N is N times rarer than the first one. A flow sends 1 to 8 packets at once. 45 % of the packets have 66 bytes,
 //! 40 % have 1514, and the others 100 to 1000: 718 on average. Three quarters of the flows are TCP to port 443, the others UDP to
-//! port 53. The payloads are pieces of one MiB of random bytes, so a compressor finds some of them again.
+//! port 53. The payloads are pieces of one MiB of random bytes, so a compressor finds some of them again. With `fresh`, the bytes of
+//! each payload are new, so it cannot be compressed, as encrypted traffic.
 
 use anyhow::{Context, Result};
 use forebay_net::{
@@ -30,11 +31,13 @@ struct Traffic {
     weights: Vec<f64>,
     time_ns: u64,
     noise: Vec<u8>,
+    is_fresh: bool,
 }
 
 fn main() -> Result<()> {
-    let usage = "usage: traffic FOLDER FILES PACKETS FLOWS";
-    let args: Vec<String> = std::env::args().skip(1).collect();
+    let usage = "usage: traffic FOLDER FILES PACKETS FLOWS [fresh]";
+    let mut args: Vec<String> = std::env::args().skip(1).collect();
+    let is_fresh = args.pop_if(|last| last == "fresh").is_some();
     let [folder, files, packets, flows] = &*args else {
         anyhow::bail!(usage);
     };
@@ -55,6 +58,7 @@ fn main() -> Result<()> {
             .collect(),
         time_ns: BEGIN_NS,
         noise: Dice(1).bytes(1 << 20),
+        is_fresh,
     };
     std::fs::create_dir_all(folder).with_context(|| format!("{folder}: creating it"))?;
     for number in 0..files {
@@ -147,8 +151,12 @@ impl Traffic {
             3 => data.extend([(len as u16 - 34).to_be_bytes(), [0; 2]].concat()),
             _ => data.extend([0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x18, 4, 0, 0, 0, 0, 0]),
         }
-        let begin = self.dice.below(self.noise.len() - 1514);
         let missing = len - data.len();
-        data.extend(&self.noise[begin..begin + missing]);
+        if self.is_fresh {
+            data.extend(self.dice.bytes(missing));
+        } else {
+            let begin = self.dice.below(self.noise.len() - 1514);
+            data.extend(&self.noise[begin..begin + missing]);
+        }
     }
 }

@@ -5,22 +5,29 @@ use crate::{
     schema::{self, Kind},
     segment,
 };
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use deltalake_core::arrow::array::{
-    Array, ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray, StringBuilder,
+    ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray, StringBuilder,
 };
 use parquet::{
     arrow::ArrowWriter,
     basic::{Compression, Encoding, ZstdLevel},
-    file::properties::{BloomFilterPosition, WriterProperties, WriterVersion},
+    data_type::ByteArray,
+    file::{
+        metadata::ParquetMetaData,
+        properties::{BloomFilterPosition, WriterProperties, WriterVersion},
+        statistics,
+    },
     schema::types::ColumnPath,
 };
 use serde_json::{Map, Value};
-use std::{collections::BTreeMap, fmt::Write, net::Ipv6Addr, sync::Arc};
+use std::{collections::HashMap, fmt::Write, net::Ipv6Addr, sync::Arc};
 
 /// Rows of a row group. Smaller groups let a reader skip more, and cost more bloom filters.
 const GROUP_ROWS: usize = 128 << 10;
+/// Rows that are made into columns together: they fit in the cache of a processor.
+const BATCH_ROWS: usize = 2048;
 
 /// A Parquet file of one date.
 #[derive(Clone, Debug)]
@@ -47,52 +54,54 @@ pub struct Statistics {
 /// Of one column.
 #[derive(Clone, Debug, Default)]
 struct Bounds {
-    min: Option<Value>,
-    max: Option<Value>,
+    numbers: Option<(i64, i64)>,
+    texts: Option<(String, String)>,
     nulls: u64,
 }
 
 impl Bounds {
-    fn texts(&mut self, values: &StringArray) {
-        let known = || values.iter().flatten();
-        let (min, max) = (known().min(), known().max());
-        let min = min.filter(|&min| {
-            self.min
-                .as_ref()
-                .and_then(Value::as_str)
-                .is_none_or(|it| min < it)
-        });
-        let max = max.filter(|&max| {
-            self.max
-                .as_ref()
-                .and_then(Value::as_str)
-                .is_none_or(|it| max > it)
-        });
-        self.widen(min.map(Value::from), max.map(Value::from));
+    fn min(&self) -> Option<Value> {
+        let number = self.numbers.map(|(min, _)| min.into());
+        number.or_else(|| self.texts.as_ref().map(|(min, _)| min.as_str().into()))
     }
 
-    fn numbers(&mut self, values: impl Iterator<Item = Option<i64>> + Clone) {
-        let known = || values.clone().flatten();
-        let (min, max) = (known().min(), known().max());
-        let min = min.filter(|&min| {
-            self.min
-                .as_ref()
-                .and_then(Value::as_i64)
-                .is_none_or(|it| min < it)
-        });
-        let max = max.filter(|&max| {
-            self.max
-                .as_ref()
-                .and_then(Value::as_i64)
-                .is_none_or(|it| max > it)
-        });
-        self.widen(min.map(Value::from), max.map(Value::from));
+    fn max(&self) -> Option<Value> {
+        let number = self.numbers.map(|(_, max)| max.into());
+        number.or_else(|| self.texts.as_ref().map(|(_, max)| max.as_str().into()))
     }
 
-    fn widen(&mut self, min: Option<Value>, max: Option<Value>) {
-        self.min = min.or(self.min.take());
-        self.max = max.or(self.max.take());
+    /// Adds those of a row group.
+    fn add(&mut self, of: &statistics::Statistics) -> Result<()> {
+        self.nulls += of.null_count_opt().context("nulls were not counted")?;
+        match of {
+            statistics::Statistics::Int32(of) => {
+                let wide = |it: &i32| i64::from(*it);
+                let added = of.min_opt().map(wide).zip(of.max_opt().map(wide));
+                widen(&mut self.numbers, added);
+            }
+            statistics::Statistics::Int64(of) => {
+                let added = of.min_opt().copied().zip(of.max_opt().copied());
+                widen(&mut self.numbers, added);
+            }
+            statistics::Statistics::ByteArray(of) => {
+                let text = |it: &ByteArray| it.as_utf8().map(str::to_owned);
+                let [min, max] = [of.min_opt(), of.max_opt()].map(|it| it.map(text).transpose());
+                widen(&mut self.texts, min?.zip(max?));
+            }
+            _ => bail!("a column has another type"),
+        }
+        Ok(())
     }
+}
+
+fn widen<T: PartialOrd>(bounds: &mut Option<(T, T)>, added: Option<(T, T)>) {
+    *bounds = match (bounds.take(), added) {
+        (Some((min, max)), Some((low, high))) => Some((
+            if low < min { low } else { min },
+            if high > max { high } else { max },
+        )),
+        (bounds, added) => bounds.or(added),
+    };
 }
 
 impl Statistics {
@@ -106,41 +115,41 @@ impl Statistics {
         };
         let value = serde_json::json!({
             "numRecords": self.rows,
-            "minValues": of(&|it| it.min.clone()),
-            "maxValues": of(&|it| it.max.clone()),
+            "minValues": of(&Bounds::min),
+            "maxValues": of(&Bounds::max),
             "nullCount": of(&|it| Some(it.nulls.into())),
         });
         value.to_string()
     }
 
-    /// Adds a batch of the index's columns.
-    fn add(&mut self, batch: &RecordBatch) {
-        self.rows += batch.num_rows() as u64;
-        self.columns
-            .resize_with(batch.num_columns(), Bounds::default);
-        for (bounds, values) in self.columns.iter_mut().zip(batch.columns()) {
-            bounds.nulls += values.null_count() as u64;
-            let values = values.as_any();
-            if let Some(values) = values.downcast_ref::<StringArray>() {
-                bounds.texts(values);
-            } else if let Some(values) = values.downcast_ref::<Int64Array>() {
-                bounds.numbers(values.iter());
-            } else if let Some(values) = values.downcast_ref::<Int32Array>() {
-                bounds.numbers(values.iter().map(|it| it.map(i64::from)));
+    /// Those of a file.
+    fn of(metadata: &ParquetMetaData) -> Result<Statistics> {
+        let mut all = Statistics::default();
+        let columns = schema::COLUMNS.len() - 1;
+        all.columns.resize_with(columns, Bounds::default);
+        for group in metadata.row_groups() {
+            all.rows += u64::try_from(group.num_rows())?;
+            for (bounds, column) in all.columns.iter_mut().zip(group.columns()) {
+                let of = column.statistics().context("there are no statistics")?;
+                bounds.add(of)?;
             }
         }
+        Ok(all)
     }
 }
 
 /// How the files are written.
 pub fn properties() -> WriterProperties {
-    let level = ZstdLevel::try_new(3).unwrap_or_default();
+    // Higher levels take more time and do not make these files smaller.
+    let level = ZstdLevel::try_new(1).unwrap_or_default();
     let mut properties = WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_1_0)
         .set_compression(Compression::ZSTD(level))
         .set_max_row_group_row_count(Some(GROUP_ROWS))
         // A search reads the filters of all row groups with one request.
         .set_bloom_filter_position(BloomFilterPosition::End)
+        // The log of the table has the same minima and maxima, and `expire` compares whole keys of segments.
+        .set_statistics_truncate_length(None)
         .set_created_by(concat!("forebay-archive ", env!("CARGO_PKG_VERSION")).into());
     for column in schema::COLUMNS.iter().filter(|column| column.bloom) {
         let path = ColumnPath::from(column.name);
@@ -170,30 +179,66 @@ pub fn properties() -> WriterProperties {
     properties.build()
 }
 
-/// Sorts the rows of a segment and writes them, one file for each date.
+/// Sorts the rows of a segment, which are in the order of their blocks, and writes them: one file for each date.
 ///
 /// # Errors
 /// The rows cannot be encoded.
 pub fn write(rows: Vec<Row>, sensor: &str, key: &str) -> Result<Vec<IndexFile>> {
-    let mut by_day: BTreeMap<u64, Vec<Row>> = BTreeMap::new();
-    for row in rows {
-        by_day
-            .entry(row.first_ns / 86_400_000_000_000)
-            .or_default()
-            .push(row);
-    }
+    let order = order(&rows);
+    let repeated = |text: &str| -> ArrayRef {
+        let texts = std::iter::repeat_n(text, rows.len().min(BATCH_ROWS));
+        Arc::new(StringArray::from_iter_values(texts))
+    };
+    let (sensor, segment) = (repeated(sensor), repeated(key));
     let mut files = Vec::new();
-    for (_, mut rows) in by_day {
-        rows.sort_unstable_by_key(|row| {
-            let [a, b] = row.flow.addresses;
-            (b, a, row.flow.ports[1], row.flow.ports[0], row.block.0)
-        });
-        let (date, _) = segment::date_and_hour(rows[0].first_ns);
+    for of_day in order.chunk_by(|a, b| day(&rows[*a]) == day(&rows[*b])) {
+        let (date, _) = segment::date_and_hour(rows[of_day[0]].first_ns);
         let mut encoder = Encoder::new(&date)?;
-        encoder.put(&batch(&rows, sensor, key)?)?;
+        for numbers in of_day.chunks(BATCH_ROWS) {
+            let rows: Vec<Row> = numbers.iter().map(|it| rows[*it]).collect();
+            encoder.put(&batch(&rows, &sensor, &segment)?)?;
+        }
         files.push(encoder.finish()?);
     }
     Ok(files)
+}
+
+/// Days since 1970.
+fn day(row: &Row) -> u64 {
+    row.first_ns / 86_400_000_000_000
+}
+
+/// The numbers of the rows in the order of date, endpoints and block. A flow has several rows, so flows are sorted instead of rows.
+fn order(rows: &[Row]) -> Vec<usize> {
+    type Key = (u64, u128, u128, u16, u16);
+    let mut found: HashMap<Key, usize, foldhash::fast::RandomState> = HashMap::default();
+    let mut flows: Vec<(Key, usize)> = Vec::new();
+    let flow_of = |row: &Row| {
+        let ([a, b], [port_a, port_b]) = (row.flow.addresses, row.flow.ports);
+        let key = (day(row), b, a, port_b, port_a);
+        let number = *found.entry(key).or_insert(flows.len());
+        match flows.get_mut(number) {
+            Some((_, count)) => *count += 1,
+            None => flows.push((key, 1)),
+        }
+        number
+    };
+    let flow_of: Vec<usize> = rows.iter().map(flow_of).collect();
+    let mut sorted: Vec<usize> = (0..flows.len()).collect();
+    sorted.sort_unstable_by_key(|it| flows[*it].0);
+    // Where the next row of each flow belongs.
+    let mut next = vec![0; flows.len()];
+    let mut at = 0;
+    for flow in sorted {
+        next[flow] = at;
+        at += flows[flow].1;
+    }
+    let mut order = vec![0; rows.len()];
+    for (row, flow) in flow_of.into_iter().enumerate() {
+        order[next[flow]] = row;
+        next[flow] += 1;
+    }
+    order
 }
 
 /// Writes batches of the index's columns as one file.
@@ -201,7 +246,6 @@ pub(crate) struct Encoder {
     date: String,
     writer: ArrowWriter<Vec<u8>>,
     packets: u64,
-    statistics: Statistics,
 }
 
 impl Encoder {
@@ -210,7 +254,6 @@ impl Encoder {
             date: date.into(),
             writer: ArrowWriter::try_new(Vec::new(), schema::arrow(), Some(properties()))?,
             packets: 0,
-            statistics: Statistics::default(),
         })
     }
 
@@ -221,18 +264,18 @@ impl Encoder {
             .and_then(|it| it.as_any().downcast_ref::<Int64Array>())
             .context("encoding the index: a batch has no packets")?;
         self.packets += packets.values().iter().map(|&it| it as u64).sum::<u64>();
-        self.statistics.add(batch);
         Ok(())
     }
 
-    pub(crate) fn finish(self) -> Result<IndexFile> {
-        let bytes = self.writer.into_inner().context("encoding the index")?;
+    pub(crate) fn finish(mut self) -> Result<IndexFile> {
+        let metadata = self.writer.finish().context("encoding the index")?;
+        let statistics = Statistics::of(&metadata).context("encoding the index")?;
         Ok(IndexFile {
             date: self.date,
-            bytes: bytes.into(),
-            rows: self.statistics.rows,
+            bytes: std::mem::take(self.writer.inner_mut()).into(),
+            rows: statistics.rows,
             packets: self.packets,
-            statistics: self.statistics,
+            statistics,
         })
     }
 }
@@ -259,55 +302,54 @@ fn texts<T: PartialEq>(
     Arc::new(column.finish())
 }
 
-fn batch(rows: &[Row], sensor: &str, key: &str) -> Result<RecordBatch> {
-    let long = |of: &dyn Fn(&Row) -> u64| -> ArrayRef {
-        let clamped = |row| i64::try_from(of(row)).unwrap_or(i64::MAX);
-        Arc::new(Int64Array::from_iter_values(rows.iter().map(clamped)))
-    };
-    let int = |of: &dyn Fn(&Row) -> Option<i32>| -> ArrayRef {
-        Arc::new(rows.iter().map(of).collect::<Int32Array>())
-    };
-    let address = |row: &Row, end: usize| row.flow.hosts().map(|_| row.flow.addresses[end]);
+fn longs(rows: &[Row], of: impl Fn(&Row) -> u64) -> ArrayRef {
+    let clamped = |row| i64::try_from(of(row)).unwrap_or(i64::MAX);
+    Arc::new(Int64Array::from_iter_values(rows.iter().map(clamped)))
+}
+
+fn ints(rows: &[Row], of: impl Fn(&Row) -> Option<i32>) -> ArrayRef {
+    Arc::new(rows.iter().map(of).collect::<Int32Array>())
+}
+
+/// The columns of these rows. `sensor` and `segment` have at least as many values, which are all the same.
+fn batch(rows: &[Row], sensor: &ArrayRef, segment: &ArrayRef) -> Result<RecordBatch> {
     let hosts = |end: usize| {
         let put = |address: &u128, text: &mut String| {
             write!(text, "{}", Ipv6Addr::from(*address).to_canonical()).is_ok()
         };
-        texts(rows, |row| address(row, end), put)
+        texts(rows, |row| Some(row.flow.address_pair()?[end]), put)
     };
     let keys = |end: usize| {
         let put = |address: &u128, text: &mut String| {
             schema::put_key(*address, text);
             true
         };
-        texts(rows, |row| address(row, end), put)
+        texts(rows, |row| Some(row.flow.address_pair()?[end]), put)
     };
     let port = |row: &Row, end: usize| row.flow.port_pair().map(|ports| ports[end].into());
-    let repeated = |text: &str| -> ArrayRef {
-        Arc::new(StringArray::from_iter_values(rows.iter().map(|_| text)))
-    };
     let column = |name: &str| match name {
-        schema::SENSOR => repeated(sensor),
-        schema::SEGMENT => repeated(key),
-        schema::BLOCK_OFFSET => long(&|row| row.block.0),
-        schema::BLOCK_LENGTH => long(&|row| row.block.1),
-        schema::FIRST_NS => long(&|row| row.first_ns),
-        schema::LAST_NS => long(&|row| row.last_ns),
+        schema::SENSOR => sensor.slice(0, rows.len()),
+        schema::SEGMENT => segment.slice(0, rows.len()),
+        schema::BLOCK_OFFSET => longs(rows, |row| row.block.0),
+        schema::BLOCK_LENGTH => longs(rows, |row| row.block.1),
+        schema::FIRST_NS => longs(rows, |row| row.first_ns),
+        schema::LAST_NS => longs(rows, |row| row.last_ns),
         schema::ADDRESS_A => hosts(0),
-        schema::PORT_A => int(&|row| port(row, 0)),
+        schema::PORT_A => ints(rows, |row| port(row, 0)),
         schema::ADDRESS_B => hosts(1),
-        schema::PORT_B => int(&|row| port(row, 1)),
+        schema::PORT_B => ints(rows, |row| port(row, 1)),
         schema::KEY_A => keys(0),
         schema::KEY_B => keys(1),
-        schema::PROTOCOL => int(&|row| row.flow.protocol().map(i32::from)),
-        schema::ETHER_TYPE => int(&|row| row.flow.ether_type().map(i32::from)),
-        schema::VLAN => int(&|row| row.flow.vlan().map(i32::from)),
-        schema::VLAN_TAGS => int(&|row| Some(row.flow.tags.into())),
+        schema::PROTOCOL => ints(rows, |row| row.flow.protocol().map(i32::from)),
+        schema::ETHER_TYPE => ints(rows, |row| row.flow.ether_type().map(i32::from)),
+        schema::VLAN => ints(rows, |row| row.flow.vlan().map(i32::from)),
+        schema::VLAN_TAGS => ints(rows, |row| Some(row.flow.tags.into())),
         schema::COMMUNITY_ID => texts(rows, |row| Some(row.flow), community::put),
-        schema::PACKETS => long(&|row| row.packets),
-        schema::BYTES => long(&|row| row.bytes),
-        schema::TCP_FLAGS => int(&|row| Some(row.tcp_flags.into())),
-        schema::LOST_KERNEL => long(&|row| row.lost_kernel),
-        schema::LOST_INTERFACE => long(&|row| row.lost_interface),
+        schema::PACKETS => longs(rows, |row| row.packets),
+        schema::BYTES => longs(rows, |row| row.bytes),
+        schema::TCP_FLAGS => ints(rows, |row| Some(row.tcp_flags.into())),
+        schema::LOST_KERNEL => longs(rows, |row| row.lost_kernel),
+        schema::LOST_INTERFACE => longs(rows, |row| row.lost_interface),
         other => unreachable!("no column {other}"),
     };
     let columns = schema::COLUMNS[1..]

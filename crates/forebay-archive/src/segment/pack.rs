@@ -16,6 +16,9 @@ use std::{
     io::{BufWriter, Read, Seek, SeekFrom, Write},
 };
 
+/// Bytes that are read at once. They are still in the cache of the processor when their packets are decoded.
+const READ_BYTES: usize = 256 << 10;
+
 /// How a file is packed.
 #[derive(Clone, Debug)]
 pub struct Pack<'a> {
@@ -62,7 +65,12 @@ pub fn pack(mut input: impl Read, output: &mut File, options: &Pack<'_>) -> Resu
     let mut begin = 0;
     let mut is_end = false;
     loop {
-        let needed = match decoder.next(&bytes[begin..]) {
+        let rest = &bytes[begin..];
+        let step = match decoder.packet(rest) {
+            Some((frame, len)) => Ok(Step::Packet(frame, len)),
+            None => decoder.next(rest),
+        };
+        let needed = match step {
             Ok(Step::Packet(frame, len)) => {
                 let link = decoder.interfaces()[frame.interface as usize].link;
                 packing.indexer.packet(link, &frame);
@@ -111,8 +119,7 @@ pub fn pack(mut input: impl Read, output: &mut File, options: &Pack<'_>) -> Resu
             begin = 0;
         }
         if needed > 0 {
-            // Up to the end of the block, so that each block is read with few calls.
-            let wanted = (begin + needed).max(BLOCK_BYTES + (64 << 10));
+            let wanted = (begin + needed).max(bytes.len() + READ_BYTES);
             is_end = read_up_to(&mut input, &mut bytes, wanted)? < wanted;
         }
     }
