@@ -6,8 +6,7 @@
 //!  HTTP server     ──▶ http: a thread and a forebay::stream    ──▶ file, stream
 //! ```
 //!
-//! [`pipe::Pipe`] moves bytes and keeps both sides busy; [`http::get`] fetches one resource. Neither knows anything of packets:
-//! those are in the crate `forebay-net`.
+//! [`pipe::Pipe`] reads inputs and writes outputs at the same time; [`http::get`] fetches one resource.
 
 pub mod http;
 pub mod pipe;

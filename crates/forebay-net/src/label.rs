@@ -6,13 +6,15 @@
 //!  flags  bits 0–2: base-2 logarithm of the number of flows   bit 5: end (else begin) of a marker
 //!         bit 6: the time is present                          bit 7: a marker, not a numbered frame
 //! ```
-//! All numbers are big-endian. The label has 18 bytes, so a frame of 64 bytes (60 without its check sequence) holds it. Its nine
-//! 16-bit words add up to `0xffff` in one's complement (RFC 1071). So a changed label is detected even where a
-//! capture cut the frame, and every frame of one flow and size has the same UDP checksum.
+//! All numbers are big-endian. The label has 18 bytes, so that it fits into a frame of 64 bytes (60 without the frame check sequence).
 //!
-//! Frames go to the UDP port 9 (discard). Their sequence numbers begin at 0 for each sender, and count the frames of all its
-//! flows. The flow of a frame follows from its number ([`flow_of`]), so the flows of lost frames are known, too.
-//! A marker announces, with the number of frames sent so far as its sequence number, that a sender begins or has ended.
+//! - **Check.** The nine 16-bit words of a label add up to `0xffff` in one's complement (RFC 1071). So a changed label is detected
+//!   even if a capture has cut the rest of the frame. Also, all frames of one flow and size have the same UDP checksum.
+//! - **Numbers.** Sequence numbers begin at 0 for each sender, and count the frames of all its flows. The flow of a frame follows
+//!   from its number ([`flow_of`]), so the flows of lost frames are known, too.
+//! - **Markers.** A marker is a frame that announces that a sender begins or has ended. Its sequence number is the number of frames
+//!   that the sender has sent so far.
+//! - **Destination.** Frames go to the UDP port 9 (discard).
 
 use crate::port::{Frame, LinkType};
 

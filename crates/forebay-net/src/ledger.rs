@@ -1,11 +1,14 @@
-//! The conservation law: every packet that a source received is accounted for, exactly once.
+//! The counts of a run. Every packet that a source received is in exactly one of them, so they add up to the number received.
+//!
+//! This equation is called the *conservation law*, or just *the law*. [`Ledger`] holds the counts, and [`Ledger::check`] verifies the
+//! law:
 //!
 //! ```text
 //!  received = written + counted + filtered + unread + dropped { kernel rx_ring fill_ring peer overrun ring pool writer disk }
 //! ```
-//! The two sides have different origins. `received`, `kernel` and `overrun` are the source's counters, `written` is the store's, and
-//! `writer`, `disk` and `unread` come from the store and from walking what was left in the source. None is computed from
-//! the others, so [`Ledger::check`] can fail.
+//! No count is computed from the others, so a packet that was forgotten or counted twice makes the check fail. `received`, `kernel`
+//! and `overrun` are counters of the source. `written` is a counter of the store. For `writer`, `disk` and `unread`, the session counts
+//! the packets that the store could not write, and those that are left in the source at the end.
 
 use std::fmt;
 

@@ -2,12 +2,40 @@
 //! # Overview
 //!
 //! ```text
-//!  open ──▶ port: sim · af_packet · file ──▶ session ──▶ format ──▶ forebay::store ──▶ file, pipe
-//!                                        └──────▶ ledger: received = written + … + dropped
+//!  open ──▶ port: sim · af_packet · af_xdp · file · share ──▶ session ──▶ format ──▶ forebay::store ──▶ file, pipe
+//!                                                                └──────▶ ledger: received = written + … + dropped
 //! ```
 //!
-//! Begin with [`session::Session`], which runs a capture with one call. [`port::Port`] is the trait that every source of packets
-//! implements, and [`ledger::Ledger`] checks that every packet of a run is counted.
+//! Begin with [`session::Session`], which runs a capture with one call.
+//!
+//! | module | contents |
+//! |---|---|
+//! | **capture** | |
+//! | [`session`] | runs a whole capture: from ports, through a filter, into a file or a series of files |
+//! | [`open`] | opens ports by name, such as `eth0` or `sim` |
+//! | [`port`] | [`Port`](port::Port), the trait of every source of packets |
+//! | [`ledger`] | [`Ledger`](ledger::Ledger), the counts of a run, and the check that they add up |
+//! | `af_packet` | capture from interfaces, and send on them, through `AF_PACKET` sockets (feature `live`) |
+//! | [`af_xdp`] | the same through `AF_XDP` sockets, which take frames away from the network stack |
+//! | [`sim`] | the simulated card |
+//! | [`threads`] | reads one interface with several threads |
+//! | [`recorder`] | keeps the last packets in memory, and writes those around a trigger |
+//! | [`share`], [`serve`] | one capture for many readers: in shared memory, or over TCP |
+//! | **files and filters** | |
+//! | [`file`](mod@file) | reads capture files as a port |
+//! | [`format`](mod@format) | encodes and decodes pcap and pcapng |
+//! | [`filter`] | compiles and runs filter expressions |
+//! | [`info`] | summarizes a capture file |
+//! | [`repair`] | truncates a damaged capture file after its last whole packet |
+//! | **send** | |
+//! | [`transmit`] | [`TxPort`](transmit::TxPort), the trait of every way to send frames |
+//! | [`replay`] | sends capture files |
+//! | [`bridge`] | forwards frames between two interfaces |
+//! | [`generate`], [`verify`], [`label`] | sends numbered frames; counts those that were lost; the label that holds the number |
+//! | **other** | |
+//! | `link` | lists interfaces and their properties (feature `live`) |
+//! | [`packets`], [`receive`] | copies frames into pools of the crate `forebay`, and passes them to another thread |
+//! | [`units`] | parses quantities such as `5M` |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "live")]

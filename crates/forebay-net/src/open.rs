@@ -1,4 +1,4 @@
-//! Turns the names that people type into ports: `sim`, `sim:rate=10G`, `eth0`, `packet:eth0`, `xdp:eth0`, `tap:lan`.
+//! Opens ports by the names that users type: `sim`, `sim:rate=10G`, `eth0`, `packet:eth0`, `xdp:eth0`, `tap:lan`.
 
 #[cfg(feature = "live")]
 use crate::{

@@ -1,6 +1,6 @@
 //! Copies frames, which are valid only during their burst, into packets of a pool, and shows packets as frames.
 //!
-//! A frame is copied into a slot, after the pool's headroom. From then on only its description moves.
+//! A frame is copied once, into a slot of the pool. After that, only the descriptor of the packet passes between threads.
 //!
 //! ```text
 //!  burst:  │ frame │ ──copy_frame──▶ slot: │ headroom │ frame │ tailroom │ ──▶ Packet ──▶ a ring, another thread, a file

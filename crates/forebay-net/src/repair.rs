@@ -1,13 +1,14 @@
-//! Repairs torn capture files: finds the end of the last whole packet and cuts the file there.
+//! Repairs capture files with a damaged end: finds the end of the last whole packet, and truncates the file there.
 //!
 //! ```text
 //!  FILE   │ header │ packet │ packet │ packet │ pac      a crash, a full disk, zeros allocated ahead
 //!                                             ╵
 //!  FILE   │ header │ packet │ packet │ packet │
-//!  FILE.cut                                   │ pac      unless that is nothing but zeros
+//!  FILE.cut                                   │ pac      the removed bytes, unless all of them are zero
 //! ```
-//! One pass with the normal capture reader finds the place: every block or packet that it accepts is kept. A compressed file is cut
-//! after its last whole gzip member or zstd frame, if that ends with a packet: forebay writes one for each buffer.
+//! One pass with the normal capture reader finds the place: all blocks and packets that the reader accepts are kept. A compressed file
+//! consists of gzip members or zstd frames; forebay writes one for each buffer. Such a file is truncated after the last whole member
+//! or frame, if this one ends with a whole packet.
 
 use crate::{file::File, port::Port, sys};
 use forebay::{

@@ -1,11 +1,11 @@
-//! PCAP-over-IP: a share as a pcapng stream over TCP, for programs that know nothing of shares.
+//! PCAP-over-IP: sends the packets of a [share](crate::share) as a pcapng stream over TCP, for programs that cannot read a share.
 //!
 //! ```text
 //!  Source ──▶ tap ──▶ session ──▶ pcapng ──▶ socket of client 1      one thread a client, each with its own ledger
 //!         └─▶ tap ──▶ session ──▶ pcapng ──▶ socket of client 2
 //! ```
-//! A client that reads too slowly fills its own few buffers. After that its tap is overtaken, and the packets it misses are counted
-//! as its loss. Nothing that a client sends is read.
+//! Each client has a few buffers. If it reads too slowly, these fill up, and then packets are overwritten before its tap has read them.
+//! The ledger of the client counts them as lost. Bytes that a client sends are not read.
 
 use crate::{
     ledger::Ledger,

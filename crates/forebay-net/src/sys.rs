@@ -1,8 +1,8 @@
-//! All system calls of the crate that need unsafe code, as thin wrappers without policy.
+//! The system calls of the crate that need unsafe code, as thin wrappers without policy. The only other one is `bpf(2)`, which
+//! `af_xdp` calls itself.
 //!
-//! The functions touch only the descriptors and mappings that they are given. Their callers are `link` for
-//! netlink, `af_packet` for packet sockets and their rings, `share` to find out which user connects, [`repair`](crate::repair) to detect
-//! other writers of a file, and [`standard`](forebay::standard) to detect standard streams that were closed at the start.
+//! The functions access only the descriptors and mappings that they are given. Their callers are `link` (netlink, drivers),
+//! `af_packet` and `af_xdp` (sockets and rings), `share` (which user connects) and `repair` (other writers of a file).
 #![allow(unsafe_code)]
 // Without live capture only the functions for files have a caller.
 #![cfg_attr(not(feature = "live"), allow(dead_code))]

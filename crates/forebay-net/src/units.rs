@@ -1,11 +1,9 @@
-//! Quantities as people write them.
+//! Parses and prints quantities as people write them, such as `5M`.
 //!
-//! | what | bare | K, M, G, T | Ki, Mi, Gi (also `KiB`) | kB, MB, GB |
+//! | quantity | without a unit | K, M, G, T | Ki, Mi, Gi (also `KiB`) | kB, MB, GB |
 //! |---|---|---|---|---|
-//! | counts and rates ([`count`]) | 1 | ×1000 | ×1024 | – |
+//! | counts and rates ([`count`]) | ×1 | ×1000 | ×1024 | – |
 //! | sizes ([`bytes`]) | the caller's unit | ×1024 | ×1024 | ×1000 |
-//!
-//! All functions are pure.
 
 use std::time::Duration;
 

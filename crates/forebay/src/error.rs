@@ -1,7 +1,7 @@
-//! The error type of set-up and I/O: the operation, its object, the system's error, and what to do.
+//! The error type of set-up and I/O. It holds the operation, its object, the system's error, and advice.
 //!
-//! Full and empty are *results*, not errors. They are part of the types that return them (`Full<T>`, `None`, counts).
-//! An [`Error`] is for a user to read; [`Error::kind`] is for a program to decide by.
+//! That a buffer is full or empty is not an [`Error`], but an ordinary result of the call (`Full<T>`, `None` or a count). The text of
+//! an [`Error`] is for people; programs use [`Error::kind`].
 
 use std::{
     fmt,

@@ -1,8 +1,9 @@
-//! Descriptors that other processes have sent, and sockets through which they can send some.
+//! File descriptors from other processes, which a separate thread closes.
 //!
-//! **Closing the last copy of a descriptor takes as long as the creator of its file chooses**: a TCP socket that lingers waits
-//! for its other end, and a file on FUSE asks the process that serves it. Closing a Unix socket does the same for every
-//! descriptor that is still in its queue. A thread with other work therefore must not close any of them: another thread closes them.
+//! The process that created a file can make `close` of its last descriptor block for any time. A TCP socket with `SO_LINGER` waits
+//! for its other end, and a file on FUSE waits for the process that serves it. Closing a Unix socket also closes all descriptors
+//! that are still in its queue. A thread that has other work must therefore not close such a descriptor or socket itself:
+//! dropping a [`Foreign`] hands it to another thread.
 
 use crate::sync::held;
 use std::{
@@ -25,7 +26,7 @@ use std::{
 /// let (socket, _theirs) = UnixStream::pair()?;
 /// let socket = Foreign::new(socket.into());
 /// assert!(socket.as_fd().try_clone_to_owned().is_ok());
-/// drop(socket); // whatever the other process has sent
+/// drop(socket); // does not block, whatever the other process has sent
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]

@@ -2,35 +2,36 @@
 //! # Overview
 //!
 //! ```text
-//!  producer ──▶ ring::spsc ──▶ consumer        any T, exact capacity, a burst is ONE slice
-//!                  │ on
-//!              memory::Mirror                  the same pages twice, back to back: no wrap case
+//!  producer ──▶ ring::spsc ──▶ consumer        elements of one type; a burst is one slice
+//!                  │ uses
+//!              memory::Mirror                  memory mapped twice in a row: no slice is split where a ring wraps
 //!
-//!  bytes ──▶ stream::Writer ──▶ Reader        can end or fail; all bytes not yet read are ONE slice
+//!  bytes ──▶ stream::Writer ──▶ Reader        can end or fail; all bytes that are not read yet are one slice
 //!  many Senders ──▶ queue ──▶ many Receivers   messages of any size, in order, written and read in place
 //!
-//!  packet::Pool ──▶ Packet ──▶ PacketDesc     headroom│data│tailroom; a 16-byte descriptor is handed on; slots return in batches
+//!  packet::Pool ──▶ Packet ──▶ PacketDesc     headroom│data│tailroom; only the 16-byte descriptor passes between threads
 //!
-//!  records ──▶ store::Appender ──▶ writer      composed in place; whole buffers go to the writer over a ring
+//!  records ──▶ store::Appender ──▶ file        records are built in large buffers; a thread writes whole buffers
 //!
-//!  poll::Poller                                asleep while idle, polling under load
+//!  poll::Poller                                sleeps while idle, polls under load
 //! ```
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`memory`] | [`Mirror`](memory::Mirror), a memfd mapped twice; [`Region`](memory::Region), aligned private memory |
-//! | [`ring`] | [`spsc`](ring::spsc), the typed ring between two threads, and its cursors; [`broadcast`](ring::broadcast), messages from one producer to any number of readers, also in processes that are not trusted |
-//! | [`stream`] | [`Writer`](stream::Writer) and [`Reader`](stream::Reader) of a bounded stream of bytes, also as `std::io`; [`LocalStream`](stream::LocalStream), faster within one thread |
-//! | [`packet`] | [`Pool`](packet::Pool) of slots, [`Packet`](packet::Packet) with headroom, [`PacketDesc`](packet::PacketDesc) of 16 bytes for rings |
-//! | [`poll`] | [`Poller`](poll::Poller), which polls under load and sleeps otherwise, and misses no item when it changes between the two |
+//! | [`error`] | [`Error`], for everything that fails; a full or an empty buffer is not an error |
+//! | [`foreign`] | [`Foreign`](foreign::Foreign), a file descriptor from another process; dropping it does not block, because a separate thread closes it |
+//! | [`memory`] | [`Mirror`](memory::Mirror), memory that is mapped twice in a row; [`Region`](memory::Region), aligned private memory |
+//! | [`packet`] | [`Pool`](packet::Pool) of slots; [`Packet`](packet::Packet) with headroom; [`PacketDesc`](packet::PacketDesc), the 16 bytes that describe a packet |
+//! | [`poll`] | [`Poller`](poll::Poller), which polls under load and sleeps otherwise; no item is missed when it falls asleep |
+//! | [`queue`] | [`Sender`](queue::Sender) and [`Receiver`](queue::Receiver) of messages, many of each, between threads or [processes](queue::shared); [`spsc`](queue::spsc), faster for one of each; [`lanes`](queue::lanes), for processes that are not trusted |
 //! | [`receive`] | [`Driver`](receive::Driver), which takes packets from a source into a pool, and passes them to another thread |
-//! | [`queue`] | [`Sender`](queue::Sender) and [`Receiver`](queue::Receiver) of messages, many of each, between threads or [processes](queue::shared); [`spsc`](queue::spsc), faster for one of each; [`lanes`](queue::lanes): one-way queues from processes that are not trusted, with every value from them checked |
-//! | [`foreign`] | [`Foreign`](foreign::Foreign), a descriptor from another process, which is closed without waiting |
-//! | [`store`] | [`Appender`](store::Appender), which builds records in buffers; a thread of the store writes them out, and nothing is lost silently; [`Records`](store::Records) of one type or of bytes, in files that survive a crash |
+//! | [`ring`] | [`spsc`](ring::spsc), the ring of elements between two threads; [`broadcast`](ring::broadcast), messages from one producer to any number of readers, also in processes that are not trusted; [`kernel`](ring::kernel), one end of a ring that is shared with the kernel |
+//! | [`standard`] | standard input and output as files |
+//! | [`store`] | [`Appender`](store::Appender), which builds records in buffers; a thread of the store writes these, and reports what it could not write; [`Records`](store::Records), files of records that survive a crash |
+//! | [`stream`] | [`Writer`](stream::Writer) and [`Reader`](stream::Reader) of a byte stream; [`LocalStream`](stream::LocalStream), faster within one thread |
 //! | [`sync`] | ways to wait: [`Spin`](sync::Spin), [`Park`](sync::Park), [`Eventfd`](sync::Eventfd), [`Task`](sync::Task) |
 //! | [`time`] | [`Clock`](time::Clock), real or virtual |
-//!
-//! Full and empty are ordinary results. An [`Error`] always means that something went wrong.
+//! | [`zerocopy`] | the crate whose traits determine which types may be records |
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(
@@ -60,5 +61,5 @@ mod sys;
 pub mod time;
 
 pub use error::{Error, Result};
-/// Its traits say which types may be records ([`store::Records`]).
+/// Its traits determine which types may be records ([`store::Records`]).
 pub use zerocopy;

@@ -10,15 +10,16 @@
 //!    └────────────── ARMED, asleep in the kernel ◀───────┘
 //! ```
 //!
-//! *Arming* asks the source for a wake-up at the next item; the *budget* is the most items taken in one check. At low rates,
-//! sleeping and waking are the main cost. A poller may therefore [rest](Poller::resting): sleep for a set time without arming,
-//! and then check again. It does so while it expects at least two items, and fewer than a
-//! budget, in that time.
+//! *Arming* asks the source for a wake-up at the next item. The *budget* is the most items taken in one check.
+//!
+//! At low rates, sleeping and waking are the main cost. If the program allows it with [`Poller::resting`], a poller *rests*: it
+//! sleeps for a set time without arming, and then checks again. It rests while it expects at least two items in that time, and
+//! fewer than the budget.
 //!
 //! An item may arrive between the last check and the arming. So **every arming is followed by a second check** before the
 //! poller sleeps. A test that tries every order of events (loom) fails if that check is removed.
 //!
-//! The poller knows no descriptors and no threads: a [`Source`] checks, arms and sleeps.
+//! The poller decides only what to do next. A [`Source`], which the program implements, checks, arms and sleeps.
 
 use crate::{sync::planted, time::Clock};
 use std::time::Duration;

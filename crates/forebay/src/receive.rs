@@ -6,8 +6,8 @@
 //!    └── Poller: polls under load, asleep while the source is idle
 //! ```
 //!
-//! The driver never drops a packet. While the ring is full or the pool has no free slot it takes nothing, so the source keeps
-//! what arrives, or drops it and counts that. The packets that a call of [`Driver::turn`] takes are visible to the other thread when it
+//! The driver does not drop packets. While the ring is full or the pool has no free slot, it takes none from the source; the source keeps
+//! those that arrive, or drops and counts them. Packets that [`Driver::turn`] takes are visible to the other thread when this call
 //! returns.
 //!
 //! ```
@@ -30,8 +30,8 @@
 //!
 //! # Misuse
 //!
-//! Memory safety does not depend on `Drop`: a forgotten driver leaks its ring and its pool, and the consumer never learns that it is gone.
-//! If a source panics, the packets that it pushed before are passed on by the next turn.
+//! A forgotten driver (`mem::forget`) leaks its ring and its pool, and the consumer waits for it as if it were still in use. If a source
+//! panics, the next turn passes on the packets that the source pushed before.
 
 use crate::{
     Error, Result,

@@ -1,8 +1,8 @@
-//! Standard input and standard output as files, if the program was started with them.
+//! Standard input and standard output as files, or an error if the program was started without them.
 //!
-//! Where a shell closes one (`>&-`), Rust's runtime opens `/dev/null` in its place before `main`: what is written there vanishes
-//! without an error. So this module records which were closed before Rust's runtime starts. `/dev/null` itself (`>/dev/null`) is an output
-//! like any other.
+//! If a program is started with standard output closed (`>&-` in a shell), Rust's runtime opens `/dev/null` in its place before
+//! `main`, and everything written is lost without an error. So this module records, before Rust's runtime starts, which of the two
+//! were closed. A program that was started with `>/dev/null` gets no error.
 
 use crate::{Error, Result, sys::standard::was_closed};
 use std::{fs::File, io, os::fd::AsFd};

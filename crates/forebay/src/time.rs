@@ -1,8 +1,8 @@
-//! Two clocks: the machine's, and a virtual one that moves only when its user sleeps.
+//! Two clocks: the machine's, and a virtual one, which a program moves by sleeping on it or by [charging](Clock::charge) time to it.
 //!
-//! All modules that wait or take timestamps use a [`Clock`]. A whole capture can therefore run on one thread in virtual
-//! time with exact, repeatable counts. Times are nanoseconds as `u64`: since the clock was made ([`Clock::now`]), or since
-//! the Unix epoch ([`Clock::wall`], until the year 2554).
+//! A program that takes all times from a virtual [`Clock`] runs in simulated time. In this way, a whole capture from a simulated card
+//! has exact, repeatable counts. Times are nanoseconds as `u64`: since the clock was made ([`Clock::now`]), or since the Unix epoch
+//! ([`Clock::wall`], until the year 2554).
 
 use std::sync::{
     Arc,
@@ -47,7 +47,8 @@ impl Clock {
         })
     }
 
-    /// A clock that stands still until [`sleep`](Clock::sleep) or [`sleep_until`](Clock::sleep_until) moves it.
+    /// A clock that stands still until [`sleep`](Clock::sleep), [`sleep_until`](Clock::sleep_until) or [`charge`](Clock::charge)
+    /// moves it.
     pub fn virtual_time() -> Self {
         Clock(Line::Virtual(Arc::default()))
     }

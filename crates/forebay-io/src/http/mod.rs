@@ -1,13 +1,11 @@
-//! Fetches one resource over HTTP/1.1. Every byte of the response goes through a [stream](forebay::stream).
+//! Fetches one resource over HTTP/1.1, with or without TLS. [`get`] does this with one call.
 //!
-//! [`get`] is the complete operation as one call. Some modules implement the protocol, are pure, and know nothing of sockets:
-//! `url` (the request's address), `head`, `framing` and `chunked` (the elements of a response), `reply` (which combines
-//! them) and `redirect`. The others know sockets but not the protocol: `connection` and `tls` (transport), `incoming` (the
-//! receiver thread), `output` (where bytes go) and `stop`. `exchange` connects the two groups.
+//! A thread reads the response into a [stream](forebay::stream). The caller's thread parses the response in the memory of this stream,
+//! and writes the body from there to its destination.
 //!
 //! ```text
 //!  thread "forebay-receive"                                     the caller's thread
-//!  socket, TLS ─ read ─▶ reserve │ stream: the bytes as they came │ peek ─▶ Reply: which of them are what?
+//!  socket, TLS ─ read ─▶ reserve │ stream: the received bytes     │ peek ─▶ Reply: finds the parts
 //!                         commit └────────────────────────────────┘           head    → redirect? error? report
 //!                                                                  pop ◀────  framing → skip  (with `Shown::Raw`: write)
 //!                                                                  pop ◀────  body    → write, without a copy

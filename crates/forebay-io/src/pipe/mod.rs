@@ -1,8 +1,7 @@
-//! A large buffer in a pipe, with one library call: inputs → stream → outputs → summary.
+//! Moves bytes from inputs to outputs through a large buffer, with one call.
 //!
-//! One thread reads into the memory of a [`stream`](forebay::stream), another writes from it, and the caller's thread supervises both. From a
-//! kernel pipe to a kernel pipe, pages can bypass the stream through intermediate pipes (`relay`). `place` describes inputs and
-//! outputs. This module knows nothing of packets.
+//! One thread reads into the memory of a [`stream`](forebay::stream), another writes from it, and the caller's thread supervises both. If
+//! input and output are kernel pipes, the kernel can move memory pages between them instead, without the stream.
 //!
 //! ```text
 //!  input ─┐    thread "filling"     ┌───────── the stream ──────────┐     thread "draining"   ┌─▶ output
@@ -11,8 +10,8 @@
 //!                    └────────── Control: stop · abandon ─────────────────────────┘
 //! ```
 //!
-//! **If one output fails, the others continue**, and the error is part of the summary. A pipe whose reader closes its end is not
-//! an error. When no output is left, reading ends, too.
+//! **If one output fails, the others continue**, and the error is part of the summary. It is not an error if the reader of an output pipe
+//! closes it: this output just ends. When no output is left, reading ends, too.
 
 mod control;
 mod digest;

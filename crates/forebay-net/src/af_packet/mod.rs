@@ -1,34 +1,33 @@
-//! Live capture from a Linux interface, or from all: an `AF_PACKET` socket and the ring it shares with the kernel.
+//! Captures from one Linux interface or from all, with an `AF_PACKET` socket and a ring that the kernel shares with this process.
 //!
 //! ```text
-//!   interface ──▶ socket ──▶ ┌─────┬─────┬─────┬─────┬─────┐  TPACKET_V3: the kernel fills blocks,
-//!                            │ours │ours │fills│free │free │  closes one when it is full or after
-//!                            └─────┴─────┴─────┴─────┴─────┘  100 ms, and then it is ours
+//!   interface ──▶ socket ──▶ ┌─────┬─────┬─────┬─────┬─────┐  TPACKET_V3: the kernel fills blocks.
+//!                            │ours │ours │fills│free │free │  When a block is full, or after 100 ms,
+//!                            └─────┴─────┴─────┴─────┴─────┘  the kernel hands it to this process
 //!                              │  ▲
-//!             receive() ──▶ Burst └── back to the kernel: all its frames were handed out and the burst ended
+//!             receive() ──▶ Burst └── returned to the kernel when all its frames were handed out and the burst has ended
 //! ```
 //!
-//! Frames are read in place, in the memory the kernel wrote them to. A VLAN tag that the kernel removed is inserted again. No
-//! block is returned early, so when frames are not taken the ring fills, and *the kernel* drops and counts frames:
-//! in [`Counts::dropped`], and in [`Frame::dropped_before`] of the frame after the gap. The sum is exact; the file `gaps.rs`
-//! describes how gaps are placed and which may be misplaced. Drops that no frame reports are [`AfPacket::trailing_drops`]:
+//! Frames are read in place, in the memory that the kernel wrote them to. A VLAN tag that the kernel removed is inserted again.
+//!
+//! If frames are not taken, the ring fills up, and *the kernel* drops and counts frames. [`Counts::dropped`] is the total.
+//! [`Frame::dropped_before`] is the number dropped before a frame; it may be reported at a later frame than the right one.
+//! [`AfPacket::trailing_drops`] is the number dropped after the last frame. When `arm()` has returned [`Wake::End`]:
 //!
 //! ```text
-//! Σ dropped_before + trailing_drops = Counts::dropped        once arm() has said End
-//! Counts::received = Σ frames + Counts::dropped
+//! Counts::dropped  = Σ dropped_before + trailing_drops
+//! Counts::received = number of frames + Counts::dropped
 //! ```
 //!
 //! If an interface goes down, the port waits for it and counts the outage in [`Port::outages`]. Deleting the interface ends the
 //! port.
 //!
 //! Note:
-//! - [`Port::stop`] blocks until the kernel has no frame in flight, 8 to 20 ms.
-//! - A frame may be up to [`AfPacketConfig::retire`] old when it becomes visible.
+//! - [`Port::stop`] blocks for 8 to 20 ms, until the kernel writes no more frames into the ring.
+//! - A frame may be up to [`AfPacketConfig::retire`] old when `receive` returns it.
 //! - Outgoing frames are captured too, except on the loopback interface or with [`AfPacketConfig::incoming_only`].
 //!
-//! The module uses packet sockets, netlink and one timer. Opening a port needs CAP_NET_RAW; afterwards no privilege is needed.
-//! Its parts are `socket` (set-up and its order), `ring` (the mapped memory; all unsafe code is there and in the crate's `sys`),
-//! `gaps` (placement of drops), `interfaces` (one, or `any`), `fanout` (several ports on one interface) and `config`.
+//! Opening a port needs CAP_NET_RAW. Afterwards no privilege is needed.
 //!
 //! ```
 //! use forebay_net::af_packet::{AfPacket, AfPacketConfig};
@@ -38,7 +37,7 @@
 //!     Ok(port) => port,
 //!     Err(reason) => return println!("skipped: {reason}"), // needs CAP_NET_RAW
 //! };
-//! port.stop().unwrap(); // normally: when it has been enough
+//! port.stop().unwrap(); // a real program first captures for some time
 //! let mut bytes = 0;
 //! loop {
 //!     let mut burst = port.receive(64).unwrap();

@@ -1,41 +1,45 @@
-//! Live capture with AF_XDP: frames go from the driver, or from the kernel's earliest hook, into memory of this process.
+//! Captures with AF_XDP: the kernel or the driver puts frames into memory of this process, before the network stack sees them.
 //!
 //! ```text
 //!   interface ─ queue 0 ─▶ XDP program ─▶ socket 0: fill ring, receive ring ─┐
 //!             └ queue 1 ─▶ (the same)  ─▶ socket 1                          ─┴▶ receive() ─▶ Burst
 //! ```
 //!
-//! **It takes frames away from the network stack**, unlike [`af_packet`](crate::af_packet), which watches: a sink or a dedicated card, not
-//! a tap. So an interface that has an address is refused unless [`AfXdpConfig::take_traffic`] is set. Frames that this machine sends are
-//! not seen.
+//! **AF_XDP takes frames away from the network stack.** The machine itself does not receive them any more, whereas `af_packet` gives this
+//! process a copy. Use AF_XDP for an interface that is used only for capturing. An interface that has an address is refused unless
+//! [`AfXdpConfig::take_traffic`] is set. Frames that this machine sends are not captured.
 //!
-//! The program is assembled here and attached with a link, so it needs no compiler and no library, and goes away with this process however
-//! that ends. All receive queues of the interface have a socket; packets of several queues are handed out in the order of their time
-//! stamps, as far as they have arrived.
+//! Each receive queue of the interface has a socket. Of the packets that have arrived in several queues, the one with the earliest time
+//! stamp is handed out first. The XDP program that passes frames to the sockets is part of this module. The kernel detaches it when this
+//! process ends, for whatever reason.
 //!
-//! What is available depends on the driver. The port asks for the first of each, and shows what it got in [`Port::info`](crate::port::Port::info):
+//! The port prefers the variants in the second column. Where the driver or the kernel does not support one, the port uses the variant in
+//! the third column. [`Port::info`](crate::port::Port::info) shows which ones are in use.
 //!
-//! | | first | otherwise |
+//! | | preferred | otherwise |
 //! |---|---|---|
-//! | mode | native: in the driver | generic: in the kernel, any driver |
-//! | memory | zero-copy: the hardware writes frames into our memory | a copy of each frame |
-//! | time stamps | of the program, before the frame (Linux 6.1) | of the poll that found the frame |
+//! | where the XDP program runs | native: in the driver | generic: in the kernel, with any driver |
+//! | how frames reach this process | zero-copy: the hardware writes them into its memory | the kernel copies them |
+//! | when the time stamp is taken | when the XDP program sees the frame (Linux 6.1) | when this process finds the frame |
 //!
 //! # Losses
 //!
 //! [`Counts::received`](crate::port::Counts) are the frames that reached a socket, and
-//! [`Port::socket_losses`](crate::port::Port::socket_losses) divides those that it lost by cause. A veth interface has a ring of 256 frames before
-//! the program; what does not fit is counted only by its peer, and reported as `peer`, or as unknown if the peer cannot be asked. For other
-//! interfaces the hardware counts it, in `interface_dropped`.
+//! [`Port::socket_losses`](crate::port::Port::socket_losses) has those that were lost there, by cause. Frames that are lost before the XDP
+//! program are counted elsewhere. A veth interface has a ring of 256 frames there; frames that do not fit are counted by the peer of the
+//! interface, and reported as `peer`, or as unknown if the peer cannot be queried. On other interfaces the hardware counts them:
+//! `interface_dropped`.
 //!
 //! # Sending
 //!
-//! [`AfXdpTx`] sends from the slots of a pool, without a program and without taking frames away. A [bridge](crate::bridge) of two
-//! interfaces sends frames from the chunks in which it received them.
+//! [`AfXdpTx`] sends from the slots of a pool. It attaches no XDP program and takes no frames away. A [bridge](crate::bridge) between two
+//! AF_XDP interfaces sends each frame from the memory in which it was received.
 //!
 //! # Limits
 //!
-//! - Ethernet only. At an MTU of up to 1770, frames of up to 1792 bytes; at an MTU of up to 3818, of up to 3840 bytes. Longer ones are lost.
+//! - Ethernet only.
+//! - The longest frame has 1792 bytes if the MTU is at most 1770, otherwise 3840 bytes. Longer frames are lost. An interface with an MTU
+//!   above 3818 is refused.
 //! - VLAN tags that the hardware removes are lost: `ethtool -K eth0 rxvlan off` keeps them (for a veth interface, `txvlan off` on its peer).
 //! - Filters run in this process, not in the kernel.
 //! - Attaching a program makes many drivers restart their queues: the interface may lose frames for a moment.

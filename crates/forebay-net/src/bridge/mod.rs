@@ -7,17 +7,19 @@
 //!          └─────────┘  no room: the frame stays in the ring
 //! ```
 //!
-//! A bridge is a [`Session`] whose closure sends each packet that passes the filter. So it has everything that a session has: a
-//! filter, a ledger, outages, and an output that holds what was forwarded. One thread does it all.
+//! A bridge is a [`Session`] that has a closure, which sends each packet that passes the filter. So a bridge can do what a session can:
+//! filter, count every packet, wait for interfaces that are down, and write the forwarded packets to an output. One thread
+//! receives, filters and sends; another one writes the output.
 //!
 //! - Frames that this machine sends are not received ([`Options::incoming_only`]), so a frame that the bridge itself sent is
-//!   not forwarded back at once. If both interfaces are connected with each other, frames come back all the same, for ever: the
-//!   bridge does not detect loops.
+//!   not forwarded back at once. The bridge does not detect loops: if both interfaces are connected with each other, frames
+//!   circulate for ever.
 //! - Frames are sent with the VLAN tag that they had on the wire.
-//! - Checksums that were left to the hardware are completed, and merged segments are split again ([`Unfinished`](crate::port::Unfinished)).
+//! - A sender on the same machine may leave checksums to the hardware, and cards may merge segments. The bridge lets the kernel complete
+//!   these checksums, and split merged segments again ([`Unfinished`](crate::port::Unfinished)). This is not possible with AF_XDP.
 //! - Frames keep their order in each direction.
-//! - If both interfaces are opened with AF_XDP (`xdp:eth0`), they share the memory of frames: a frame is sent from where it was received,
-//!   and forebay copies nothing. If one of them is, it receives with AF_XDP and sends with a packet socket, and each frame is copied.
+//! - If both interfaces are opened with AF_XDP (`xdp:eth0`), a frame is sent from the memory in which it was received, and forebay copies
+//!   nothing. If only one of them is opened with AF_XDP, frames for it are sent with a packet socket, and each frame is copied.
 //! - If the other interface has no room, frames wait in the receive ring, and then the kernel drops and counts them. If it is down
 //!   for longer than [`TxConfig::patience`], frames for it fail and are counted until it is up again.
 //!
@@ -27,8 +29,10 @@
 //! received = forwarded + filtered + failed{cause} + dropped + unread + refused
 //! ```
 //!
-//! The kernel goes on handling the frames of both interfaces itself. So the interfaces should have no addresses, and the machine
-//! should not route or bridge between them, or frames arrive twice.
+//! *Unread* frames were left in the ring when the bridge was aborted; *refused* ones when the output could not be written any more.
+//!
+//! Unless an interface is opened with AF_XDP, the kernel also handles its frames itself. So give the interfaces no addresses, and do not
+//! let the machine route or bridge between them; otherwise frames arrive twice.
 //!
 //! ```
 //! use forebay::time::Clock;

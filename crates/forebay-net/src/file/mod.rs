@@ -5,13 +5,12 @@
 //!  read(2)    gzip, zstd      │ decoded │ whole records │ part │ free │
 //!                                         frames, in place
 //! ```
-//! A file waits for its reader, so this port never drops packets: it counts as received exactly the packets that it handed out.
-//! Losses that the file itself records are reported with the frames ([`Frame::dropped_before`]), and [`Port::recorded`] returns
-//! the sums that its writer recorded.
+//! A file waits for its reader, so this port drops no packets: it counts as received exactly the packets that it handed out.
+//! A file may record losses of the capture that wrote it: [`Frame::dropped_before`] is the loss before a frame, and
+//! [`Port::recorded`] returns the totals.
 //!
-//! `source` reads without blocking, `compressed` decompresses, and `window` holds the bytes in memory.
-//! [`format::read`](crate::format::read) decodes them. [`parallel`] reads a large file with several threads if a filter selects
-//! packets.
+//! Files are read without blocking (private module `source`), decompressed (`compressed`), kept in memory (`window`), and decoded by
+//! [`format::read`](crate::format::read). If there is a filter, [`parallel`] reads a large file with several threads.
 
 mod compressed;
 pub mod parallel;

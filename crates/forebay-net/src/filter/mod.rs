@@ -10,11 +10,15 @@
 //!  Program (bpf/)                         for one link type; runs here, or in the kernel
 //! ```
 //!
-//! The language is that of pcap-filter(7). Programs give the verdicts of libpcap 1.10.3, also for packets that end before a
-//! tested byte. The exception is a load that `compile/optimize.rs` removes because it does not affect the verdict.
+//! The language is that of pcap-filter(7). A program accepts the same packets as that of libpcap 1.10.3, with two exceptions:
 //!
-//! Not supported, and rejected with an error that points at the word: 802.11, ATM, SS7, logs of `pf`, `gateway`,
-//! `ip broadcast`, `protochain`.
+//! - **Truncated packets.** A program rejects a packet that ends before a byte that the program loads. Programs of libpcap load some
+//!   bytes whose values they do not need; `compile/optimize.rs` removes more of these loads. So a packet that is cut before such a
+//!   byte may be accepted here and rejected by libpcap.
+//! - **`byte 8 & 5` and `byte 8 | 5`** test the byte here. libpcap forgets to load it.
+//!
+//! Not supported are 802.11, ATM, SS7, logs of `pf`, `gateway`, `ip broadcast` and `protochain`. They are rejected with an error that
+//! points at the word.
 
 mod arithmetic;
 mod ast;

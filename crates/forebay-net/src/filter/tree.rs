@@ -7,8 +7,8 @@
 //!        └ Not ─ Other              after one VLAN tag
 //! ```
 //!
-//! The tree has less information than the expression: a test that does not concern a packet's flow is [`Test::Other`]. It is therefore good for
-//! excluding packets that cannot match, and the program of the filter decides about the others.
+//! The tree has less information than the expression: each test that does not concern a packet's flow is [`Test::Other`]. So the tree
+//! shows which packets cannot match. For the remaining packets, run the program of the filter.
 
 use super::{
     Filter,

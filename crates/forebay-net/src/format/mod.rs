@@ -1,7 +1,8 @@
 //! Capture file formats: encoding and decoding without I/O. Records are encoded directly into the store's buffers.
 //!
-//! [`pcapng`] is the default and keeps everything: nanoseconds, interfaces, statistics, and drop counts at the position of each
-//! gap. [`pcap`] is for programs that read nothing else; it has no place for drops. Both are written in little-endian byte order.
+//! [`pcapng`] is the default. It holds times in nanoseconds, interfaces, statistics, and the number of packets dropped before a packet.
+//! [`pcap`], also called the classic format, is for programs that cannot read pcapng. It holds no interfaces, statistics or drops. Both
+//! are written in little-endian byte order.
 
 pub(crate) mod copied;
 pub mod pcap;

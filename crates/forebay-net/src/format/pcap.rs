@@ -1,11 +1,11 @@
-//! The classic capture format: a file header of 24 bytes, and 16 bytes before each frame. Times are in nanoseconds, or in
-//! microseconds if the source has no better resolution.
+//! The format pcap, also called the classic format: a file header of 24 bytes, and a header of 16 bytes before each frame. Times are
+//! in nanoseconds, or in microseconds if the source has no better resolution.
 //!
 //! ```text
 //!  a1b23c4d │ 2.4 │ 0 │ 0 │ snaplen │ link      sec │ nsec │ caplen │ wire_len │ data …
 //!  └──────────── file header ─────────────┘     └────── one record ─────────────────┘
 //! ```
-//! A file has one link type, no interface names and no drop counts: losses are printed on stderr only.
+//! A file has one link type, no interface names and no drop counts.
 //!
 //! Source: draft-ietf-opsawg-pcap.
 

@@ -1,15 +1,15 @@
-//! pcap Next Generation: blocks of `type │ length │ body │ length`, little-endian, padded to four.
+//! The format pcapng: blocks of `type │ length │ body │ length`, little-endian, padded to a multiple of four bytes.
 //!
 //! ```text
 //!  section header │ interface 0 │ enhanced packet … │ interface 1 │ … │ padding │ … │ statistics 0 │ 1
 //! ```
-//! - An interface may be described at any place before its first packet. Times have its resolution, which is nanoseconds
-//!   (`if_tsresol` 9) for live interfaces.
-//! - A packet of a live interface has its direction (`epb_flags`).
-//! - A loss is recorded with the packet after the gap (`epb_dropcount`).
-//! - Each interface has exactly one statistics block, at the end: some readers add several up, and Wireshark's summary ignores all
-//!   except one. Losses after the last packet are `isb_osdrop` minus the sum of all `epb_dropcount`.
-//! - Padding, which aligns direct writes, is a block of the local-use range, which readers skip.
+//! - An interface may be described at any place before its first packet. The description sets the resolution of its time stamps:
+//!   nanoseconds (`if_tsresol` 9) for live interfaces.
+//! - A packet of a live interface has a direction (`epb_flags`).
+//! - The packet after a gap has the number of packets that were lost in the gap (`epb_dropcount`).
+//! - Each interface has exactly one statistics block, at the end. (Some readers add several blocks up, and Wireshark's summary
+//!   ignores all except one.) Losses after the last packet are `isb_osdrop` minus the sum of all `epb_dropcount`.
+//! - Direct writes need aligned data. The padding for that is a block with a type for local use, which readers skip.
 //!
 //! Source: draft-ietf-opsawg-pcapng.
 

@@ -1,15 +1,15 @@
-//! Sends numbered frames on an interface, as the [simulated card](crate::sim) receives them.
+//! Sends numbered frames on an interface. They are the frames that the [simulated card](crate::sim) generates.
 //!
 //! ```text
 //!  begin markers ─▶ frames 0 1 2 …, each when it is due ─▶ drain ─▶ end markers with the number of frames
 //!                     written into slots of the port, up to 64 at once if several are due
 //! ```
-//! [`verify`](crate::verify) counts at the other end what has arrived.
+//! At the receiving end, [`verify`](crate::verify) counts the frames that arrived and those that were lost.
 //!
 //! ```text
 //! sent = frames + markers = accepted + failed{cause}
 //! ```
-//! A frame that fails keeps its number, so the other end counts it as lost.
+//! The number of a frame that failed is not used again, so the receiving end counts this frame as lost.
 
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,9 @@
-//! Network interfaces as the kernel lists them: names, states, hardware and 64-bit drop counters; and what their drivers report:
-//! queues, speed, offloads, time stamps, support for XDP.
+//! Lists the network interfaces, and queries their drivers. It does not change any setting.
 //!
-//! The list comes from netlink (`RTM_GETLINK`, `man 7 rtnetlink`). Netlink answers for the network namespace of this process and
-//! needs no privilege; `/sys/class/net` shows the namespace that mounted it instead. Drivers are queried with `SIOCETHTOOL`
-//! ([`Device`]). This module changes nothing. [`af_packet`](crate::af_packet) captures from the interfaces listed here.
+//! - The kernel reports names, states, hardware and drop counters over netlink (`RTM_GETLINK`, `man 7 rtnetlink`), without a
+//!   privilege. The list is that of the network namespace of this process. (The list in `/sys/class/net` may be that of another
+//!   namespace, the one in which `/sys` was mounted.)
+//! - The driver of an interface reports queues, speed, offloads, time stamps and support for XDP (`SIOCETHTOOL`, [`Device`]).
 //!
 //! ```
 //! for link in forebay_net::link::interfaces()? {

@@ -1,16 +1,18 @@
-//! The trait `Port`, which every source of packets implements, and the frames it yields.
+//! The trait [`Port`], which every source of packets implements, and the frames that a port hands out.
 //!
 //! ```text
-//!        look                       nothing there
+//!        poll                       no frame
 //!  ┌──▶ receive(budget) ─▶ Burst ─────────────────▶ arm() ─▶ Wake::{Ready, Fd, At, End}
-//!  │                        │ frames where they lie             │ look once more, then sleep
+//!  │                        │ frames, in place                  │ poll once more, then sleep
 //!  └────────────────────────┴───────────── disarm() ◀───────────┘
 //! ```
 //!
-//! A port never blocks, and never drops a frame that it offered. Frames that a [`Burst`] did not hand out stay with the source,
-//! so that a full store causes backpressure at the source.
+//! - **Blocking.** [`Port::receive`], [`Port::arm`] and [`Port::disarm`] do not block. [`Port::stop`] may block for some
+//!   milliseconds, until the source delivers no more frames.
+//! - **Backpressure.** Frames that a [`Burst`] did not hand out stay in the source. When the store is full, the source therefore fills
+//!   up, and drops frames there. The port itself drops none.
 //!
-//! A custom port, which hands out the frames of a list:
+//! Example of a port, which hands out the frames of a list:
 //!
 //! ```
 //! use forebay::{Result, time::Clock};

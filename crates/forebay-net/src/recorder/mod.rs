@@ -5,11 +5,12 @@
 //!                              │ trigger at t
 //!                              └──▶ tap: t − before … t + after ──▶ session ──▶ FILE_00001_…
 //! ```
-//! One tap reads both what came before the trigger and what comes after it, so nothing between is lost or written twice. What is
-//! overwritten before the tap has read it is counted as lost, in the file's own ledger.
+//! A [tap](crate::share::Tap) is a port that reads the ring. The same tap reads the packets before and after the trigger, so there is no
+//! gap or repetition between them. If the disk is slow, packets may be overwritten in the ring before the tap has read them; the
+//! [`Ledger`] of the file counts these as lost.
 //!
-//! A trigger during a recording extends it: the file ends `after` the last trigger. Each file begins `before` its first trigger, so
-//! two files that follow each other closely both hold some packets.
+//! If another trigger occurs before a file ends, this file is extended until `after` the last trigger. A trigger after the end of a file
+//! begins the next one, with the packets from `before` this trigger. So two files can hold the same packets.
 
 mod manager;
 #[cfg(test)]

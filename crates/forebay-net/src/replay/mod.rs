@@ -6,15 +6,18 @@
 //!                                                        │ times           │
 //! ```
 //!
-//! One thread reads, composes and sends. It composes packets in advance while none is due. Reading from a slow disk delays packets,
-//! which [`PaceReport`] shows; [`ReplayConfig::preload`] avoids it. Preloaded packets that are sent without a change need no slot: the
-//! port sends them from memory, if it can ([`TxPort::send_now`]).
+//! One thread reads files, prepares packets and sends them. While no packet is due, it prepares the next ones. A slow disk delays
+//! packets, and [`PaceReport`] shows by how much. To avoid this, read the files into memory first ([`ReplayConfig::preload`]).
+//! Preloaded packets that are sent unchanged are not copied again, if the port can send from memory ([`TxPort::send_now`]).
 //!
 //! ```text
 //! read = filtered + skipped + sent + unsent        sent = accepted + failed{cause}
 //! ```
 //!
-//! The gap before the first packet of each file, and of each further round, is 0.
+//! This equation holds at the end of a run; [`ReplaySummary::law`] checks it. *Skipped* packets could not be sent at all, and *unsent*
+//! ones were left when the run ended early.
+//!
+//! The first packet of each file, and of each further round, follows the previous packet without a gap.
 //!
 //! ```no_run
 //! use forebay::time::Clock;

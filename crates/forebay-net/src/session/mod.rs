@@ -1,13 +1,13 @@
 //! Runs a whole capture with one call: ports → poller → format → store → summary.
 //!
 //! ```text
-//!  run:  ┌─▶ poller.turn ─▶ intake.look: each port's burst, each frame composed in the store ─┐
-//!        └── housekeeping: flush what is due, report, stop? ◀──────────────────────────────────┘
-//!  then: stop the ports ─▶ drain what they accepted ─▶ counts ─▶ trailer ─▶ close ─▶ accounting check
+//!  run:  ┌─▶ poller.turn ─▶ intake.look: each port's burst, each frame encoded in a buffer of the store ─┐
+//!        └── housekeeping: flush what is due, report, stop? ◀─────────────────────────────────────────────┘
+//!  then: stop the ports ─▶ take the frames that they still hold ─▶ counts ─▶ trailer ─▶ close ─▶ accounting check
 //! ```
 //!
-//! One thread does everything except writing. The path of a packet: [`crate::port`] (in the source's memory), `intake` (taken
-//! and composed), [`crate::format`] (its encoding), `forebay::store` (its buffer) and [`crate::ledger`] (its accounting).
+//! One thread does everything except writing the file. It takes a packet from the memory of its source ([`crate::port`]), encodes it
+//! ([`crate::format`]) into a buffer of the store ([`forebay::store`]), and counts it ([`crate::ledger`]).
 
 mod compress;
 mod control;

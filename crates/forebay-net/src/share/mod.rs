@@ -1,21 +1,24 @@
 //! Shares the packets of one capture with any number of readers, in this process and in others.
 //!
+//! A *share* is the memory that holds the last packets of a capture, under a name. A *tap* is a port that reads a share.
+//!
 //! ```text
-//!  session ──▶ Publisher ──▶ ring of packets, notes about interfaces ─┬──▶ Tap ──▶ session of a reader, with its own filter and law
+//!  session ──▶ Publisher ──▶ ring of packets, notes about interfaces ─┬──▶ Tap ──▶ session of a reader, with its own filter and counts
 //!                              ▲ readers can only read this memory    └──▶ Tap
 //!              Listener ───────┴ @forebay/share/NAME: checks the user, and hands out the memory
 //! ```
-//! The publisher never waits for readers and reads nothing that they can write. A reader that is too slow is overtaken; its next
-//! packet's sequence number says exactly how many packets it missed. Those are drops of the reader, with the cause *overrun*.
-//! What the publishing capture has lost is a separate count: it was lost before it was shared.
+//! The publisher does not wait for readers, and reads nothing that they can write. New packets overwrite the oldest ones. A reader that
+//! is too slow for that finds out from sequence numbers how many packets it has missed. They count as drops of this reader,
+//! with the cause *overrun*. Packets that the publishing capture itself has lost are a separate count.
 //!
-//! - Packets lie in a [broadcast ring](forebay::ring::broadcast), sealed memory that only the publisher can write. Its notes are
-//!   never overwritten, so a reader that attaches late learns all interfaces.
-//! - An abstract Unix socket carries nothing but the descriptor of that memory. Nothing is left of a share when its process is killed.
-//! - A reader checks everything that it reads. A hostile publisher can show it wrong packets, or cause an error.
+//! - The memory is a [broadcast ring](forebay::ring::broadcast), which only the publisher can write. It also has notes about interfaces,
+//!   which are not overwritten, so that readers that attach later know all interfaces.
+//! - A reader gets the descriptor of the memory from an abstract Unix socket. When the process of a share is killed, the kernel removes
+//!   the socket, and the memory after the last reader has closed it.
+//! - A reader checks all values that it reads. A hostile publisher can show it wrong packets, or cause an error, but no more.
 //!
-//! To offer packets, see [`Publisher`], and [`Listener`] or [`serve`](crate::serve). To read them, open the port `tap:NAME` ([`open`](crate::open)), or
-//! [`attach`]. [`list`] finds the shares of this machine.
+//! To offer packets, use a [`Publisher`], with a [`Listener`] or [`serve`](crate::serve). To read them, open the port `tap:NAME`
+//! ([`open`](crate::open)) or call [`attach`]. [`list`](list()) finds the shares of this machine.
 
 #[cfg(test)]
 mod foreign_tests;

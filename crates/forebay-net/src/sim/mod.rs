@@ -5,9 +5,9 @@
 //!  frame 0 1 2 3 … ──▶ │ │ │ │ │ … overruns ──▶ ✗   │ │ │ │ │ │ │ … ──▶ receive
 //!                          └── the host moves frames ──▶┘   unless it is stalled or full
 //! ```
-//! Nothing runs in the background. Which frames have arrived, and which of them found no room, follows from the clock at
-//! each poll (`card`, with the times from `pace`). Frames are a function of their sequence number (`frames`), so
-//! neither ring stores bytes. Each has a [label](crate::label). [`Spec`] parses the text after `sim:`.
+//! The card has no thread. At each poll, it computes from the clock which frames have arrived since the last poll, and which of them
+//! found no room. The bytes of a frame are computed from its sequence number, so the rings store no bytes. Each frame has a
+//! [label](crate::label) with this number. [`Spec`] parses the text after `sim:`.
 
 mod card;
 mod frames;

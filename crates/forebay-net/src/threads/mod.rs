@@ -1,21 +1,21 @@
-//! Several threads read one interface: each has its own port, and their packets are merged in the order of time.
+//! Reads one interface with several threads. Each thread has its own port, and the packets of all threads are merged by time.
 //!
 //! ```text
 //!  port 0 ──▶ thread 0: filter, encode ──▶ batches ─┐ ring     the session's thread
 //!  port 1 ──▶ thread 1: filter, encode ──▶ batches ─┴───▶ Merged: order ──▶ Session ──▶ file
 //! ```
-//! [`Merged`] is a [`Port`], so a session does with it whatever it does with other ports. Each thread runs a
-//! [`Session`] that only counts: this gives it the polling, the end, the errors and the accounting of a capture. The
-//! threads receive and encode; the session's thread only copies blocks that are complete.
+//! The threads receive, filter and encode packets. [`Merged`] is a [`Port`] that hands out these packets in order, so that a session
+//! can read from it as from any port, and write them. The session's thread copies the encoded packets.
 //!
-//! - **Order.** A packet is handed out when each thread has reported that no earlier packet follows from it. A thread reports this
-//!   with its packets, and, if its port holds no packet, with the time of the poll that found none.
-//! - **Bounds.** A thread is waited for as long as its port holds packets that cannot be read yet, such as those of a block
-//!   that the kernel has not closed, but not longer than a second; and not longer than the memory for waiting packets lasts
-//!   ([`ThreadsConfig::hold_bytes`]). A packet that arrives later is handed out then, with [`Marks::LATE`](crate::port::Marks::LATE) and a comment.
-//! - **Accounting.** The counts are the sums of those of all ports. [`Port::threads`] has one entry a thread.
+//! - **Order.** A packet is handed out when no thread can deliver an earlier one any more. Each thread reports, with its packets or
+//!   after a poll that found none, up to which time this is so.
+//! - **Late packets.** A port may hold packets that cannot be read yet, for example in a block that the kernel still fills. The other
+//!   threads' packets wait for them for up to a second, while the memory for waiting packets lasts ([`ThreadsConfig::hold_bytes`]). A
+//!   packet that arrives after that is handed out when it arrives, out of order. It has the mark
+//!   [`Marks::LATE`](crate::port::Marks::LATE) and a comment.
+//! - **Accounting.** Each count is the sum over all ports. [`Port::threads`] returns the counts of each thread.
 //!
-//! [`run_each`] is the alternative: each thread writes its own file.
+//! With [`run_each`], each thread writes its own file instead.
 
 mod burst;
 mod each;

@@ -1,4 +1,4 @@
-//! The trait `TxPort`, which every way to send frames implements, and the pace at which they are sent.
+//! The trait [`TxPort`], which every way to send frames implements, and [`Pace`], which determines when each frame is due.
 //!
 //! ```text
 //!  reserve(n) ─▶ empty packets in the port's slots ─▶ commit(packets) ─▶ │ pending │ ─▶ kernel ─▶ accepted
@@ -6,17 +6,18 @@
 //!      └──────── slots of completed packets ◀────────────┴── no room: arm() ─▶ TxWake ─▶ wait, advance() again
 //! ```
 //!
-//! A port never blocks and never loses count. Every committed packet is pending until the kernel has accepted it or it has failed:
+//! Calls of a port do not block. Every committed packet is *pending* until the kernel has accepted it or it has failed:
 //!
 //! ```text
 //! sent = accepted + failed{cause} + pending        at any time; pending is 0 after drain()
 //! ```
 //!
-//! *Accepted* means that the kernel took the frame for this interface. The queueing discipline (`fq_codel` drops older frames when
-//! it is full), the driver and the receiving side may still drop it. For exact tests, use [`TxConfig::bypass_qdisc`].
+//! *Accepted* means that the kernel took the frame for this interface. The frame may still be dropped later: by the queueing discipline
+//! (for example, `fq_codel` drops frames when it is full), by the driver, or by the receiver. [`TxConfig::bypass_qdisc`] rules out
+//! the first.
 //!
-//! A packet may come from any pool. Whether its bytes are copied depends on the backend and is in [`TxInfo::copy`]. Packets from
-//! [`TxPort::reserve`] always take the cheapest way, so code that composes frames should do it in those.
+//! A packet may come from any pool. [`TxInfo::copy`] shows whether the backend copies its bytes. The fewest copies are made if frames
+//! are built in packets from [`TxPort::reserve`].
 //!
 //! Sending a hundred frames:
 //!
@@ -34,10 +35,10 @@
 //! while left > 0 && !control.is_stopping() {
 //!     left -= port.reserve(left - packets.len(), &mut packets);
 //!     for packet in &mut packets {
-//!         packet.put(60).unwrap().fill(0xff); // all of it is broadcast
+//!         packet.put(60).unwrap().fill(0xff); // a frame to the broadcast address
 //!     }
 //!     port.commit(&mut packets)?;
-//!     left += packets.len(); // no room for these yet
+//!     left += packets.len(); // the port had no room for these
 //!     packets.clear();
 //!     transmit::wait(port.as_mut(), &control, std::time::Duration::from_millis(10))?;
 //! }

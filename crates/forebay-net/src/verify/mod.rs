@@ -1,21 +1,23 @@
-//! Counts lost, duplicate, reordered and corrupted frames by the [labels](crate::label) of generated frames.
+//! Counts which [generated](crate::generate) frames were lost, duplicated, reordered or corrupted. Each of these frames has a
+//! [label](crate::label) with the number of its sender and its own number.
 //!
 //! ```text
 //!  frame ─▶ label::find ─┬─ foreign, corrupted, cut: counted
 //!                        └─ whole ─▶ its sender ─▶ window of the last numbers ─▶ received, duplicate, reordered, late
 //!  frames = received + duplicates + late + markers + corrupted + cut + foreign + outbound + untracked
 //! ```
-//! - *Lost* (RFC 7680): an expected number that did not arrive. Numbers are expected from 0, if the sender's begin marker arrived,
-//!   up to the number of frames sent, which its end markers report. Without an end marker the highest number that arrived is the
-//!   last one expected, so the loss after it is unknown.
-//! - *Duplicate* (RFC 5560): a number that arrived before.
-//! - *Reordered* (RFC 4737): a number below one that arrived before it, with any distance up to [`VerifyConfig::window`].
-//! - *Late*: a number below the window. Whether it is a duplicate is not known any more, so it remains lost.
-//! - *Corrupted*: a frame with a label, and something wrong: the label, the IPv4 or the UDP checksum, or a length. Its number is not
-//!   trusted, so it is also lost.
+//! - *Lost* (RFC 7680): an expected number that did not arrive. If the sender's begin marker arrived, numbers are expected from 0. The
+//!   end markers of the sender report how many numbers to expect. If no end marker arrived, the highest number that arrived is
+//!   the last one expected, so frames that were lost after it are not counted.
+//! - *Duplicate* (RFC 5560): a number that has arrived before.
+//! - *Reordered* (RFC 4737): a number that is lower than one that arrived earlier, by up to [`VerifyConfig::window`].
+//! - *Late*: a number that is lower than that. It is not known any more whether this number has arrived before, so a late frame does
+//!   not count as received, and its number stays lost.
+//! - *Corrupted*: a frame that has a label, but also an error: in the label, in the IPv4 or UDP checksum, or in a length. Its number is
+//!   not trusted, so the original frame counts as lost, too.
 //!
-//! Memory is bounded, whatever arrives: [`VerifyConfig::senders`] senders, each with one bit for each number of the window. Labels
-//! are not signed. Anyone who can send frames to the interface can send labels, too.
+//! Memory is bounded by [`VerifyConfig::senders`], and by one bit for each number of the window of each sender. Labels are not signed:
+//! anyone who can send frames to the interface can send labels, too.
 
 mod sender;
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Memory mappings: a mirror for rings, and a region for buffers and pools.
 //!
-//! Mirrors and regions are mapped here, only through `sys`, and unmapped when dropped. Sizes are bytes, rounded up to whole
-//! pages; the types report the result. Properties that depend on the kernel are queried from it, never assumed.
+//! Sizes are in bytes, rounded up to whole pages; each mapping reports its actual size. Dropping a mirror or a region unmaps it.
 //!
 //! ```text
 //!  Mirror:  │ a b c d … y z │ a b c d … y z │   one memory, two views: any len bytes from any position are contiguous
@@ -10,9 +9,9 @@
 //!
 //! # Misuse
 //!
-//! A forgotten value (`mem::forget`) only leaks its mapping. In a forked child a [`Region`] is a private copy. A [`Mirror`] is
-//! not mapped in the child: it gets `SIGSEGV` if it touches its bytes, and it must not drop it, because that might unmap memory that it
-//! mapped at that address later. No call here is async-signal-safe.
+//! A forgotten value (`mem::forget`) only leaks its mapping. In a forked child, a [`Region`] is a private copy. A [`Mirror`] is not
+//! mapped in the child. A child that touches the bytes of a mirror gets `SIGSEGV`. A child that drops a mirror may unmap other memory,
+//! which it has mapped at the same address since. No call here is async-signal-safe.
 
 mod cold_path;
 mod copy;

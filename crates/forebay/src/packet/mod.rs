@@ -1,12 +1,14 @@
-//! Packets: memory slots of a pool, the 16 bytes that describe one, and [`Packet`], through which code reads and changes the bytes.
+//! Packets in the memory slots of a pool.
 //!
-//! A packet's bytes stay in their slot from arrival to the end of processing; only the description moves.
+//! A [`Packet`] gives access to the bytes of a packet, and a [`PacketDesc`] describes the packet in 16 bytes. The bytes stay in
+//! their slot from arrival to the end of processing; only the description moves.
 //!
 //! ```text
 //!  Pool (one owner) ──take──▶ Packet ──into_desc──▶ PacketDesc, 16 bytes ──▶ ring::spsc ──▶ Packet ──▶ … dropped
-//!    ▲  LIFO of slots          headroom│data│tailroom                                        anywhere
+//!    ▲                         headroom│data│tailroom                                        on any thread
 //!    │                                                                                          │
-//!    └──── one swap takes all ◀── │ chain of 32 │ chain of 32 │ ◀── one CAS a chain ◀── thread's own chain
+//!    └── the pool takes all ◀── │ 32 slots │ 32 slots │ ◀── 32 at a time ◀── the thread's list of freed slots
+//!        with one atomic swap
 //! ```
 //!
 //! ```
@@ -27,19 +29,20 @@
 //! |---|---|
 //! | [`Desc`], [`PacketDesc`] | 16 bytes: `Desc` is plain data, `PacketDesc` also owns its slot |
 //! | [`Pool`] | slots, allocated by one thread at a time and freed by any |
-//! | [`Slots`] | a block of free slots, for code that does not need packets yet |
+//! | [`Slots`] | a block of free slots, taken from a pool at once; each can become a packet later |
 //! | [`Packet`] | headroom, data, tailroom; reference-counted; over several slots if longer than one |
-//! | [`Columns`] | many descriptions, field by field: for loops that look at one or two fields |
+//! | [`Columns`] | many descriptions, stored field by field: for loops that read one or two fields |
 //!
 //! # Misuse
 //!
 //! - **Forgotten** (`mem::forget`): the slot of a forgotten packet never returns to its pool. [`Pool::close`] reports it, and the
-//!   memory stays mapped. If shares of a packet are forgotten again and again, sharing it panics before the count wraps.
-//! - **Panics**: packets that a panic drops return to their pool as others do.
-//! - **`Drop` and thread ends**: a packet may be dropped anywhere, also by a destructor of a thread-local. Freed slots that a thread has not yet
-//!   returned go back when it ends, or by [`return_idle`].
-//! - **`fork`**: a forked child has a copy of every pool (private memory, copied when written). Packets of the child do not
-//!   return to the parent. Threads of the parent do not exist in the child, so slots that they had freed but not yet returned stay lost there.
+//!   memory stays mapped. Packets are reference-counted: if references are forgotten again and again, [`Packet::share`] panics before
+//!   the count overflows.
+//! - **Panics**: packets that are dropped during a panic return to their pool as usual.
+//! - **`Drop` and thread ends**: a packet may be dropped anywhere, even in the destructor of a thread-local. A thread returns the slots in its
+//!   list of freed slots when it ends, or when it calls [`return_idle`].
+//! - **`fork`**: a forked child has a copy of each pool. Packets of the child do not return to the parent. The other threads of the parent do
+//!   not exist in the child, so the slots in their lists of freed slots are lost in the child.
 //! - **Signal handlers**: no call here is async-signal-safe, not even dropping a packet: the handler may have interrupted its
 //!   thread while that thread was changing its list of freed slots.
 

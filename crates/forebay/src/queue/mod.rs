@@ -1,15 +1,14 @@
-//! A bounded queue of messages of any size, from many senders to many receivers. Each message goes to one receiver, and they are
-//! taken in the order in which room was reserved for them.
+//! A bounded queue of messages of any size, from many senders to many receivers. Each message goes to one receiver. Receivers take
+//! messages in the order in which senders reserved room for them.
 //!
-//! [`queue`] makes one, with a [`Sender`] and a [`Receiver`] that can be cloned and shared. There are more kinds:
+//! [`queue`](queue()) makes such a queue between threads, with a [`Sender`] and a [`Receiver`] that can be cloned. Other modules
+//! have other kinds:
 //!
-//! - [`spsc`]: the faster one, without locks, for exactly one sender and one receiver.
-//! - [`shared`]: between processes that trust each other.
-//! - [`lanes`]: between processes that do not trust each other.
+//! - [`spsc`]: faster, because it has no locks, but for exactly one sender and one receiver.
+//! - [`shared`]: between processes that trust each other (cargo feature `shared`, on by default).
+//! - [`lanes`]: from processes that are not trusted (cargo feature `lanes`, off by default).
 //!
-//! [`shared`] needs the cargo feature `shared` (on by default); [`lanes`] needs `lanes` (off).
-//!
-//! Poll loops can wait for a queue with a [`Watch`], and tasks with an [`AsyncSender`] or [`AsyncReceiver`].
+//! A poll loop can wait for a queue with a [`Watch`], and an async task with an [`AsyncSender`] or [`AsyncReceiver`].
 //!
 //! ```text
 //!  Sender ─┐ reserve(len) ─▶ fill ─▶ commit                           ┌─▶ recv(&mut buffer)      Receiver
@@ -22,7 +21,7 @@
 //! [`Instant`](std::time::Instant).
 //!
 //! Every message is contiguous in [mirrored memory](crate::memory), after a header of 16 bytes, and can be filled and read in
-//! place. Room is freed in order: a receiver that keeps a message also keeps all room after it from being reused.
+//! place. Room is freed in order: while a receiver keeps a message, the room of this message and of all later ones is not reused.
 //!
 //! ```
 //! let (sender, receiver) = forebay::queue::queue(4096)?;
@@ -48,11 +47,11 @@
 //!
 //! # Misuse
 //!
-//! - **Forgetting** (`mem::forget`): a forgotten [`Reserved`] blocks the delivery of everything reserved after it. A [`Message`] or [`Burst`] keeps
-//!   its room and all room after it, so that the queue fills up. A forgotten [`Sender`] or [`Receiver`] keeps the queue open; a forgotten
-//!   [`Watch`] leaks its descriptor. Nothing is unsafe, and no message is delivered twice.
-//! - **Panics** between a reservation and its commit abort the message; receivers pass over it. A panic while a message is
-//!   held releases its room. No lock is ever poisoned: code of the caller never runs under one.
+//! - **Forgetting** (`mem::forget`): a forgotten [`Reserved`] blocks the delivery of all later messages. A forgotten [`Message`] or
+//!   [`Burst`] keeps its room and all room after it, so that the queue fills up. A forgotten [`Sender`] or [`Receiver`] keeps the queue
+//!   open. A forgotten [`Watch`] leaks its descriptor. In all these cases memory stays safe, and no message is delivered twice.
+//! - **Panics** between a reservation and its commit abort the message; receivers skip it. A panic while a message is held
+//!   releases its room. No lock is poisoned, because code of the caller does not run while a lock is held.
 //! - **Inconsistent `AsRef`**: each call that sends calls `as_ref` once on each message, before it locks anything.
 //! - **From a `Drop`** or another destructor, all calls work as elsewhere, also while the thread panics.
 //! - **Wakers** of tasks run inside calls of other threads. They may use the queue, but must not wait there.

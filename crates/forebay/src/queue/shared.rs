@@ -12,21 +12,23 @@
 //!
 //! Processes that follow the protocol may be killed or stopped at any point. Then:
 //!
-//! - Every committed message is delivered, and in order, except that some may be delivered a second time.
-//! - A message that was being filled is passed over and counted ([`Stats::torn`](super::Stats::torn)).
-//! - A message that a dead receiver held is either delivered to another receiver and marked, or only counted, as configured
-//!   ([`AfterDeath`]).
-//! - No call exceeds its time limit by more than 10 ms.
+//! | A message that, when a process died, | afterwards |
+//! |---|---|
+//! | was committed, and not taken | is delivered, in order |
+//! | its sender was still filling | is skipped, and counted ([`Stats::torn`](super::Stats::torn)) |
+//! | the dead process had taken, and not released | depends on [`AfterDeath`]: it is delivered again, marked, possibly after later messages; or it is only counted |
 //!
-//! **Delivery is at least once, without acknowledgements.** A message counts as received when a receiver takes it, and as
-//! processed when the [`Message`](super::Message) or [`Burst`](super::Burst) is dropped. If a receiver dies in between, the
-//! message is delivered again, even if its work was finished. Work that must not be done twice needs a check in the
-//! application, such as one on the message's number. [`Receiver::recv`] copies the message and drops it before it returns, so
-//! a message that is lost after that is not delivered again. With [`AfterDeath::Abandon`], delivery is at most once.
+//! No call exceeds its time limit by more than 10 ms.
 //!
-//! Messages of the dead are found when a process attaches, when a receiver finds the queue empty, and when a sender finds it
-//! full. If no other process is attached at that time, they wait for the next one that attaches: to a named queue until the
-//! name is [removed](remove), to a nameless one until the last descriptor is closed.
+//! **Delivery is at least once** by default ([`AfterDeath::Redeliver`]). A message is taken when a receiver returns it, and
+//! released when the [`Message`](super::Message) or [`Burst`](super::Burst) is dropped. If the receiver's process dies in between,
+//! the message is delivered again, even if its work was finished. If work must not be done twice, the application has to check
+//! for that, for example by the number of the message. [`Receiver::recv`] copies the message and releases it before it returns, so
+//! this message is not delivered again if the process dies later. With [`AfterDeath::Abandon`], delivery is at most once.
+//!
+//! The messages of a dead process are found when another process attaches, when a receiver finds the queue empty, and when a sender
+//! finds it full. If no other process is attached, they stay in the queue for the next one that attaches: in a named queue until
+//! the name is [removed](remove), in a nameless one until the last descriptor is closed.
 //!
 //! A process that writes into the memory at random can stop the queue and corrupt messages. Every position and length is
 //! checked, so it cannot make other processes access memory outside the queue; they get `Broken`. The length of a nameless
@@ -34,7 +36,8 @@
 //! dies of `SIGBUS`. Only the file's owner can do that, since [`attach`] accepts no other user's file. The length is checked
 //! when a process attaches.
 //!
-//! Poll loops cannot [watch](super::Watch) the ends: a descriptor would have to reach every process that ever attaches.
+//! A [`Watch`](super::Watch) of a shared queue is not possible, because its descriptor would have to be sent to every process that
+//! attaches.
 //!
 //! # Misuse
 //!

@@ -1,17 +1,16 @@
 //! One end of a ring whose other end is the kernel: AF_XDP's four rings, and others with two `u32` positions.
 //!
-//! The kernel allocates the memory and the caller maps it. This module handles only the two positions (`u32` words); the caller accesses
-//! the elements, and uses exactly the slots that [`End::slot`] names.
+//! The kernel allocates the memory, and the caller maps it. This module handles only the two positions, which are `u32` words. The
+//! caller accesses the elements, in exactly the slots that [`End::slot`] returns.
 //!
 //! ```text
 //!             consumer's word            producer's word
 //!  │  vacant   │ filled                   │  vacant   │    free-running, masked to index
 //! ```
 //!
-//! The orderings are those of all rings here: each side stores its position with Release, and loads the other's with Acquire. The other
-//! side's word is
-//! outside of this program, so it is not trusted: a word that claims more slots than the ring has is an error ([`Damaged`]), and
-//! such a ring is never used again.
+//! As in the other rings of this crate, each side stores its position with Release, and loads the other's position with Acquire. This
+//! module checks the other side's position: if it claims more slots than the ring has, the call returns an error ([`Damaged`]), and
+//! so do all later calls on this end.
 
 use super::{
     backoff::Backoff,

@@ -1,14 +1,9 @@
-//! Rings, lock-free: from one producer to one consumer, or to any number of readers.
+//! Lock-free rings, from one producer to one consumer or to any number of readers.
 //!
-//! [`spsc`] is the typed ring to one consumer, which uses every slot. `broadcast` publishes messages to readers, also in other processes; a
-//! slow reader misses messages (cargo feature `shared`, on by default). [`kernel`] is one end of a ring whose other end is the
-//! kernel. The parts of [`spsc`]:
-//!
-//! - `cursor`: the positions and their orderings
-//! - `backoff`: how long to pause before loading the other side's position
-//! - `line_flush`: whether the consumer evicts the cache lines that it has read
-//! - `slots`: the memory
-//! - `state`: how a ring ends
+//! - [`spsc`]: elements of one type, from one producer to one consumer. Each element is received once.
+//! - `broadcast`: messages from one producer to any number of readers, also in other processes. Each reader receives all messages,
+//!   except those that it was too slow for. (Cargo feature `shared`, on by default.)
+//! - [`kernel`]: one end of a ring whose other end is the kernel.
 //!
 //! ```text
 //!            head (the consumer's)          tail (the producer's)
@@ -17,6 +12,10 @@
 //!  │           │ when it wraps (mirror)       │                         │
 //!  positions are free-running; tail − head is the length, capacity − length is the number of vacant slots
 //! ```
+//!
+//! Private modules that [`spsc`] consists of: `cursor` (the positions and their memory orderings), `backoff` (the pause before an
+//! end loads the other end's position), `line_flush` (whether the consumer evicts the cache lines that it has read), `slots` (the
+//! memory) and `state` (how a ring ends).
 
 mod backoff;
 #[cfg(feature = "shared")]

@@ -1,7 +1,7 @@
-//! Append records and write them to an output.
+//! Appends records to a file or a pipe.
 //!
-//! An [`Appender`] builds records in place, in large aligned buffers. Full buffers go to a writer and come back empty; the
-//! records are not copied on the way.
+//! The program builds records in place, in the large aligned buffers of an [`Appender`]. Full buffers go to a writer, usually a
+//! thread of the store, and come back empty. The store does not copy the records on the way.
 //!
 //! ```text
 //!  Appender                                                   Drain (writer thread, or inline)
@@ -17,22 +17,23 @@
 //! * *durable*: an `fdatasync`, begun after the write, has succeeded, and the folder was synced. [`SyncPolicy`] sets when that
 //!   happens.
 //!
-//! When no buffer is empty, the store adds one, up to its [`Limit`]. It frees the added buffers again as it drains. When half as many
-//! buffers wait as the store started with, writes go through the page cache (no `O_DIRECT`) until it is gone, because the
-//! page cache accepts data sooner than a slow device.
+//! **If the output is slow.** When no buffer is empty, the store adds one, up to its [`Limit`]. When the output has caught up, the
+//! store frees the added buffers. If the number of waiting buffers reaches half of the initial number, the store stops using
+//! `O_DIRECT` and writes through the page cache, which accepts data sooner than a slow device. It returns to `O_DIRECT` when no
+//! buffer waits.
 //!
-//! A buffer is handed to the writer when it is full, earlier if so configured, and at the end. When the flush period ends, the
-//! writer thread takes the committed records from the buffer that is still being filled ([`StoreConfig::flush_every`]).
+//! **When records are written.** A buffer is handed to the writer when it is full, or earlier ([`StoreConfig::early_bytes`]), and
+//! when the store is closed. At the end of each flush period ([`StoreConfig::flush_every`]), the writer thread also writes the
+//! committed records in the buffer that is being filled.
 //!
-//! A failed write never loses records silently. The error is reported once, and [`Appender::retry`] resumes at the first byte
-//! that was not written. Without a retry, [`Closing::wait`] truncates the file after its last whole record and reports how many
-//! records are missing.
+//! **If a write fails,** the error is reported once, and [`Appender::retry`] resumes at the first byte that was not written. Without
+//! a retry, [`Closing::wait`] truncates the file after its last whole record, and reports how many records are missing.
 //!
 //! * [`Appender`]: buffers, reserve and commit, and when a buffer is handed over. Start here.
 //! * [`records`]: [`Records`] of one type or of bytes, plain or in blocks that survive a crash, and the reader for those.
 //! * [`StoreConfig`]: how a store is built. [`Closing`]: how it ends, and its counts.
 //! * [`Framing`]: the header and padding that a record format puts around records.
-//! * [`Loan`]: records in the caller's own memory, written from there without a copy.
+//! * [`Loan`]: records in memory of the caller, which the store writes from there instead of from its buffers.
 //! * [`Sink`]: a file, a pipe or several files, and how to truncate and sync it.
 
 mod ahead;

@@ -1,9 +1,10 @@
 //! A bounded stream of bytes from one writer to one reader. By default, an end that waits sleeps.
 //!
-//! [`stream`] makes the two ends, and [`stream_with`] chooses how they wait. Both may be in one thread. A [`Writer`] pushes; a
-//! [`Reader`] peeks and consumes. The *content*, the bytes that were pushed and not yet consumed, is always **one slice**, because
-//! the memory is a [mirror](crate::memory::Mirror), mapped twice in a row: no bytes are moved to make room, and none are copied
-//! out. This module adds to [`ring::spsc`](crate::ring::spsc) a close, an error and the traits of `std::io`.
+//! [`stream`](stream()) makes the two ends, and [`stream_with`] also chooses how they wait. A [`Writer`] pushes bytes; a [`Reader`]
+//! peeks at them and consumes them. The *content* is the bytes that were pushed and not yet consumed. It is always **one slice**,
+//! because the memory is [mapped twice in a row](crate::memory::Mirror). So no bytes are moved to make room, and the reader can use
+//! them in place. A stream is a [`ring::spsc`](crate::ring::spsc) of bytes that can also be closed, can fail, and has the traits of
+//! `std::io`.
 //!
 //! ```text
 //!  Writer                        capacity, exact to the byte                     Reader
@@ -13,31 +14,32 @@
 //!     └── close · set_error · dropped ─▶ state ◀── set_error · dropped ─┘
 //! ```
 //!
-//! **In one thread**, a [`LocalStream`] is faster: up to 2.7 times in BENCHMARKS.md, less where bytes are copied in and out. One thread can
-//! also use both ends of a stream, as here. Calls block only where their documentation says so:
+//! **In one thread**, a [`LocalStream`] is faster: up to 2.7 times in BENCHMARKS.md, less where bytes are copied in and out. But the
+//! ends of a stream may also be in one thread, as here:
 //!
 //! ```
-//! let (mut writer, mut reader) = forebay::stream::stream(15)?;
-//! assert_eq!(writer.push_slice(b"hello, world, and"), 15); // full: it took only as much as fits
-//! assert_eq!(reader.peek(), b"hello, world, a");
-//! assert_eq!(reader.consume(7), 7);
-//! assert_eq!(writer.push_slice(b"nd"), 2); // continues at the start of the memory
+//! let (mut writer, mut reader) = forebay::stream::stream(4096)?; // the memory is one page, mapped twice
+//! assert_eq!(writer.push_slice(&[1; 5000]), 4096); // full: the rest does not fit
+//! assert_eq!(reader.peek().len(), 4096);
+//! assert_eq!(reader.consume(4000), 4000);
+//! assert_eq!(writer.push_slice(&[2; 1000]), 1000); // continues at the start of the page
+//! assert_eq!(reader.peek(), [vec![1; 96], vec![2; 1000]].concat()); // still one slice
 //! writer.close();
-//! assert_eq!(reader.peek(), b"world, and"); // still one slice
-//! assert_eq!(reader.consume(usize::MAX), 10); // never past the content
+//! assert_eq!(reader.consume(usize::MAX), 1096); // not more than the content
 //! assert!(reader.is_finished());
 //! # Ok::<(), forebay::Error>(())
 //! ```
 //!
-//! **In an event loop** a thread waits with [`Eventfd`](crate::sync::Eventfd) in its own poll loop, and a task waits with
-//! [`Task`](crate::sync::Task). With the cargo feature `tokio`, ends that wait with `Task` implement `AsyncRead`, `AsyncBufRead` and `AsyncWrite`.
+//! **In an event loop**, an end that waits with [`Eventfd`](crate::sync::Eventfd) has a descriptor for `poll` or `epoll`. **In async
+//! code**, an end waits with [`Task`](crate::sync::Task). With the cargo feature `tokio`, such ends implement `AsyncRead`,
+//! `AsyncBufRead` and `AsyncWrite`.
 //!
-//! **In two threads** either end may block:
+//! **In two threads**, these calls block until they can proceed:
 //!
 //! - through `std::io`: `write_all`, `read`, `lines`
 //! - [`Writer::push_all`], [`Writer::wait_vacant`] and [`Reader::wait_filled`], each also with `_timeout` and `_deadline`
 //!
-//! Everything else never waits.
+//! All other calls return without waiting.
 //!
 //! ```
 //! use std::io::{Read, Write};
@@ -55,9 +57,9 @@
 //! ```
 //!
 //! **How a stream ends.** There are three ways, which [`Reader::end`] reports: the writer closed it, either end called
-//! `set_error`, or the writer was dropped without closing. After any of them the reader still gets the content, and
-//! [`Reader::is_finished`] is true once the content is popped. So a loop `while !reader.is_finished()` always ends, but that
-//! does not mean that all bytes arrived. Only [`End::Closed`] means that:
+//! `set_error`, or the writer was dropped without closing. After that, the reader still gets the content;
+//! [`Reader::is_finished`] becomes true once the content is consumed. So a loop `while !reader.is_finished()` ends in all three cases.
+//! Only [`End::Closed`] means that all bytes have arrived:
 //!
 //! ```
 //! use forebay::stream::{stream, End};
@@ -70,7 +72,7 @@
 //!     reader.consume(usize::MAX);
 //! }
 //! assert_eq!(received, b"half of it");
-//! assert_eq!(reader.end(), Some(End::Failed)); // not `Closed`: something may be missing
+//! assert_eq!(reader.end(), Some(End::Failed)); // not `Closed`: bytes may be missing
 //! # Ok::<(), forebay::Error>(())
 //! ```
 //!

@@ -1,7 +1,17 @@
-//! Synchronisation: atomics, padding, and ways to wait.
+//! Ways to wait for the other end of a ring or stream; and the atomics of this crate.
 //!
-//! This crate takes atomics and threads only from this module, so that the same code also runs under loom, a checker that tries every order
-//! that the memory model allows. A *bell* wakes the other side if it sleeps:
+//! | an end that waits with | waits by |
+//! |---|---|
+//! | [`Park`] (default) | checking for some microseconds, then sleeping |
+//! | [`Spin`] | checking in a loop |
+//! | [`Eventfd`] | sleeping until a descriptor becomes readable, also in the program's own `poll` or `epoll` loop |
+//! | [`Task`] | suspending an async task |
+//!
+//! The crate takes atomics and threads only from this module. In tests, the model checker loom replaces them, and tries every
+//! order of operations that the memory model allows.
+//!
+//! An end that publishes should make no system call if the other end is awake. So an end that sleeps has a *bell*: a flag that this
+//! end arms before it sleeps, and a means to wake it.
 //!
 //! ```text
 //!   producer                 bell                 consumer

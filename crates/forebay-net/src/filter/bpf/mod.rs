@@ -8,8 +8,8 @@
 //!  "4\n40 0 0 12\n…" ── parse ──▶       └──▶ listing · array · numbers, as tcpdump -d, -dd, -ddd
 //! ```
 //!
-//! A program gives the same result here and in libpcap. The kernel differs in two points: only the kernel has the metadata
-//! at [`code::KERNEL`], and it shifts by `X` modulo 32.
+//! A program gives the same result here and in libpcap. In the kernel, two things differ: a program can also load the metadata at
+//! [`code::KERNEL`], and the kernel shifts by `X` modulo 32.
 
 mod batch;
 mod check;

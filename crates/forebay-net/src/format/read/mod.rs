@@ -4,8 +4,8 @@
 //!  bytes so far   │ block │ block │ blo…        Decoder::next, again and again:
 //!                 └───────┴───────┴────▶        Packet · Other · Described · More(bytes needed)
 //! ```
-//! The caller owns the bytes and decides when to read more. A frame borrows them, so nothing is copied, and nothing is allocated
-//! for a packet. Decoding the same bytes again finds the same packet, so a packet can be put back.
+//! The caller owns the bytes and decides when to read more. A frame borrows these bytes, so the decoder neither copies nor allocates
+//! for a packet. To put a packet back, the caller lets the decoder read the same bytes again.
 //!
 //! [`pcap`] and [`pcapng`] each decode one format, and `times` converts times to nanoseconds. The module [`file`](crate::file)
 //! reads files.

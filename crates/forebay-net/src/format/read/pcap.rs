@@ -1,4 +1,4 @@
-//! Decodes the classic format in all variants that libpcap reads, as libpcap does.
+//! Decodes the format pcap, in all variants that libpcap reads.
 //!
 //! ```text
 //!  magic │ major.minor │ zone │ accuracy │ snaplen │ link      sec │ frac │ caplen │ wire_len │ data …

@@ -4,13 +4,12 @@
 //!  section │ interface 0 │ 1 │ packet … │ section │ interface 0 │ packet …
 //!  number of the interface:  0  1                            2
 //! ```
-//! - Interfaces are numbered through all sections. In the file each section begins at 0.
-//! - A packet block is checked once, and its words are read after that: its two lengths are equal, multiples of four and at most
-//!   16 MiB; its data ends inside the block; its interface is known.
-//! - A simple packet block has no time (it becomes 0), and its captured length is computed.
-//! - Of a packet's options only direction and drops are used. Blocks that are not used are counted in
-//!   [`Skipped`](super::Skipped).
-//! - The length of a section is not needed, and ignored.
+//! - The decoder numbers interfaces through all sections. In the file, the numbers of each section begin at 0.
+//! - A packet block is rejected unless its two lengths are equal, multiples of four and at most 16 MiB, its data ends inside the
+//!   block, and its interface is known.
+//! - A packet of a simple packet block gets the time 0. Its captured length is computed from the snapshot length.
+//! - Of a packet's options, only direction and drops are used. [`Skipped`](super::Skipped) counts the blocks that are not used.
+//! - The length of a section is ignored.
 //!
 //! `metadata` contains sections and interfaces, `options` walks options, and `times` converts times.
 //!

@@ -1,7 +1,9 @@
-//! Messages from untrusted processes. Each sends through its own lane, which only it can write.
+//! Messages from processes that are not trusted. Each process sends through its own lane: a one-way queue to which only this
+//! process can write.
 //!
-//! A [`Hub`] receives from any number of [`Sender`]s, connected by Unix sockets. If peers can be trusted to follow the protocol,
-//! use [`shared`](super::shared): it has one queue for all of them, and loses no messages when they die.
+//! A [`Hub`] receives from any number of [`Sender`]s, which are connected to it by Unix sockets. If the processes can be trusted
+//! to follow the protocol, use [`shared`](super::shared): it has one queue for all of them, any number of receivers, and can
+//! deliver a message again if its receiver dies. Here, the messages in all lanes are lost if the hub's process dies.
 //!
 //! ```text
 //!  Sender ── writes ─▶ │ lane 0: tail, messages │ ─ read only ─▶ ┌─────┐
@@ -18,24 +20,24 @@
 //! - Every call returns within its time limit.
 //! - Messages of other peers are not affected.
 //!
-//! Not guaranteed: that the messages of a misbehaving peer arrive, or that they are what it first wrote. If a peer breaks the
-//! protocol, its lane ends with the reason ([`Ending::Broken`]). If a peer is only stopped, calls that wait for it return at their time
-//! limit.
+//! The messages of a misbehaving peer may not arrive, or may differ from what this peer first wrote. If a peer breaks the protocol, its
+//! lane ends with the reason ([`Ending::Broken`]). If the process of a peer is only stopped, calls that wait for it return at their
+//! time limit.
 //!
 //! These guarantees depend on the following:
 //!
 //! - Each memory has one writer, permanently. It is a memfd sealed against shrinking, holes and other writers, with all pages
 //!   allocated (`sys::sealed`). Any other file is refused.
-//! - Values from the other side are loaded once, by atomics, and checked before use. They never cause a retry.
-//! - A thread never writes to a descriptor that a peer could make block.
-//! - A thread with a time limit never closes a descriptor from a peer. A separate thread closes each of them.
+//! - Each value from the other side is loaded once, with an atomic load, and checked before use.
+//! - No thread writes to a descriptor if a peer could make this write block.
+//! - A separate thread closes descriptors that a peer has sent, because closing them may block.
 //!
 //! What a peer can still do:
 //!
 //! - Request a wake-up for each message, which costs this side a system call, or send wake-ups.
 //! - Delay [`Hub::accept`] up to its time limit, and occupy two descriptors meanwhile.
-//! - With each connection, leave that many descriptors open in this process until closing them has finished. A program that
-//!   accepts untrusted peers must limit how often one may connect.
+//! - Connect again and again, and so occupy descriptors of this process until they are closed. A program that accepts peers that are
+//!   not trusted must limit how often one may connect.
 //!
 //! A process counts as gone when all descriptors of its socket are closed, including those in children that it forked without
 //! `exec`.

@@ -1,8 +1,8 @@
 //! One producer publishes messages to any number of readers, in other processes or threads, and never waits for them.
 //!
-//! Readers need not be trusted: they map the memory read-only, and the producer never reads anything that they write. A reader
-//! that is too slow is overtaken, and learns exactly how many messages it has lost. If no message may be lost, use
-//! [`queue`](crate::queue), where a sender waits for room.
+//! Readers need not be trusted: they can only read the memory, and the producer reads nothing that they write. When the memory is
+//! full, new messages overwrite the oldest ones. A reader that is too slow learns exactly how many messages it has lost in this way.
+//! If no message may be lost, use [`queue`](crate::queue), where a sender waits for room.
 //!
 //! ```text
 //!             │ index: where each message lies │ data: the last messages │     one memory, sealed: nothing else can ever write it
@@ -18,14 +18,15 @@
 //! - A message is received as it was published, bit for bit, or counted as lost.
 //! - For each reader that does not seek, received + lost + not yet received = published since it attached.
 //! - If the producer's process dies in the middle of a message, readers never receive that message.
-//! - Even if a hostile process made the memory and writes anything to it, readers stay memory-safe, and each call returns within its time
-//!   limit.
+//! - If a hostile process made the memory and writes anything to it, readers stay memory-safe, and a call with a time limit
+//!   returns within this limit.
 //!
-//! How the descriptor of the memory travels to the readers is up to the program: usually over a Unix socket, by `SCM_RIGHTS`. The
-//! socket also shows readers when the producer's process ends, which the ring cannot.
+//! The program sends the descriptor of the memory to the readers, usually over a Unix socket with `SCM_RIGHTS`. Readers can also
+//! see from this socket that the producer's process has ended; the ring does not show that.
 //!
-//! The ring holds as many messages as fit in `data_bytes`, and at most `messages`. The producer discards up to 1/64 of the bytes and
-//! messages earlier than it must. A message lies in one piece, so the end of the data area may stay unused.
+//! The ring holds as many messages as fit in [`BroadcastConfig::data_bytes`], and at most [`BroadcastConfig::messages`]. Up to 1/64
+//! of the bytes and messages are overwritten earlier than necessary. A message is contiguous, so the end of the data area may stay
+//! unused.
 //!
 //! # Misuse
 //!

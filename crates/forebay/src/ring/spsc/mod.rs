@@ -1,13 +1,14 @@
-//! A bounded ring of elements from one producer to one consumer, whose ends sleep while they wait by default.
+//! A bounded ring of elements from one producer to one consumer. By default, an end that waits sleeps.
 //!
-//! [`ring`] makes the two ends, and [`ring_with`] chooses how they wait. Every slot is usable, and a burst is one slice.
+//! [`ring`] makes the two ends, and [`ring_with`] also chooses how they wait. All slots can be filled. A burst, that is, several
+//! elements at once, is one slice.
 //!
 //! | Operation | Producer | Consumer |
 //! |---|---|---|
-//! | one element, never waits | [`try_push`](Producer::try_push) | [`try_pop`](Consumer::try_pop), [`try_iter`](Consumer::try_iter) |
+//! | one element, does not block | [`try_push`](Producer::try_push) | [`try_pop`](Consumer::try_pop), [`try_iter`](Consumer::try_iter) |
 //! | one element, blocks | [`push`](Producer::push), `push_timeout`, `push_deadline` | [`pop`](Consumer::pop), `pop_timeout`, `pop_deadline`, [`iter`](Consumer::iter) |
 //! | one element, `async` (with [`Task`](crate::sync::Task)) | `push`, `until_vacant` | `pop`, `until_filled` |
-//! | a burst: up to `n`, never waits | [`reserve`](Producer::reserve), `push_slice`, `push_burst` | [`peek`](Consumer::peek), `pop_slice` |
+//! | a burst of up to `n`, does not block | [`reserve`](Producer::reserve), `push_slice`, `push_burst` | [`peek`](Consumer::peek), `pop_slice` |
 //! | block until a burst is possible | [`wait_vacant`](Producer::wait_vacant), `…_timeout`, `…_deadline` | [`wait_filled`](Consumer::wait_filled), `…_timeout`, `…_deadline` |
 //!
 //! ```text
@@ -18,15 +19,17 @@
 //!         ◀── head: what was taken ──┘◀───────────────────────┘
 //! ```
 //!
-//! Every push and every burst is published at once; there is no flush. Each end keeps a private copy of the other's position
-//! and loads it again only when the ring seems full or empty. Two optimisations raise the throughput ([`RingConfig::latency`]
-//! disables both):
+//! Every push and every burst is visible to the other end at once; there is no flush. Each end keeps a private copy of the other's
+//! position, and loads this position again only when the ring seems full or empty. Two optimisations raise the throughput:
 //!
-//! - Such a load may be preceded by a pause of up to 1.6 µs, if that lets more elements arrive together. (Not in a ring of bytes.)
+//! - Before it loads the other's position, an end may pause for up to about 1.6 µs, also in calls that do not block. It does so
+//!   while more elements arrive together because of the pause. A ring of bytes does not pause.
 //! - The consumer evicts the cache lines that it has read, if that lets the producer write faster.
 //!
-//! In a tight loop, keep the end in a local variable of the function that contains the loop. The compiler then keeps it in
-//! registers. Accessed through a reference, or captured by a closure, it is loaded and stored for each element.
+//! [`RingConfig::latency`] disables both.
+//!
+//! In a tight loop, keep the end in a local variable of the function that contains the loop, so that the compiler keeps it in
+//! registers. An end that is accessed through a reference or a closure is loaded and stored for each element.
 //!
 //! ```
 //! let (mut producer, mut consumer) = forebay::ring::spsc::ring::<u32>(1024)?;
@@ -41,9 +44,9 @@
 //!
 //! # Misuse
 //!
-//! - **Forgotten** (`mem::forget`): a forgotten [`Reserved`] or [`Peeked`] changes nothing. The elements that a forgotten
-//!   [`Drain`] returned are taken, once; the producer gets their slots back later. A forgotten end leaks the ring and its
-//!   elements, and the other end never learns that it is gone.
+//! - **Forgotten** (`mem::forget`): a forgotten [`Reserved`] or [`Peeked`] changes nothing. Elements that a [`Drain`] returned
+//!   before it was forgotten are taken; the producer gets their slots back later. A forgotten end leaks the ring and its
+//!   elements, and the other end waits for it as if it were still in use.
 //! - **Panics**: [`Reserved::fill`] publishes the elements that its source returned before it panicked. If the `Drop` of an
 //!   element panics, the other elements of the burst are still dropped, each once. An end can be used after a caught panic.
 //! - **Wrong implementations**: the ring does not rely on `size_hint` or `ExactSizeIterator::len` of a source, nor on the result

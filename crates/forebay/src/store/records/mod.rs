@@ -1,16 +1,18 @@
-//! Records of one type, or of bytes of any length. They are stored plain, back to back, or in blocks that show what is missing.
+//! Files of records, which have one type or are byte strings of any length.
+//!
+//! Records are stored in one of two layouts: plain, one directly after the other; or in blocks, from which a reader can detect
+//! missing and damaged records.
 //!
 //! ```text
-//!  plain   │rec│rec│rec│rec│ …                      raw: the reader has to know their size
-//!  blocks  │head│rec│rec│ … │pad││head│rec│ …       each buffer: numbered, with a check sum (block.rs)
+//!  plain   │rec│rec│rec│rec│ …                      the reader has to know the size of a record
+//!  blocks  │head│rec│rec│ … │pad││head│rec│ …       each block has a number and a checksum
 //! ```
 //! A crash may truncate a file anywhere. A plain file then ends with part of a record, and the value of its last bytes is
 //! unknown. In a file of blocks, [`Reader`] returns the records up to the first block that is damaged, incomplete or out of order, and
-//! reports what follows. [`recover`] truncates the file after the last block before that place. Each time the store writes a buffer, that
-//! is one block: a full buffer, or what a buffer held when it was flushed.
+//! reports what follows. [`recover`] truncates the file after the last block before that place. Each write of the store is one block: a
+//! full buffer, or the part of a buffer that was flushed.
 //!
-//! `block` is the layout, `typed` and `bytes` append, `append` opens an existing file, `reader` reads. None of this is unsafe:
-//! [`zerocopy`] decides which types may be stored as their bytes in memory.
+//! The traits of [`zerocopy`] determine which types may be stored as their bytes in memory.
 
 mod append;
 mod block;
