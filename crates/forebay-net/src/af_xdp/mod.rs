@@ -5,8 +5,8 @@
 //!             └ queue 1 ─▶ (the same)  ─▶ socket 1                          ─┴▶ receive() ─▶ Burst
 //! ```
 //!
-//! **AF_XDP takes frames away from the network stack.** The machine itself does not receive them any more, whereas `af_packet` gives this
-//! process a copy. Use AF_XDP for an interface that is used only for capturing. An interface that has an address is refused unless
+//! **AF_XDP takes frames away from the network stack.** The machine itself does not receive them any more. (With `af_packet`, both this process and
+//! the machine receive them.) Use AF_XDP for an interface that is used only for capturing. An interface that has an address is refused unless
 //! [`AfXdpConfig::take_traffic`] is set. Frames that this machine sends are not captured.
 //!
 //! Each receive queue of the interface has a socket. Of the packets that have arrived in several queues, the one with the earliest time
@@ -26,9 +26,11 @@
 //!
 //! [`Counts::received`](crate::port::Counts) are the frames that reached a socket, and
 //! [`Port::socket_losses`](crate::port::Port::socket_losses) has those that were lost there, by cause. Frames that are lost before the XDP
-//! program are counted elsewhere. A veth interface has a ring of 256 frames there; frames that do not fit are counted by the peer of the
-//! interface, and reported as `peer`, or as unknown if the peer cannot be queried. On other interfaces the hardware counts them:
-//! `interface_dropped`.
+//! program are counted elsewhere:
+//!
+//! - A veth interface has a receive ring of 256 frames. Its peer counts frames for which this ring had no room. They are reported as
+//!   `peer`, or as unknown if the peer cannot be queried.
+//! - On other interfaces the hardware counts lost frames. They are reported as `interface_dropped`.
 //!
 //! # Sending
 //!
@@ -45,7 +47,7 @@
 //! - Attaching a program makes many drivers restart their queues: the interface may lose frames for a moment.
 //!
 //! Opening a port needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF, and CAP_IPC_LOCK if the memory exceeds the limit for locked memory.
-//! Afterwards no privilege is needed, except to ask a veth peer in another namespace.
+//! Afterwards no privilege is needed, except to query a veth peer in another namespace.
 
 #[cfg(feature = "live")]
 mod bpf;

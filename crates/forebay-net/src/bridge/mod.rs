@@ -14,10 +14,10 @@
 //! - Frames that this machine sends are not received ([`Options::incoming_only`]), so a frame that the bridge itself sent is
 //!   not forwarded back at once. The bridge does not detect loops: if both interfaces are connected with each other, frames
 //!   circulate for ever.
-//! - Frames are sent with the VLAN tag that they had on the wire.
+//! - Frames are sent with the VLAN tag that they had on the wire. With AF_XDP, tags that the hardware removes are lost.
 //! - A sender on the same machine may leave checksums to the hardware, and cards may merge segments. The bridge lets the kernel complete
 //!   these checksums, and split merged segments again ([`Unfinished`](crate::port::Unfinished)). This is not possible with AF_XDP.
-//! - Frames keep their order in each direction.
+//! - Frames of one direction keep their order, unless several queues of an AF_XDP interface receive them.
 //! - If both interfaces are opened with AF_XDP (`xdp:eth0`), a frame is sent from the memory in which it was received, and forebay copies
 //!   nothing. If only one of them is opened with AF_XDP, frames for it are sent with a packet socket, and each frame is copied.
 //! - If the other interface has no room, frames wait in the receive ring, and then the kernel drops and counts them. If it is down

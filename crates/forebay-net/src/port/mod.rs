@@ -9,8 +9,8 @@
 //!
 //! - **Blocking.** [`Port::receive`], [`Port::arm`] and [`Port::disarm`] do not block. [`Port::stop`] may block for some
 //!   milliseconds, until the source delivers no more frames.
-//! - **Backpressure.** Frames that a [`Burst`] did not hand out stay in the source. When the store is full, the source therefore fills
-//!   up, and drops frames there. The port itself drops none.
+//! - **Backpressure.** Frames that a [`Burst`] did not hand out stay in the source. So while the store is full, a file waits, and the ring of
+//!   an interface fills up until the kernel drops frames and counts them. The port itself drops none.
 //!
 //! Example of a port, which hands out the frames of a list:
 //!

@@ -10,7 +10,7 @@
 //! [`Ledger`] of the file counts these as lost.
 //!
 //! If another trigger occurs before a file ends, this file is extended until `after` the last trigger. A trigger after the end of a file
-//! begins the next one, with the packets from `before` this trigger. So two files can hold the same packets.
+//! begins the next one, with the packets of the time `before` this trigger. So two files can hold the same packets.
 
 mod manager;
 #[cfg(test)]

@@ -14,8 +14,8 @@
 //! read = filtered + skipped + sent + unsent        sent = accepted + failed{cause}
 //! ```
 //!
-//! This equation holds at the end of a run; [`ReplaySummary::law`] checks it. *Skipped* packets could not be sent at all, and *unsent*
-//! ones were left when the run ended early.
+//! These equations hold at the end of a run; [`ReplaySummary::law`] checks them. *Skipped* packets are in the file only in part, and were
+//! left out ([`CutFrames::Skip`]). *Unsent* ones were left when the run ended early.
 //!
 //! The first packet of each file, and of each further round, follows the previous packet without a gap.
 //!

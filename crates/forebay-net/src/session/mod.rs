@@ -1,8 +1,8 @@
 //! Runs a whole capture with one call: ports → poller → format → store → summary.
 //!
 //! ```text
-//!  run:  ┌─▶ poller.turn ─▶ intake.look: each port's burst, each frame encoded in a buffer of the store ─┐
-//!        └── housekeeping: flush what is due, report, stop? ◀─────────────────────────────────────────────┘
+//!  run:  ┌─▶ poll the ports ─▶ take frames from each port's burst, encode them in a buffer of the store ─┐
+//!        └── flush, report or stop, if it is time for that ◀─────────────────────────────────────────────┘
 //!  then: stop the ports ─▶ take the frames that they still hold ─▶ counts ─▶ trailer ─▶ close ─▶ accounting check
 //! ```
 //!

@@ -15,6 +15,8 @@
 //!   not count as received, and its number stays lost.
 //! - *Corrupted*: a frame that has a label, but also an error: in the label, in the IPv4 or UDP checksum, or in a length. Its number is
 //!   not trusted, so the original frame counts as lost, too.
+//! - Not checked are frames without a label (*foreign*), frames that the capture cut before the end of the label (*cut*), frames that
+//!   this machine sent (*outbound*), and frames of senders beyond the largest number of senders (*untracked*).
 //!
 //! Memory is bounded by [`VerifyConfig::senders`], and by one bit for each number of the window of each sender. Labels are not signed:
 //! anyone who can send frames to the interface can send labels, too.

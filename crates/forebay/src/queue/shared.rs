@@ -2,7 +2,7 @@
 //!
 //! [`create`] makes one under a name and [`attach`] joins it. [`create_nameless`] and [`Shared::from_descriptor`] do the same
 //! with a file descriptor, passed by `SCM_RIGHTS` or inheritance. The ends are the same [`Sender`] and [`Receiver`] as
-//! between threads. This file defines the layout of the memory.
+//! between threads. The layout of the memory:
 //!
 //! ```text
 //!  file:  │ magic, version, sizes, choices │ positions, counts, locks, events │ frames …                     │
@@ -14,14 +14,14 @@
 //!
 //! | A message that, when a process died, | afterwards |
 //! |---|---|
-//! | was committed, and not taken | is delivered, in order |
+//! | was committed, and not taken | is delivered, in order (unless a full queue discards it: [`WhenFull::DropOldest`]) |
 //! | its sender was still filling | is skipped, and counted ([`Stats::torn`](super::Stats::torn)) |
 //! | the dead process had taken, and not released | depends on [`AfterDeath`]: it is delivered again, marked, possibly after later messages; or it is only counted |
 //!
 //! No call exceeds its time limit by more than 10 ms.
 //!
-//! **Delivery is at least once** by default ([`AfterDeath::Redeliver`]). A message is taken when a receiver returns it, and
-//! released when the [`Message`](super::Message) or [`Burst`](super::Burst) is dropped. If the receiver's process dies in between,
+//! **Delivery is at least once** by default ([`AfterDeath::Redeliver`]). A message is *taken* when a call of a receiver returns it, and
+//! *released* when the [`Message`](super::Message) or [`Burst`](super::Burst) is dropped. If the receiver's process dies in between,
 //! the message is delivered again, even if its work was finished. If work must not be done twice, the application has to check
 //! for that, for example by the number of the message. [`Receiver::recv`] copies the message and releases it before it returns, so
 //! this message is not delivered again if the process dies later. With [`AfterDeath::Abandon`], delivery is at most once.
@@ -31,7 +31,7 @@
 //! the name is [removed](remove), in a nameless one until the last descriptor is closed.
 //!
 //! A process that writes into the memory at random can stop the queue and corrupt messages. Every position and length is
-//! checked, so it cannot make other processes access memory outside the queue; they get `Broken`. The length of a nameless
+//! checked, so it cannot make other processes access memory outside the queue; their calls return the error `Broken`. The length of a nameless
 //! queue is sealed. **Do not truncate the file of a named queue** while it is in use: a process that touches the missing part
 //! dies of `SIGBUS`. Only the file's owner can do that, since [`attach`] accepts no other user's file. The length is checked
 //! when a process attaches.

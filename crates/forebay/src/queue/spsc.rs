@@ -1,7 +1,6 @@
-//! A queue for exactly one sender and one receiver: no locks, no read-modify-write, and the same calls as the general one.
+//! A queue for exactly one sender and one receiver. It has the same calls as [`queue`](super), but no locks.
 //!
-//! It is [`ring::spsc`](crate::ring::spsc) of 8-byte words with a header before each message. All memory orderings are the
-//! ring's.
+//! It is a [`ring::spsc`](crate::ring::spsc) of 8-byte words, with a header before each message.
 //!
 //! ```text
 //!  │ len u32, sequence's low u32 │ message, in whole words │ len, sequence │ message … │      one message, one publication

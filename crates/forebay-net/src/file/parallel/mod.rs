@@ -9,19 +9,20 @@
 //!  worker 1  ── full ring ──▶ ┴─▶ ParallelFile: batch after batch, in file order ─▶ Burst
 //!            ◀─ empty rings ──────┘
 //! ```
-//! A record belongs to the window in which it begins. The offset of a window's first record is known only after the window
-//! before it was walked. Therefore a token travels from window to window: the worker that holds it walks its window by the
-//! lengths of the records only. Reading and filtering take nearly all of the time, and need no token.
+//! A record belongs to the window in which it begins. Where the first record of a window begins is known only when the previous
+//! window has been walked. So the workers pass on a token. The worker that has the token walks its window: it reads only the lengths
+//! of the records. Reading from the disk and filtering take nearly all of the time, and need no token.
 //!
-//! The result equals that of a [`File`] with a filter after it: the same packets, counts and errors. Memory is bounded by
-//! windows for each worker (8; up to 32 where many packets match after a stretch without any), one record, and memory lent to
-//! the store, which the store's buffers bound.
+//! The packets, counts and errors are the same as those of a [`File`] with a filter after it. Memory is bounded: each worker uses 8
+//! windows, and up to 32 if many packets match at once. In addition, there is one record, and memory that is lent to the store.
 //!
-//! - `worker` reads windows, `filter` filters them, `order` passes the token on, `decoder_state` is what the token carries.
-//! - `batch` is what a worker hands over, and `plain` the compact form that most batches have.
-//! - `workers` is the port's side of all workers, `worker_queue` of one. `notify` wakes the port, and memory lent to a store
+//! Private modules:
+//!
+//! - `worker` reads windows, `filter` filters them, `order` passes the token on, `decoder_state` is the contents of the token.
+//! - `batch` is what a worker hands over; `plain` is a compact form, which most batches have.
+//! - `workers` and `worker_queue` are the port's side of all workers and of one. `notify` wakes the port. Memory that was lent to a store
 //!   returns to `buffer_pool`.
-//! - `position` and `metadata` are the state of the port, which `port` implements.
+//! - `position` and `metadata` are the state of the port, and `port` implements it.
 
 mod batch;
 mod buffer_pool;

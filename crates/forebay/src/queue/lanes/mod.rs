@@ -1,5 +1,5 @@
-//! Messages from processes that are not trusted. Each process sends through its own lane: a one-way queue to which only this
-//! process can write.
+//! Messages from processes that are not trusted. Each sender has its own *lane*, a one-way queue to which only the sender's process
+//! can write. The receiver reports in separate memory, the *receipt*, how far it has read.
 //!
 //! A [`Hub`] receives from any number of [`Sender`]s, which are connected to it by Unix sockets. If the processes can be trusted
 //! to follow the protocol, use [`shared`](super::shared): it has one queue for all of them, any number of receivers, and can
@@ -17,7 +17,7 @@
 //! **Guarantees** to either side, whatever a peer does:
 //!
 //! - Memory stays safe: no access outside the memory, no signal, no `&[u8]` of bytes that change.
-//! - Every call returns within its time limit.
+//! - A call with a time limit returns within this limit.
 //! - Messages of other peers are not affected.
 //!
 //! The messages of a misbehaving peer may not arrive, or may differ from what this peer first wrote. If a peer breaks the protocol, its

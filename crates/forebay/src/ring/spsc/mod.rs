@@ -23,7 +23,7 @@
 //! position, and loads this position again only when the ring seems full or empty. Two optimisations raise the throughput:
 //!
 //! - Before it loads the other's position, an end may pause for up to about 1.6 µs, also in calls that do not block. It does so
-//!   while more elements arrive together because of the pause. A ring of bytes does not pause.
+//!   as long as pauses make more elements arrive together. The ends of a ring of bytes do not pause.
 //! - The consumer evicts the cache lines that it has read, if that lets the producer write faster.
 //!
 //! [`RingConfig::latency`] disables both.
