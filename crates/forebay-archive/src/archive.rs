@@ -7,10 +7,12 @@
 //! ```
 
 pub(crate) mod counted;
+#[cfg(test)]
+pub(crate) mod faulty;
 mod folder;
 mod name;
 
-pub use name::{without_password, without_passwords};
+pub use name::{BadRequest, printable, without_password, without_passwords};
 
 use crate::segment::{self, Block, Directory, Tail};
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -36,8 +38,10 @@ use url::Url;
 
 /// Bytes at the end of a segment that are read first.
 const TAIL_BYTES: u64 = 64 << 10;
-/// Larger objects are sent in parts of this length.
+/// Larger objects are sent in parts of this length, or longer ones.
 const PART_BYTES: u64 = 8 << 20;
+/// The most parts of an object. S3 takes 10,000.
+const MAX_PARTS_OF_OBJECT: u64 = 9000;
 /// Parts that are on their way at the same time.
 const MAX_PARTS: usize = 4;
 /// How long a request may take, apart from the time for its bytes.
@@ -81,33 +85,34 @@ impl Archive {
         let name = &*without_password(given);
         let is_url = given.contains("://");
         let schemes = ["s3:", "gs:", "az:", "file:"];
+        let bad = |what: &str| BadRequest(format!("{name}: {what}"));
         ensure!(
             is_url || !schemes.iter().any(|it| given.starts_with(it)),
-            "{name}: is no URL: after the colon there must be two slashes. If it is a folder, begin with ./"
+            bad(
+                "is no URL: after the colon there must be two slashes. If it is a folder, begin with ./"
+            )
         );
         let url = match is_url {
             false => None,
             true => {
                 let url = Url::parse(given);
-                Some(url.with_context(|| format!("{name}: is no URL"))?)
+                Some(url.map_err(|error| bad(&format!("is no URL: {error}")))?)
             }
         };
         let url = match url {
             Some(url) if url.scheme() == "file" => {
                 let path = url.to_file_path();
-                return Self::of_folder(
-                    name,
-                    path.map_err(|()| anyhow!("{name}: names no folder"))?,
-                    create,
-                );
+                return Self::of_folder(name, path.map_err(|()| bad("names no folder"))?, create);
             }
             Some(url) => url,
             None => return Self::of_folder(name, given.into(), create),
         };
         ensure!(
             url.password().is_none(),
-            "{name}: has a password, which other users of this machine can see in the list of processes. The settings of object stores are \
-             read from the environment; see \"Object stores\" in docs/archive.md"
+            bad(
+                "has a password, which other users of this machine can see in the list of processes. The settings of object stores are \
+                 read from the environment; see \"Object stores\" in docs/archive.md"
+            )
         );
         let incomplete = || {
             format!(
@@ -139,9 +144,9 @@ impl Archive {
                     let builder = builder.with_client_options(client).with_retry(retry());
                     Arc::new(builder.build().with_context(incomplete)?)
                 }
-                other => bail!(
-                    "{name}: forebay knows no object store {other}://. Use a folder, s3://, gs:// or az://"
-                ),
+                other => bail!(bad(&format!(
+                    "forebay knows no object store {other}://. Use a folder, s3://, gs:// or az://"
+                ))),
             })
         };
         let root = open(client().with_timeout(REQUEST_TIME))?;
@@ -152,7 +157,7 @@ impl Archive {
             url.set_path(&format!("{}/", url.path()));
         }
         let prefix = Path::from_url_path(url.path())
-            .with_context(|| format!("{name}: has a malformed path"))?;
+            .map_err(|error| bad(&format!("has a malformed path: {error}")))?;
         Ok(Archive {
             name: name.into(),
             store: Arc::new(PrefixStore::new(root.clone(), prefix.clone())),
@@ -335,10 +340,10 @@ impl Archive {
         let upload = timed(0, self.bulk.put_multipart(&path)).await;
         let mut upload = upload.map_err(explain)?;
         let mut sending = FuturesUnordered::new();
-        let mut left = len;
+        let (mut left, part_len) = (len, part_len(len));
         let sent = loop {
             if left > 0 && sending.len() < MAX_PARTS {
-                let bytes = left.min(PART_BYTES);
+                let bytes = left.min(part_len);
                 left -= bytes;
                 match read(bytes) {
                     Ok(part) => sending.push(timed(bytes, upload.put_part(part.into()))),
@@ -613,6 +618,11 @@ pub(crate) async fn at_once<T, F: Future<Output = Result<T>>>(
     requests.try_collect().await
 }
 
+/// The length of the parts of an object.
+fn part_len(len: u64) -> u64 {
+    PART_BYTES.max(len.div_ceil(MAX_PARTS_OF_OBJECT))
+}
+
 fn client() -> ClientOptions {
     ClientOptions::new().with_connect_timeout(Duration::from_secs(5))
 }
@@ -638,5 +648,18 @@ fn retry() -> RetryConfig {
         max_retries: 4,
         retry_timeout: Duration::from_secs(20),
         ..RetryConfig::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_of_any_length_has_fewer_parts_than_a_store_takes() {
+        for len in [1, PART_BYTES, 84 << 30, 5 << 40] {
+            assert!(len.div_ceil(part_len(len)) <= MAX_PARTS_OF_OBJECT, "{len}");
+        }
+        assert_eq!(part_len(1 << 30), PART_BYTES);
     }
 }

@@ -19,6 +19,8 @@ use std::time::Duration;
 
 /// Packets before this time, in nanoseconds since 1970 (the year 2001), are those of a sensor whose clock was not set.
 const CLOCK_IS_SET_NS: u64 = 978_307_200_000_000_000;
+/// Packets this long after their segment was stored, in nanoseconds, have a broken time: a day.
+const MAX_AHEAD_NS: u64 = 86_400_000_000_000;
 
 /// Which segments are removed. A segment is removed if one of the limits asks for it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -115,8 +117,11 @@ pub async fn expire(
     };
     let _: Vec<bool> = archive::at_once(chosen.iter().map(record)).await?;
     if let Some(table) = &mut table {
-        let keys = chosen.iter().map(|(it, _)| it.location.as_ref()).collect();
-        table.replace_rows(&keys, &[]).await?;
+        let last = |it: &segment::Directory| it.last_ns.unwrap_or(u64::MAX);
+        let segments = chosen
+            .iter()
+            .map(|(object, it)| (object.location.as_ref(), last(it)));
+        table.replace_rows(&segments.collect(), &[]).await?;
     }
     let delete =
         async |(object, _): &(ObjectMeta, _)| archive.delete(object.location.as_ref()).await;
@@ -132,21 +137,25 @@ async fn has_rows(table: &mut Option<Table>, key: &str) -> Result<bool> {
     }
 }
 
-/// The time of a segment's last packet. A sensor whose clock was not set begins in 1970: then, and without packets, it is the time at
-/// which the segment was stored.
+/// The time of a segment's last packet. A sensor whose clock was not set begins in 1970, and a broken time may be in the future: then, and
+/// without packets, it is the time at which the segment was stored.
 fn end_of(object: &ObjectMeta, directory: &segment::Directory) -> u64 {
-    let stored = (object.last_modified.timestamp_millis().max(0) as u64).saturating_mul(1_000_000);
-    let last = directory.last_ns.filter(|it| *it >= CLOCK_IS_SET_NS);
+    let stored = stored_ns(object);
+    let may_be = CLOCK_IS_SET_NS..=stored.saturating_add(MAX_AHEAD_NS);
+    let last = directory.last_ns.filter(|it| may_be.contains(it));
     last.unwrap_or(stored)
+}
+
+/// When a segment was stored.
+fn stored_ns(object: &ObjectMeta) -> u64 {
+    (object.last_modified.timestamp_millis().max(0) as u64).saturating_mul(1_000_000)
 }
 
 /// The hour of a segment's first packet, in the form of [`time_in_key`]; like [`end_of`] without a clock.
 fn hour_of(object: &ObjectMeta) -> (String, String) {
-    let in_key = time_in_key(object.location.as_ref());
-    if *in_key.0 < *"date=2001" {
-        let stored = object.last_modified.timestamp_millis().max(0) as u64;
-        let (date, hour) = segment::date_and_hour(stored.saturating_mul(1_000_000));
-        return (format!("date={date}"), format!("hour={hour:02}"));
+    let (in_key, stored) = (time_in_key(object.location.as_ref()), stored_ns(object));
+    if *in_key.0 < *"date=2001" || in_key > hour_at(stored.saturating_add(MAX_AHEAD_NS)) {
+        return hour_at(stored);
     }
     in_key
 }
@@ -162,6 +171,11 @@ fn time_in_key(key: &str) -> (String, String) {
 
 /// A time in the form of [`time_in_key`]: the end of its hour, because segments of this hour may be older.
 fn time_of(time_ns: u64) -> (String, String) {
-    let (date, hour) = segment::date_and_hour(time_ns.saturating_add(3_600_000_000_000));
+    hour_at(time_ns.saturating_add(3_600_000_000_000))
+}
+
+/// The hour of a time in the form of [`time_in_key`].
+fn hour_at(time_ns: u64) -> (String, String) {
+    let (date, hour) = segment::date_and_hour(time_ns);
     (format!("date={date}"), format!("hour={hour:02}"))
 }

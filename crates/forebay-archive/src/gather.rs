@@ -264,7 +264,10 @@ impl<'a> Gather<'a> {
         for it in held {
             match Announcement::decode(it.taken.payload()) {
                 Err(error) => bad.push((it, error)),
-                Ok(announced) if table.has(&announced.segment).await? => repeated.push(it),
+                Ok(announced) if table.has(&announced.segment).await? => {
+                    table.remove_expired(&[&announced.segment]).await?;
+                    repeated.push(it);
+                }
                 Ok(announced) => wanted.push((it, announced)),
             }
         }

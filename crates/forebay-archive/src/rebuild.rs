@@ -73,7 +73,9 @@ pub async fn rebuild(archive: &Archive, failed: &mut dyn FnMut(anyhow::Error)) -
         match rows_of(archive, key).await {
             Ok(rows) => {
                 if is_known || known.contains_key(key) {
-                    table.replace_rows(&HashSet::from([key]), &[rows]).await?;
+                    table
+                        .replace_rows(&HashMap::from([(key, u64::MAX)]), &[rows])
+                        .await?;
                 } else {
                     table.append(&[rows]).await?;
                 }
@@ -85,13 +87,13 @@ pub async fn rebuild(archive: &Archive, failed: &mut dyn FnMut(anyhow::Error)) -
     Ok(done)
 }
 
-/// The segments of these rows that do not exist. `expire` removes rows before their segment; but a program that is killed directly after
+/// The segments of these rows that do not exist, as [`Table::replace_rows`] takes them. `expire` removes rows before their segment; but a program that is killed directly after
 /// it has added rows cannot remove them if `expire` ran meanwhile.
 async fn without_segment<'k>(
     archive: &Archive,
     objects: &[ObjectMeta],
     known: &'k HashMap<String, u64>,
-) -> Result<HashSet<&'k str>> {
+) -> Result<HashMap<&'k str, u64>> {
     let listed: HashSet<&str> = objects.iter().map(|it| it.location.as_ref()).collect();
     let others = known.keys().map(String::as_str);
     let others = others.filter(|it| !listed.contains(it));
@@ -99,7 +101,7 @@ async fn without_segment<'k>(
     let asked = others.map(async |key| Ok((key, archive.len(key).await?)));
     let found = archive::at_once(asked).await?;
     let gone = found.into_iter().filter(|(_, len)| len.is_none());
-    Ok(gone.map(|(key, _)| key).collect())
+    Ok(gone.map(|(key, _)| (key, u64::MAX)).collect())
 }
 
 /// Reads a whole segment, checks it against its hash, and builds its rows.
@@ -155,6 +157,7 @@ impl Reading {
             }
             at += len;
         }
+        decoder.take_blocks(); // it keeps names, secrets and comments for a copy
         self.indexer.end_block(place.0, place.1)
     }
 
@@ -172,5 +175,25 @@ impl Reading {
             .unwrap_or(0)
             .saturating_sub(self.marked);
         self.indexer.finish(directory, key, rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_that_have_no_packets_are_not_kept() {
+        let block = |kind: u32, body: &[u8]| {
+            let len = (body.len() as u32 + 12).to_le_bytes();
+            [&kind.to_le_bytes(), &len[..], body, &len].concat()
+        };
+        let section = [&[0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0][..], &[0xff; 8]].concat();
+        let mut reading = Reading::default();
+        // A section, and names of hosts.
+        for plain in [block(0x0a0d_0d0a, &section), block(4, &[0; 4])] {
+            reading.block(&plain, (0, 100)).unwrap();
+        }
+        assert!(reading.decoder.unwrap().take_blocks().is_empty());
     }
 }

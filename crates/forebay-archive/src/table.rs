@@ -8,7 +8,7 @@
 //! are only added if there is no such transaction, so repeating a commit adds nothing, also if its answer was lost.
 //!
 //! `expire` records what it removes, then removes rows. A program that adds rows looks for that record afterwards, and removes its rows
-//! again if there is one. So one of both removes them, in whatever order they come.
+//! again if there is one; so does a program that finds the rows already there. So one of both removes them, in whatever order they come.
 //!
 //! The transactions are kept in memory (`known.rs`). So whether a segment has rows is known after one request, if nothing was committed
 //! since the last one.
@@ -16,14 +16,12 @@
 mod catalogue;
 mod known;
 mod removal;
+#[cfg(test)]
+mod tests;
 
 pub use catalogue::Catalogue;
 
-use crate::{
-    archive::{self, Archive},
-    index::IndexFile,
-    schema, segment,
-};
+use crate::{archive::Archive, index::IndexFile, schema, segment};
 use anyhow::{Context, Result, anyhow, ensure};
 use deltalake_core::{
     DeltaTable, DeltaTableError, ObjectStore,
@@ -98,6 +96,13 @@ struct Added {
 }
 
 impl Added {
+    /// Whether this file is one of them.
+    fn has(&self, file: &TableFile) -> bool {
+        let path = file.key.strip_prefix("index/");
+        let mut actions = self.actions.iter();
+        actions.any(|it| matches!(it, Action::Add(add) if Some(&*add.path) == path))
+    }
+
     /// Files that no commit refers to are deleted after a day or more (`compact --vacuum`). This program may have been suspended.
     fn check_age(&self) -> Result<()> {
         let is_fresh = now_ms().abs_diff(self.at_ms) < MAX_AGE_MS;
@@ -252,7 +257,7 @@ impl Table {
                     continue;
                 }
                 if !adds.contains_key(&*rows.segment) {
-                    let put = self.put(&rows.files, true).await?;
+                    let put = self.put(rows.files.iter(), true).await?;
                     adds.insert(&rows.segment, put);
                 }
                 let added = &adds[&*rows.segment];
@@ -263,6 +268,7 @@ impl Table {
                 transactions.push(Transaction::new_with_last_update(id, 1, now));
             }
             if transactions.is_empty() {
+                self.remove_expired_new(rows, &mut is_new).await?;
                 return Ok(is_new);
             }
             let operation = DeltaOperation::Write {
@@ -274,22 +280,21 @@ impl Table {
                 .commit(actions, transactions, operation, attempt)
                 .await?
             {
-                let asked = rows.iter().map(|it| self.is_expired(&it.segment));
-                let removed = archive::at_once(asked).await?;
-                let mut expired = HashSet::new();
-                for ((rows, is_new), is_removed) in rows.iter().zip(&mut is_new).zip(removed) {
-                    if *is_new && is_removed {
-                        expired.insert(&*rows.segment);
-                        *is_new = false;
-                    }
-                }
-                if !expired.is_empty() {
-                    self.replace_rows(&expired, &[]).await?;
-                }
+                self.remove_expired_new(rows, &mut is_new).await?;
                 return Ok(is_new);
             }
         }
         Err(self.too_busy())
+    }
+
+    /// After adding rows: removes those that `expire` does not want. They are not new then.
+    async fn remove_expired_new(&mut self, rows: &[Rows], is_new: &mut [bool]) -> Result<()> {
+        let added: Vec<&str> = rows.iter().map(|it| &*it.segment).collect();
+        let expired = self.remove_expired(&added).await?;
+        for (rows, is_new) in rows.iter().zip(is_new) {
+            *is_new &= !expired.contains(&*rows.segment);
+        }
+        Ok(())
     }
 
     /// Replaces files of the table by others with the same rows. `false`: an old file is no longer part of the table; nothing was done.
@@ -299,16 +304,11 @@ impl Table {
     /// # Errors
     /// The store failed, or the table is of a newer version.
     pub async fn replace(&mut self, old: &[TableFile], new: &[IndexFile]) -> Result<bool> {
-        let added = self.put(new, false).await?;
-        let is_added = |file: &TableFile| {
-            let path = file.key.strip_prefix("index/");
-            let mut actions = added.actions.iter();
-            actions.any(|it| matches!(it, Action::Add(add) if Some(&*add.path) == path))
-        };
+        let added = self.put(new.iter(), false).await?;
         for attempt in 0..MAX_TRIES {
             self.refresh().await?;
             // The answer to a commit was lost, and the commit was not.
-            if self.files()?.iter().any(is_added) {
+            if self.files()?.iter().any(|it| added.has(it)) {
                 return Ok(true);
             }
             let mut actions = self.removals(old, false)?;
@@ -364,15 +364,18 @@ impl Table {
     }
 
     /// Writes files that no commit refers to yet. Their names are new, so nothing is ever overwritten.
-    async fn put(&self, files: &[IndexFile], data_change: bool) -> Result<Added> {
+    async fn put(
+        &self,
+        files: impl Iterator<Item = &IndexFile>,
+        data_change: bool,
+    ) -> Result<Added> {
         let at_ms = now_ms();
         let mut actions = Vec::new();
-        for file in files.iter().filter(|file| file.rows > 0) {
+        for file in files.filter(|file| file.rows > 0) {
             let path = format!("{}={}/part-{}.parquet", schema::DATE, file.date, unique());
             let key = format!("{FOLDER}/{path}");
-            if !self.archive.put_new(&key, file.bytes.clone()).await? {
-                return Err(anyhow!("{}: {key} exists already", self.archive.name()));
-            }
+            // If it exists, the store has answered an error after it had stored the file, and the request was repeated.
+            self.archive.put_new(&key, file.bytes.clone()).await?;
             actions.push(Action::Add(Add {
                 path,
                 partition_values: HashMap::from([(

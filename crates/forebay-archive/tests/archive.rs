@@ -14,7 +14,7 @@ use forebay_archive::{
 use forebay_net::format::read::Step;
 use forebay_testing::folder::Folder;
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     fs::{self, File},
     path::Path,
     process::Command,
@@ -215,7 +215,7 @@ fn rows_that_another_tool_removed_come_back_and_rows_of_an_expired_segment_do_no
             assert_eq!(table.append(&rows).await.unwrap(), 1);
             keys.push(packed.key);
         }
-        let removed = HashSet::from([&*keys[0]]);
+        let removed = HashMap::from([(&*keys[0], u64::MAX)]);
         table.replace_rows(&removed, &[]).await.unwrap();
         let rows = packets_by_segment(&table).await.unwrap();
         assert_eq!(rows, HashMap::from([(keys[1].clone(), 100)]));

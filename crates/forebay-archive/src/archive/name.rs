@@ -1,6 +1,6 @@
 //! Names of archives and servers as they may be printed: without passwords.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt};
 
 /// A text without what may be passwords in its URLs: `nats://USER:PASSWORD@HOST` becomes `nats://***@HOST`, also if the URL is mistyped.
 ///
@@ -41,9 +41,36 @@ pub fn without_password(url: &str) -> Cow<'_, str> {
     format!("{}***@{host}", &url[..start]).into()
 }
 
+/// A text without control characters, which could change what a terminal shows. Line breaks stay.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let is_harmful = |it: char| it.is_control() && it != '\n';
+    match text.contains(is_harmful) {
+        false => text.into(),
+        true => text.replace(is_harmful, " ").into(),
+    }
+}
+
+/// What the user asked for cannot be right, whatever the archive holds. The command exits with 2.
+#[derive(Debug)]
+pub struct BadRequest(pub String);
+
+impl fmt::Display for BadRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadRequest {}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn control_characters_are_not_printed() {
+        assert_eq!(printable("a\x1b[2Jb\u{9b}\n"), "a [2Jb \n");
+        assert_eq!(printable("hall-3"), "hall-3");
+    }
 
     #[test]
     fn what_may_be_a_password_is_not_printed_and_other_names_stay() {

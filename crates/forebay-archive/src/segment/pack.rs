@@ -115,6 +115,7 @@ pub fn pack(mut input: impl Read, output: &mut File, options: &Pack<'_>) -> Resu
         };
         if begin >= BLOCK_BYTES {
             packing.end_block(&bytes[..begin], &mut output)?;
+            decoder.take_blocks(); // it keeps names, secrets and comments for a copy
             bytes.drain(..begin);
             begin = 0;
         }

@@ -12,7 +12,7 @@ const SEEK_TABLE: u32 = 0x184d_2a5e;
 const SEEKABLE_MAGIC: u32 = 0x8f92_eab1;
 /// A pcapng block for local use.
 const PCAPNG_BLOCK: u32 = 0x8000_f0b5;
-/// The largest directory that is read.
+/// The longest end of a segment that is written and read.
 const MAX_BYTES: u64 = 256 << 20;
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
@@ -30,7 +30,7 @@ pub(super) fn write_tail(directory: &Directory, is_packed: bool) -> Result<Vec<u
         out.extend(len.to_le_bytes());
         out.extend(json);
         out.extend(len.to_le_bytes());
-        return Ok(out);
+        return check_len(out);
     }
     let len = u32::try_from(json.len()).context("the directory is too long")?;
     out.extend(SKIPPABLE.to_le_bytes());
@@ -49,7 +49,17 @@ pub(super) fn write_tail(directory: &Directory, is_packed: bool) -> Result<Vec<u
     out.extend((directory.blocks.len() as u32).to_le_bytes());
     out.push(0); // no checksums: each frame has its own
     out.extend(SEEKABLE_MAGIC.to_le_bytes());
-    Ok(out)
+    check_len(out)
+}
+
+fn check_len(tail: Vec<u8>) -> Result<Vec<u8>> {
+    let len = tail.len();
+    ensure!(
+        len as u64 <= MAX_BYTES,
+        "its sections, interfaces and blocks need a directory of {len} bytes, and at most {MAX_BYTES} can be read. Split it into \
+         smaller files, for example with `forebay capture -r FILE -C SIZE -w NEW`"
+    );
+    Ok(tail)
 }
 
 /// What the last bytes of a segment hold.
@@ -109,6 +119,12 @@ pub fn read_tail(last: &[u8], len: u64) -> Result<Tail> {
 mod tests {
     use super::*;
     use crate::segment::Block;
+
+    #[test]
+    fn a_directory_that_could_not_be_read_is_not_written() {
+        assert!(check_len(vec![0; MAX_BYTES as usize]).is_ok());
+        assert!(check_len(vec![0; MAX_BYTES as usize + 1]).is_err());
+    }
 
     #[test]
     fn a_directory_is_found_with_any_number_of_bytes_read_first() {

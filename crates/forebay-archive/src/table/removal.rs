@@ -1,8 +1,8 @@
 //! Removing the rows of segments.
 
-use super::{MAX_TRIES, Rows, Table, TableFile, now_ms, transaction};
+use super::{Added, MAX_TRIES, Rows, Table, TableFile, now_ms, transaction};
 use crate::{
-    archive::Archive,
+    archive::{self, Archive},
     index::{Encoder, IndexFile},
     schema, segment,
 };
@@ -17,51 +17,139 @@ use deltalake_core::{
 };
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::Value;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+
+/// Files that one commit replaces, if it only removes rows: replacing more would take longer than other programs wait to commit.
+const MAX_REPLACED: usize = 64;
+
+/// What a file of the table holds besides the rows that are to be removed. Files never change, so this is found out once.
+enum Rest {
+    /// It has none of these rows.
+    Same,
+    /// All other rows, in new files: none, or one.
+    Replaced(Added),
+}
 
 impl Table {
-    /// Removes all rows of these segments and adds `rows`, in one commit.
+    /// Removes all rows of these segments and adds `rows`, in one commit. Without `rows`, in several commits if many files change.
+    ///
+    /// `segments` has the time of the last packet of each one, in nanoseconds since 1970; `u64::MAX` if it is not known.
+    /// Rows of segments that `expire` has removed, or removes meanwhile, are not added.
     ///
     /// # Errors
     /// The store failed, a file of the table is damaged, or the table is of a newer version.
-    pub async fn replace_rows(&mut self, segments: &HashSet<&str>, rows: &[Rows]) -> Result<()> {
-        for attempt in 0..MAX_TRIES {
+    pub async fn replace_rows(
+        &mut self,
+        segments: &HashMap<&str, u64>,
+        rows: &[Rows],
+    ) -> Result<()> {
+        self.replace_all(segments, rows).await?;
+        let added: Vec<&str> = rows.iter().map(|it| &*it.segment).collect();
+        self.remove_expired(&added).await.map(|_| ())
+    }
+
+    /// Removes the rows of those of these segments that `expire` has removed, or is removing. Returns these.
+    ///
+    /// A program that adds rows calls this afterwards: `expire` may not have seen them. It may have been killed before it did, so this
+    /// is also for a program that finds its rows already there.
+    ///
+    /// # Errors
+    /// As [`replace_rows`](Table::replace_rows).
+    pub async fn remove_expired<'s>(&mut self, segments: &[&'s str]) -> Result<HashSet<&'s str>> {
+        let asked = segments.iter().map(|it| self.is_expired(it));
+        let is_expired = archive::at_once(asked).await?;
+        let expired = segments.iter().zip(is_expired).filter(|it| it.1);
+        let expired: HashMap<&str, u64> = expired.map(|(it, _)| (*it, u64::MAX)).collect();
+        if !expired.is_empty() {
+            self.replace_all(&expired, &[]).await?;
+        }
+        Ok(expired.into_keys().collect())
+    }
+
+    async fn replace_all(&mut self, segments: &HashMap<&str, u64>, rows: &[Rows]) -> Result<()> {
+        let mut rests: HashMap<String, Rest> = HashMap::new();
+        let mut added: Option<Added> = None;
+        let mut attempt = 0;
+        while attempt < MAX_TRIES {
             self.refresh().await?;
-            let (mut old, mut new) = (Vec::new(), Vec::new());
+            let (mut old, mut actions, mut replaced) = (Vec::new(), Vec::new(), 0);
+            let mut is_all = true;
             for file in self.files()? {
-                match may_have(&file, segments) {
-                    May::None => {}
-                    May::Only => old.push(file),
-                    May::Some => {
-                        if let Some(rest) = without(&self.archive, &file, segments).await? {
-                            new.extend(rest);
-                            old.push(file);
-                        }
-                    }
+                // The answer to a commit was lost, and the commit was not.
+                if added.as_ref().is_some_and(|it| it.has(&file)) {
+                    return Ok(());
                 }
+                match may_have(&file, segments) {
+                    May::None => continue,
+                    May::Only => {}
+                    May::Some if rows.is_empty() && replaced == MAX_REPLACED => {
+                        is_all = false;
+                        continue;
+                    }
+                    May::Some => match self.rest(&mut rests, &file, segments).await? {
+                        Rest::Same => continue,
+                        Rest::Replaced(rest) => {
+                            actions.extend(rest.actions.iter().cloned());
+                            replaced += 1;
+                        }
+                    },
+                }
+                old.push(file);
             }
             let mut transactions = Vec::new();
             for rows in rows {
-                new.extend(rows.files.iter().cloned());
                 if !self.has(&rows.segment).await? {
                     let id = transaction(&rows.segment);
                     transactions.push(Transaction::new_with_last_update(id, 1, Some(now_ms())));
                 }
             }
-            if old.is_empty() && new.is_empty() && transactions.is_empty() {
+            if added.is_none() && !rows.is_empty() {
+                let files = rows.iter().flat_map(|it| &it.files);
+                added = Some(self.put(files, true).await?);
+            }
+            if let Some(added) = &added {
+                added.check_age()?;
+                actions.extend(added.actions.iter().cloned());
+            }
+            for file in &old {
+                if let Some(Rest::Replaced(rest)) = rests.get(&file.key) {
+                    rest.check_age()?;
+                }
+            }
+            if old.is_empty() && actions.is_empty() && transactions.is_empty() {
                 return Ok(());
             }
-            let mut actions = self.removals(&old, true)?;
-            actions.extend(self.put(&new, true).await?.actions);
+            actions.splice(0..0, self.removals(&old, true)?);
             let operation = DeltaOperation::Delete { predicate: None };
-            if self
-                .commit(actions, transactions, operation, attempt)
-                .await?
-            {
-                return Ok(());
+            let is_done = self.commit(actions, transactions, operation, attempt);
+            match is_done.await? {
+                true if is_all => return Ok(()),
+                true => attempt = 0,
+                false => attempt += 1,
             }
         }
         Err(self.too_busy())
+    }
+
+    /// What a file holds besides the rows of these segments, as `rests` has it. Otherwise reads the file, and writes the new one.
+    async fn rest<'r>(
+        &self,
+        rests: &'r mut HashMap<String, Rest>,
+        file: &TableFile,
+        segments: &HashMap<&str, u64>,
+    ) -> Result<&'r Rest> {
+        let is_usable = |it: &Rest| match it {
+            Rest::Same => true,
+            Rest::Replaced(rest) => rest.check_age().is_ok(),
+        };
+        if !rests.get(&file.key).is_some_and(is_usable) {
+            let rest = match without(&self.archive, file, segments).await? {
+                None => Rest::Same,
+                Some(rest) => Rest::Replaced(self.put(rest.iter(), true).await?),
+            };
+            rests.insert(file.key.clone(), rest);
+        }
+        Ok(&rests[&file.key])
     }
 }
 
@@ -73,7 +161,7 @@ enum May {
 }
 
 /// What the statistics of a file say about rows of these segments.
-fn may_have(file: &TableFile, segments: &HashSet<&str>) -> May {
+fn may_have(file: &TableFile, segments: &HashMap<&str, u64>) -> May {
     let statistics = file
         .statistics
         .as_deref()
@@ -85,6 +173,19 @@ fn may_have(file: &TableFile, segments: &HashSet<&str>) -> May {
                 .to_owned(),
         )
     };
+    // The rows of a segment are not before the date in its key, and not after its last packet.
+    let first_ns = || {
+        let first = statistics.as_ref()?["minValues"][schema::FIRST_NS].as_i64();
+        Some(first?.cast_unsigned())
+    };
+    let first_ns = first_ns().unwrap_or(0);
+    let may_be_in = |(key, last_ns): (&&str, &u64)| {
+        let date = segment::parse_key(key).map(|(_, date, _)| date);
+        date.is_none_or(|date| date <= &*file.date) && *last_ns >= first_ns
+    };
+    if !segments.iter().any(may_be_in) {
+        return May::None;
+    }
     let (Some(min), Some(max)) = (bound("minValues"), bound("maxValues")) else {
         return May::Some;
     };
@@ -96,9 +197,15 @@ fn may_have(file: &TableFile, segments: &HashSet<&str>) -> May {
         return May::Some;
     }
     match min == max {
-        true if segments.contains(&*min) => May::Only,
+        true if segments.contains_key(&*min) => May::Only,
         true => May::None,
-        false if segments.iter().any(|it| (&*min..=&*max).contains(it)) => May::Some,
+        false
+            if segments
+                .iter()
+                .any(|it| (&*min..=&*max).contains(it.0) && may_be_in(it)) =>
+        {
+            May::Some
+        }
         false => May::None,
     }
 }
@@ -107,7 +214,7 @@ fn may_have(file: &TableFile, segments: &HashSet<&str>) -> May {
 async fn without(
     archive: &Archive,
     file: &TableFile,
-    segments: &HashSet<&str>,
+    segments: &HashMap<&str, u64>,
 ) -> Result<Option<Option<IndexFile>>> {
     let damaged = || {
         format!(
@@ -127,7 +234,7 @@ async fn without(
         let stays: BooleanArray = keys
             .with_context(damaged)?
             .iter()
-            .map(|it| it.map(|it| !segments.contains(it)))
+            .map(|it| it.map(|it| !segments.contains_key(it)))
             .collect();
         has_any |= stays.false_count() > 0;
         let staying = filter_record_batch(&batch, &stays).with_context(damaged)?;

@@ -1,0 +1,96 @@
+//! An object store that fails as a test wants it.
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use object_store::{
+    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
+    ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, path::Path,
+};
+use std::{fmt, sync::Arc};
+
+/// What happens to a request that creates an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Put {
+    /// It is done.
+    Done,
+    /// The answer is that the object exists, as if another program had created it.
+    Lost,
+    /// The object is created, and the answer is that it exists.
+    Repeated,
+}
+
+/// A store with faults.
+pub struct Faulty {
+    store: Arc<dyn ObjectStore>,
+    put: Arc<dyn Fn(&str) -> Put + Send + Sync>,
+}
+
+impl Faulty {
+    /// `put` returns what happens to the creation of the object with this key.
+    pub fn over(store: Arc<dyn ObjectStore>, put: Arc<dyn Fn(&str) -> Put + Send + Sync>) -> Self {
+        Faulty { store, put }
+    }
+}
+
+impl fmt::Debug for Faulty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.store.fmt(f)
+    }
+}
+
+impl fmt::Display for Faulty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.store.fmt(f)
+    }
+}
+
+#[async_trait]
+impl ObjectStore for Faulty {
+    async fn put_opts(
+        &self,
+        location: &Path,
+        payload: PutPayload,
+        options: PutOptions,
+    ) -> Result<PutResult> {
+        let (path, source) = (location.to_string(), "as the test wants it".into());
+        match (self.put)(&path) {
+            Put::Done => return self.store.put_opts(location, payload, options).await,
+            Put::Lost => {}
+            Put::Repeated => {
+                self.store.put_opts(location, payload, options).await?;
+            }
+        }
+        Err(Error::AlreadyExists { path, source })
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        options: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        self.store.put_multipart_opts(location, options).await
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        self.store.get_opts(location, options).await
+    }
+
+    fn delete_stream(
+        &self,
+        locations: BoxStream<'static, Result<Path>>,
+    ) -> BoxStream<'static, Result<Path>> {
+        self.store.delete_stream(locations)
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.store.list(prefix)
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.store.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.store.copy_opts(from, to, options).await
+    }
+}

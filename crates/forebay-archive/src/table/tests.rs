@@ -1,0 +1,132 @@
+//! Races with other programs, and answers that are lost.
+
+use super::*;
+use crate::{
+    archive::{
+        counted::{Counted, Reads},
+        faulty::{Faulty, Put},
+    },
+    compact::{CompactConfig, compact},
+    index::{self, Row},
+    status::packets_by_segment,
+};
+use forebay_testing::folder::Folder;
+use sha2::{Digest, Sha256};
+use std::sync::atomic::AtomicU32;
+
+const DAY_NS: u64 = 86_400_000_000_000;
+
+/// The time at which the captures of this day of 2026-11 begin.
+fn first_ns(day: u64) -> u64 {
+    1_793_491_200_000_000_000 + (day - 1) * DAY_NS
+}
+
+/// A segment of a sensor and a day, with one packet.
+fn rows(sensor: &str, day: u64) -> Rows {
+    let hash = segment::hex(&Sha256::digest(format!("{sensor}{day}")));
+    let segment = format!("segments/sensor={sensor}/date=2026-11-{day:02}/hour=00/{hash}.pcapng");
+    let row = Row {
+        block: (0, 100),
+        first_ns: first_ns(day),
+        last_ns: first_ns(day),
+        packets: 1,
+        ..Row::default()
+    };
+    Rows {
+        files: index::write(vec![row], sensor, &segment).unwrap(),
+        segment,
+    }
+}
+
+fn run(test: impl Future<Output = ()>) {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.enable_all().build().unwrap().block_on(test);
+}
+
+#[test]
+fn removing_rows_reads_and_writes_each_file_once_however_many_commits_of_others_come_first() {
+    let folder = Folder::new();
+    let plain = Archive::open(&folder.path("to"), true).unwrap();
+    let (reads, left) = (Arc::<Reads>::default(), Arc::new(AtomicU32::new(0)));
+    let written = Arc::new(AtomicU32::new(0));
+    let (races, files) = (left.clone(), written.clone());
+    let put = Arc::new(move |key: &str| {
+        files.fetch_add(key.contains("/part-").into(), Relaxed);
+        let is_commit = key.contains("_delta_log") && key.ends_with(".json");
+        let is_lost = is_commit
+            && races
+                .fetch_update(Relaxed, Relaxed, |it| it.checked_sub(1))
+                .is_ok();
+        if is_lost { Put::Lost } else { Put::Done }
+    });
+    let archive = plain.wrapped(|store| {
+        let faulty = Faulty::over(store, put.clone());
+        Arc::new(Counted::over(Arc::new(faulty), reads.clone()))
+    });
+    run(async {
+        let mut table = Table::open_or_create(&archive).await.unwrap();
+        for day in [21, 22, 23] {
+            for sensor in ["a", "b", "c"] {
+                assert_eq!(table.append(&[rows(sensor, day)]).await.unwrap(), 1);
+            }
+        }
+        let config = CompactConfig {
+            target_bytes: 1 << 20,
+            dry_run: false,
+        };
+        compact(&archive, &config, &mut |_, _| true).await.unwrap();
+        table.refresh().await.unwrap();
+        assert_eq!(table.files().unwrap().len(), 3);
+        let (before, files) = (reads.index.requests(), written.load(Relaxed));
+        left.store(5, Relaxed);
+        // The keys of the other days enclose it, too.
+        let removed = rows("b", 22).segment;
+        let segments = HashMap::from([(&*removed, first_ns(22))]);
+        table.replace_rows(&segments, &[]).await.unwrap();
+        assert_eq!(left.load(Relaxed), 0);
+        assert_eq!(reads.index.requests() - before, 1);
+        assert_eq!(written.load(Relaxed) - files, 1);
+        let found = packets_by_segment(&table).await.unwrap();
+        assert!(found.len() == 8 && !found.contains_key(&removed));
+    });
+}
+
+#[test]
+fn rows_that_come_again_after_expire_are_removed_also_if_the_first_program_was_killed() {
+    let folder = Folder::new();
+    run(async {
+        let archive = Archive::open(&folder.path("to"), true).unwrap();
+        let mut table = Table::open_or_create(&archive).await.unwrap();
+        let some = rows("a", 21);
+        let (sensor, _, sha256) = segment::parse_key(&some.segment).unwrap();
+        let record = segment::expired_record(sensor, sha256);
+        assert_eq!(table.append(std::slice::from_ref(&some)).await.unwrap(), 1);
+        archive.put_new(&record, "{}".into()).await.unwrap();
+        // The program that added the rows was killed before it looked for the record. It finds the rows when it tries again.
+        assert_eq!(table.append(std::slice::from_ref(&some)).await.unwrap(), 0);
+        assert!(packets_by_segment(&table).await.unwrap().is_empty());
+        // `rebuild` began before `expire`.
+        let segments = HashMap::from([(&*some.segment, u64::MAX)]);
+        table
+            .replace_rows(&segments, std::slice::from_ref(&some))
+            .await
+            .unwrap();
+        assert!(packets_by_segment(&table).await.unwrap().is_empty());
+    });
+}
+
+#[test]
+fn a_store_may_answer_an_error_after_it_has_stored_a_file() {
+    let folder = Folder::new();
+    let plain = Archive::open(&folder.path("to"), true).unwrap();
+    let put = Arc::new(|key: &str| match key.contains("/part-") {
+        true => Put::Repeated,
+        false => Put::Done,
+    });
+    let archive = plain.wrapped(|store| Arc::new(Faulty::over(store, put.clone())));
+    run(async {
+        let mut table = Table::open_or_create(&archive).await.unwrap();
+        assert_eq!(table.append(&[rows("a", 21)]).await.unwrap(), 1);
+        assert_eq!(packets_by_segment(&table).await.unwrap().len(), 1);
+    });
+}
