@@ -18,7 +18,7 @@ use cli::{
 };
 use forebay_archive::{
     announce::{Address, Queue},
-    archive::Archive,
+    archive::{Archive, BadRequest},
     compact::{self, CompactConfig},
     expire::{self, ExpireConfig},
     find,
@@ -63,7 +63,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             text::note(&format!("{error:#}"));
-            ExitCode::FAILURE
+            ExitCode::from(if error.is::<BadRequest>() { 2 } else { 1 })
         }
     }
 }

@@ -12,7 +12,6 @@ use crate::{
 };
 use anyhow::{Context, Result};
 use deltalake_core::arrow::array::{Array, Int64Array, StringArray};
-use object_store::ObjectMeta;
 use parquet::arrow::{ProjectionMask, arrow_reader::ParquetRecordBatchReaderBuilder};
 use serde_json::Value;
 use std::{
@@ -160,28 +159,32 @@ pub async fn status(
         sensor.indexed += packets;
         sensor.dangling.push(key);
     }
-    let read = async |object: &ObjectMeta| {
-        let key = object.location.as_ref();
-        let record = archive.get(key).await?.unwrap_or_default();
-        let record = serde_json::from_slice::<Value>(&record);
-        record.with_context(|| format!("{}: {key} is damaged", archive.name()))
-    };
-    let values = archive::at_once(records.iter().map(read)).await?;
-    for (object, record) in records.iter().zip(values) {
-        let mut parts = object.location.as_ref().split('/').skip(1);
-        let (Some(name), Some(file)) = (parts.next(), parts.next()) else {
+    let counted: Vec<_> = records
+        .iter()
+        .filter_map(|it| parse_record(it.location.as_ref()))
+        .collect();
+    let read = async |(key, ..): &(&str, &str, bool)| Ok(archive.get(key).await?);
+    let values = archive::at_once(counted.iter().map(read)).await?;
+    for ((key, name, is_expired), record) in counted.into_iter().zip(values) {
+        let sensor = sensors.entry(name.into()).or_insert_with(known_losses);
+        let record = serde_json::from_slice::<Value>(&record.unwrap_or_default());
+        let counts = record
+            .ok()
+            .and_then(|it| Some((it["packets"].as_u64()?, it)));
+        let Some((packets, record)) = counts else {
+            let damage = format!(
+                "{}: {key} is damaged: its packets are not known",
+                archive.name()
+            );
+            sensor.damaged.push(damage);
             continue;
         };
-        let sensor = sensors.entry(name.into()).or_insert_with(known_losses);
-        let packets = record["packets"].as_u64().unwrap_or(0);
-        if file.starts_with("expired-") {
+        if is_expired {
             sensor.expired += packets;
             let lost = ["lost_kernel", "lost_interface"];
             sensor.lose(lost.map(|name| record[name].as_u64()));
-        } else if file.starts_with("dropped-") {
-            sensor.dropped += packets;
         } else {
-            continue;
+            sensor.dropped += packets;
         }
         sensor.captured += record["captured"].as_u64().unwrap_or(packets);
     }
@@ -202,6 +205,19 @@ pub async fn status(
         }
     }
     Ok(sensors)
+}
+
+/// The sensor of a record of packets that left, and whether its segment has expired; `None`: it is another object.
+fn parse_record(key: &str) -> Option<(&str, &str, bool)> {
+    let (name, file) = key.strip_prefix("sensors/")?.split_once('/')?;
+    let kind = file.strip_suffix(".json")?.split_once('-')?.0;
+    let is_record = segment::is_sensor_name(name) && !file.contains('/');
+    let is_expired = match kind {
+        "expired" => true,
+        "dropped" => false,
+        _ => return None,
+    };
+    is_record.then_some((key, name, is_expired))
 }
 
 fn known_losses() -> Sensor {

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{archive, captured, run, ship_as};
+use common::{archive, captured, run, ship_as, spool};
 use forebay_net::info::Info;
 use forebay_testing::folder::Folder;
 use serde_json::Value;
@@ -91,26 +91,40 @@ fn errors_say_what_to_do_and_a_missing_segment_is_named() {
     let to = made(&folder);
     fs::create_dir(folder.path("empty")).unwrap();
     let empty = folder.path("empty");
-    for (args, what) in [
+    for (expected, args, what) in [
         (
+            1,
             &["--in", "nowhere", "udp"][..],
             "nowhere: opening this folder",
         ),
-        (&["--in", &empty, "udp"], "there is no index here"),
-        (&["--in", &to, "tcp", "prot", "80"], "did you mean 'proto'?"),
-        (&["--in", &to, "ip and ip6"], "no packet"),
+        (1, &["--in", &empty, "udp"], "there is no index here"),
         (
+            2,
+            &["--in", &to, "tcp", "prot", "80"],
+            "did you mean 'proto'?",
+        ),
+        (2, &["--in", &to, "ip and ip6"], "no packet"),
+        (
+            2,
             &["--in", &to, "--from", "-1h", "--to", "-2h"],
             "is not before --to",
         ),
-        (&["--in", &to, "--from", "soon"], "'soon' is not a time"),
+        (2, &["--in", &to, "--from", "soon"], "'soon' is not a time"),
         (
+            2,
+            &["--in", &to, "--sensor", "a/b"],
+            "cannot be the name of a sensor",
+        ),
+        (2, &["--in", "s3:/captures", "udp"], "is no URL"),
+        (2, &["--in", "ftp://captures", "udp"], "no object store ftp"),
+        (
+            1,
             &["--in", &to, "-w", "/nonexistent/a.pcapng"],
             "/nonexistent/a.pcapng: creating it",
         ),
     ] {
         let (code, out, error) = run(&[&["find"], args].concat());
-        assert_eq!((code, &*out), (1, ""), "{args:?}");
+        assert_eq!((code, &*out), (expected, ""), "{args:?}");
         assert!(error.contains(what), "{error}");
     }
     assert_eq!(run(&["find", "udp"]).0, 2);
@@ -121,6 +135,65 @@ fn errors_say_what_to_do_and_a_missing_segment_is_named() {
     assert_eq!(code, 1);
     assert!(error.contains("segments/sensor=north"), "{error}");
     assert_eq!(Info::of(&file).unwrap().all.packets, 3000);
+}
+
+/// A pcapng file with one packet of each of these times, in nanoseconds.
+fn pcapng(times: &[u64]) -> Vec<u8> {
+    let block = |kind: u32, body: &[u8]| {
+        let len = (body.len() as u32 + 12).to_le_bytes();
+        [&kind.to_le_bytes(), &len[..], body, &len].concat()
+    };
+    let section = [&[0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0][..], &[0xff; 8]].concat();
+    // Ethernet, times in nanoseconds.
+    let interface = [1, 0, 0, 0, 0, 0, 4, 0, 9, 0, 1, 0, 9, 0, 0, 0, 0, 0, 0, 0];
+    let mut file = [block(0x0a0d_0d0a, &section), block(1, &interface)].concat();
+    for time in times {
+        let words = [0, (time >> 32) as u32, *time as u32, 60, 60];
+        let mut body: Vec<u8> = words.iter().flat_map(|it| it.to_le_bytes()).collect();
+        body.extend([7; 60]);
+        file.extend(block(6, &body));
+    }
+    file
+}
+
+#[test]
+fn without_an_end_packets_after_2262_are_found_and_a_segment_without_packets_is_not_read() {
+    let folder = Folder::new();
+    let (spool, to) = (spool(&folder), folder.path("to"));
+    let times = [
+        1_790_000_000_000_000_000,
+        1 << 63,
+        10_000_000_000_000_000_000,
+    ];
+    fs::write(format!("{spool}/a.pcapng"), pcapng(&times)).unwrap();
+    let (code, _, error) = ship_as("hall", &spool, &to, &[]);
+    assert_eq!(code, 0, "{error}");
+    // No packet, and a loss: the statistics of the interface count 5 dropped packets.
+    let mut empty = pcapng(&[]);
+    let statistics = [
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7, 0, 8, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    ];
+    empty.extend([5, 0, 0, 0, 40, 0, 0, 0]);
+    empty.extend(statistics);
+    empty.extend([40, 0, 0, 0]);
+    fs::create_dir(folder.path("lab")).unwrap();
+    fs::write(folder.path("lab/b.pcapng"), empty).unwrap();
+    ship_as("lab", &folder.path("lab"), &to, &[]);
+    assert_eq!(common::status(&to)[1]["lost_kernel"], 5);
+    let found = folder.path("found.pcapng");
+    let (code, out, error) = run(&["find", "--in", &to, "len > 0", "-w", &found, "--json"]);
+    assert_eq!(code, 0, "{error}");
+    let summary: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(summary["blocks"]["planned"], 1, "{out}");
+    assert_eq!(common::times(found.as_ref()), times);
+    for (args, packets) in [
+        (&["--count"][..], "3\n"),
+        (&["--count", "--from", "2200-01-01"], "2\n"),
+        (&["--count", "--to", "2262-01-01"], "1\n"),
+    ] {
+        let (_, out, error) = run(&[&["find", "--in", &to], args].concat());
+        assert_eq!(out, packets, "{args:?} {error}");
+    }
 }
 
 #[test]

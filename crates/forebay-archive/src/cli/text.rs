@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use forebay_archive::{
-    archive::{without_password, without_passwords},
+    archive::{printable, without_password, without_passwords},
     compact::{Compacted, Vacuumed},
     gather,
     ship::{Amount, Counts},
@@ -12,13 +12,13 @@ use forebay_net::units;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
-/// Prints a line of data on standard output.
+/// Prints lines of data on standard output, without control characters.
 ///
 /// # Errors
 /// It cannot be written. A closed pipe is not an error.
 pub fn line(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
-    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+    match writeln!(out, "{}", printable(text)).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }

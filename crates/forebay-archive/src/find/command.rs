@@ -11,12 +11,13 @@ use super::{
 };
 use crate::{
     archive::{
-        Archive,
+        Archive, BadRequest,
         counted::{Counted, Reads},
     },
+    segment,
     table::Catalogue,
 };
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Parser;
 use forebay_net::{
     filter::{Filter, View},
@@ -90,7 +91,8 @@ pub struct Args {
 /// # Errors
 /// The expression or a time is wrong, the archive cannot be read, or the output cannot be written.
 pub async fn run(args: &Args) -> Result<ExitCode> {
-    let request = request(args, &Zoned::now())?;
+    let request = request(args, &Zoned::now());
+    let request = request.map_err(|error| BadRequest(format!("{error:#}")))?;
     let stop = Arc::new(AtomicBool::new(false));
     tokio::spawn(watch_signals(stop.clone())?);
     let reads = Arc::new(Reads::default());
@@ -140,6 +142,12 @@ fn request(args: &Args, now: &Zoned) -> Result<Request> {
             "--from {} is not before --to {}: no packet is between them",
             shown(from),
             shown(to)
+        );
+    }
+    for name in &args.sensor {
+        ensure!(
+            segment::is_sensor_name(name),
+            "--sensor {name}: cannot be the name of a sensor"
         );
     }
     let answer = match args {

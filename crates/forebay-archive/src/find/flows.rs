@@ -3,9 +3,9 @@
 use super::{
     plan::Row,
     predicate::{Flow, IPV6},
-    read::{Packet, Source, flow_of},
+    read::{Packet, Source, flow_of, indexed_time},
 };
-use crate::index::flow;
+use crate::{archive::printable, index::flow};
 use anyhow::Result;
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::json;
@@ -66,7 +66,7 @@ impl Flows {
 
     /// Counts a packet.
     pub fn packet(&mut self, packet: &Packet, sources: &[Source]) {
-        let time = packet.time_ns as i64;
+        let time = indexed_time(packet.time_ns);
         let counts = Counts {
             span: (time, time),
             packets: 1,
@@ -125,6 +125,7 @@ impl Flows {
             }
             let seconds = (last - first) as f64 / 1e9;
             let (time, Counts { packets, bytes, .. }) = (shown(first), counts);
+            let sensor = printable(&sensor);
             writeln!(
                 to,
                 "{time:<26} {seconds:>12.6} {packets:>9} {bytes:>12}  {sensor:<12} {}",

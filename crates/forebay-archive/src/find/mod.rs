@@ -34,7 +34,7 @@ struct Request {
     filter: Filter,
     /// Packets from this time on, in nanoseconds since 1970.
     from: i64,
-    /// Packets before this time.
+    /// Packets before this time. `i64::MAX`: all later packets; the index has this time for packets after the year 2262.
     to: i64,
     /// Only these sensors; empty: all.
     sensors: Vec<String>,
@@ -56,6 +56,10 @@ impl Request {
     /// Whether the counts of rows are needed.
     fn is_about_flows(&self) -> bool {
         matches!(self.answer, Answer::Flows | Answer::Count)
+    }
+
+    fn is_before_end(&self, time_ns: i64) -> bool {
+        time_ns < self.to || self.to == i64::MAX
     }
 
     fn is_of(&self, sensor: &str) -> bool {

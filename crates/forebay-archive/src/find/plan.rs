@@ -116,7 +116,9 @@ pub async fn plan(archive: &Archive, catalogue: &Catalogue, request: &Request) -
         ..Plan::default()
     };
     let tree = request.filter.tree();
-    let last_date = date(request.to.saturating_sub(1));
+    let last_date = (request.to < i64::MAX)
+        .then(|| date(request.to.saturating_sub(1)))
+        .flatten();
     let mut files = Vec::new();
     let mut all = pin!(catalogue.files());
     while let Some(file) = all.try_next().await? {
@@ -328,8 +330,15 @@ fn read_rows(
         None => names.entry(name.into()).or_insert(name.into()).clone(),
     };
     for at in 0..batch.num_rows() {
+        // The losses of a segment without packets.
+        if packets.value(at) == 0 {
+            continue;
+        }
         let span = (first.value(at), last.value(at));
-        if span.0 >= request.to || span.1 < request.from || !request.is_of(sensor.value(at)) {
+        if !request.is_before_end(span.0)
+            || span.1 < request.from
+            || !request.is_of(sensor.value(at))
+        {
             continue;
         }
         let both = |a: Option<u16>, b: Option<u16>| Some([a?, b?]);
@@ -353,7 +362,7 @@ fn read_rows(
         if matches == Truth::No {
             continue;
         }
-        let is_inside = span.0 >= request.from && span.1 < request.to;
+        let is_inside = span.0 >= request.from && request.is_before_end(span.1);
         let is_certain = is_inside && matches == Truth::Yes && predicate::is_certain(tree, &flow);
         let begin = u64::try_from(offset.value(at)).context("a block lies before its segment")?;
         let block = blocks.entry((shared(segment.value(at)), begin));

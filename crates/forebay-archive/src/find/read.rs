@@ -226,7 +226,8 @@ pub async fn read(
         }
         // What must not be returned yet.
         let horizon = order.get(at + 1).map(|(next, _)| next.span.0);
-        let is_due = |it: &Earliest| horizon.is_none_or(|horizon| (it.0.time_ns as i64) < horizon);
+        let is_due =
+            |it: &Earliest| horizon.is_none_or(|horizon| indexed_time(it.0.time_ns) < horizon);
         while reading.heap.peek().is_some_and(is_due) {
             let Some(Earliest(packet)) = reading.heap.pop() else {
                 break;
@@ -312,8 +313,8 @@ impl Reading {
             let source =
                 *known[number].get_or_insert_with(|| self.source(&block.sensor, interface));
             self.interfaces[source].lost_after += frame.dropped_before;
-            let is_inside = i64::try_from(frame.time_ns)
-                .is_ok_and(|it| (request.from..request.to).contains(&it));
+            let time_ns = indexed_time(frame.time_ns);
+            let is_inside = time_ns >= request.from && request.is_before_end(time_ns);
             if !is_inside || program.run(frame.data, frame.wire_len) == 0 {
                 continue;
             }
@@ -349,6 +350,11 @@ impl Reading {
         });
         self.interfaces.len() - 1
     }
+}
+
+/// The time of a packet as the index has it.
+pub fn indexed_time(time_ns: u64) -> i64 {
+    i64::try_from(time_ns).unwrap_or(i64::MAX)
 }
 
 /// The flow of a packet.

@@ -1,7 +1,7 @@
 //! What a search found and read, for people and as JSON, and the progress line.
 
 use super::{Answer, Request, command::Args, plan::Plan, read::Reading};
-use crate::archive::counted::Reads;
+use crate::archive::{counted::Reads, printable};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::{
@@ -36,10 +36,8 @@ pub fn report(args: &Args, request: &Request, outcome: &Outcome, reads: &Reads) 
     let mut errors = io::stderr().lock();
     for (segment, error) in &outcome.reading.failed {
         // Standard error may be closed: there is nowhere left to report that.
-        let _ = writeln!(
-            errors,
-            "forebay find: {segment}: its packets are missing from the result: {error}"
-        );
+        let what = format!("{segment}: its packets are missing from the result: {error}");
+        let _ = writeln!(errors, "forebay find: {}", printable(&what));
     }
     if args.json {
         let value = json(request, outcome, reads);

@@ -133,8 +133,9 @@ impl Bounds {
 
     /// Whether packets of a row can be from `from` on and before `to`.
     pub fn may_be_between(&self, from: i64, to: i64) -> bool {
+        let last = if to == i64::MAX { to } else { to - 1 };
         self.may_have(schema::LAST_NS, from, i64::MAX)
-            && self.may_have(schema::FIRST_NS, i64::MIN, to.saturating_sub(1))
+            && self.may_have(schema::FIRST_NS, i64::MIN, last)
     }
 
     fn may_have_address(&self, column: &str, low: u128, high: u128) -> bool {

@@ -13,7 +13,7 @@ mod tests;
 
 use crate::{
     announce::{Address, Announcement, Queue},
-    archive::{Archive, StoreFault},
+    archive::{Archive, BadRequest, StoreFault},
     rebuild,
     segment::{self, Pack, Packed},
     table::{Rows, Table},
@@ -180,7 +180,9 @@ impl<'a> Ship<'a> {
         let sensor = &config.sensor;
         ensure!(
             segment::is_sensor_name(sensor),
-            "{sensor}: cannot be the name of a sensor. Use up to 64 letters, digits, dots, dashes and underscores"
+            BadRequest(format!(
+                "{sensor}: cannot be the name of a sensor. Use up to 64 letters, digits, dots, dashes and underscores"
+            ))
         );
         let spool = Spool::open(&config.spool, sensor)?;
         Ok(Ship {

@@ -1,11 +1,12 @@
 //! Faults of stores, clocks and spools: a clear error, and nothing lost.
 
 use crate::common::{
-    archive, captured, done, last_json, pcap, run, segments, ship, ship_as, spool, status,
+    age, archive, captured, done, last_json, pcap, run, segments, ship, ship_as, spool, status,
 };
 use crate::names;
 use forebay_archive::ship::spool::Spool;
 use forebay_testing::folder::Folder;
+use serde_json::Value;
 use std::{
     collections::HashMap,
     fs::{self, File},
@@ -332,6 +333,65 @@ fn what_may_be_in_the_archive_is_never_dropped_and_a_drop_that_was_killed_is_fin
     let sensor = &status(&to)[0];
     let counts = ["shipped", "dropped", "captured"].map(|it| sensor[it].as_u64().unwrap());
     assert_eq!(counts, [100, 200, 300]);
+}
+
+#[test]
+fn a_broken_time_in_the_future_keeps_no_segment_and_displaces_no_other() {
+    let folder = Folder::new();
+    let (spool, to) = (spool(&folder), folder.path("to"));
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let now = since.as_secs() as u32;
+    let expire = |args: &[&str]| {
+        let (code, out, err) = run(&[&["expire", &to, "--json"], args].concat());
+        assert_eq!(code, 0, "{err}");
+        last_json(&out)["segments"].as_u64().unwrap()
+    };
+    // The times of the packets in one file, in seconds.
+    for (last, name) in [(4_000_000_000, "a.pcap"), (now - 60, "b.pcap")] {
+        let frame = [name.as_bytes()[0]; 60];
+        let bytes = pcap(&[(last, &frame), (last, &frame)]);
+        fs::write(format!("{spool}/{name}"), bytes).unwrap();
+    }
+    let (code, _, err) = ship(&spool, &to, &[]);
+    assert_eq!(code, 0, "{err}");
+    age(&to);
+    let largest = segments(&to)
+        .into_iter()
+        .map(|it| fs::metadata(it).unwrap().len());
+    let largest = largest.max().unwrap();
+    assert_eq!(expire(&["--max", &format!("{largest}B"), "-n"]), 1);
+    assert_eq!(expire(&["--older-than", "1h"]), 1);
+    let left = segments(&to);
+    assert!(
+        left.len() == 1 && !left[0].to_string_lossy().contains("date=2096"),
+        "{left:?}"
+    );
+}
+
+#[test]
+fn other_objects_below_sensors_are_ignored_and_a_damaged_record_is_that_of_its_sensor() {
+    let folder = Folder::new();
+    let to = folder.path("to");
+    for sensor in ["hall", "lab"] {
+        fs::create_dir(folder.path(sensor)).unwrap();
+        captured(&folder, &format!("{sensor}/a.pcapng"), "count=10");
+        ship_as(sensor, &folder.path(sensor), &to, &[]);
+    }
+    fs::write(format!("{to}/sensors/readme.txt"), "no JSON").unwrap();
+    fs::write(format!("{to}/sensors/hall/notes.txt"), "no JSON").unwrap();
+    assert_eq!(status(&to).len(), 2);
+    fs::write(format!("{to}/sensors/hall/dropped-1.json"), "no JSON").unwrap();
+    let (code, out, err) = run(&["status", &to, "--json"]);
+    assert_eq!(code, 1, "{err}");
+    let sensors: Vec<Value> = out.lines().map(last_json).collect();
+    let sound = |at: usize| sensors[at]["is_sound"].as_bool().unwrap();
+    assert!(!sound(0) && sound(1), "{out}");
+    assert!(
+        sensors[0]["damaged"][0]
+            .as_str()
+            .unwrap()
+            .contains("dropped-1.json")
+    );
 }
 
 #[test]
