@@ -203,6 +203,59 @@ fn a_task_is_woken_by_room() {
     });
 }
 
+/// Room for three words. A message of 8 bytes takes two; with one view, the third becomes padding.
+fn one_to_one() -> (spsc::Sender, spsc::Receiver) {
+    spsc::queue(24).unwrap()
+}
+
+#[test]
+fn a_task_that_is_the_only_receiver_takes_each_message_and_hears_of_the_end() {
+    model_of(2, || {
+        let (mut sender, receiver) = one_to_one();
+        let thread = thread::spawn(move || {
+            for number in 1..=2_u64 {
+                sender.send(number.to_ne_bytes()).unwrap();
+            }
+        });
+        let mut receiver = receiver.into_async();
+        let mut next = || {
+            block_on(|context| {
+                let polled = receiver.poll_take(context);
+                polled.map_ok(|message| number(&message))
+            })
+        };
+        assert_eq!((next(), next()), (Ok(1), Ok(2)));
+        assert_eq!(next(), Err(RecvError::Closed));
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn a_task_that_is_the_only_sender_sends_each_message_and_hears_of_the_end() {
+    model_of(2, || {
+        let (sender, mut receiver) = one_to_one();
+        let thread = thread::spawn(move || {
+            for expected in 1..=2 {
+                assert_eq!(number(&receiver.take().unwrap()), expected);
+            }
+        });
+        let mut sender = sender.into_async();
+        let mut send = |number: u64| {
+            block_on(|context| {
+                let polled = sender.poll_reserve(context, 8);
+                polled.map_ok(|mut reserved| {
+                    reserved.bytes().copy_from_slice(&number.to_ne_bytes());
+                    reserved.commit();
+                })
+            })
+        };
+        assert_eq!((send(1), send(2)), (Ok(()), Ok(())));
+        // There is room for one more.
+        assert!([send(3), send(4)].contains(&Err(SendError::Closed)));
+        thread.join().unwrap();
+    });
+}
+
 /// The checker of this build finds each planted bug: loom by a failed model, ThreadSanitizer by its report.
 #[cfg(any(loom, forebay_one_view))]
 #[test]
@@ -214,6 +267,10 @@ fn planted_bugs_are_found() {
         "models::each_message_goes_to_one_of_two_receivers_and_neither_sleeps_on";
     const TASK: &str = "models::a_task_is_woken_by_room";
     const POLL: &str = "models::a_poll_loop_is_woken_by_room";
+    const ONLY_RECEIVER: &str =
+        "models::a_task_that_is_the_only_receiver_takes_each_message_and_hears_of_the_end";
+    const ONLY_SENDER: &str =
+        "models::a_task_that_is_the_only_sender_sends_each_message_and_hears_of_the_end";
     let mut plants = vec![
         ("queue-reserve-relaxed", THREE),
         ("queue-commit-relaxed", THREE),
@@ -226,6 +283,10 @@ fn planted_bugs_are_found() {
         ("queue-arm-without-second-look", POLL),
         ("queue-ring-without-fence", POLL),
         ("queue-task-without-second-look", TASK),
+        ("task-without-second-look", ONLY_RECEIVER),
+        ("task-without-second-look", ONLY_SENDER),
+        ("spsc-task-takes-no-further-after-padding", ONLY_RECEIVER),
+        ("spsc-task-sends-no-further-after-padding", ONLY_SENDER),
     ];
     if crate::sync::finds_no_race() {
         return;

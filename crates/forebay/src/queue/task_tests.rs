@@ -10,7 +10,12 @@ use std::{
     },
     task::{Context, Poll, Wake, Waker},
     thread,
+    time::Duration,
 };
+use tokio::time::timeout;
+
+/// How long a future lives that is usually dropped while it is pending.
+const SHORT: Duration = Duration::from_micros(1);
 
 /// Counts how often it wakes.
 #[derive(Default)]
@@ -203,5 +208,142 @@ fn a_waker_may_use_the_queue_because_none_runs_under_a_lock() {
             }
         }
         assert_eq!(nosy.2.swap(0, Relaxed), 1);
+    }
+}
+
+/// The ends of a queue between one sender and one receiver, with room for `words` words of 8 bytes.
+fn one_to_one(words: usize) -> (spsc::AsyncSender, spsc::AsyncReceiver) {
+    let (sender, receiver) = spsc::queue(8 * words).unwrap();
+    (sender.into_async(), receiver.into_async())
+}
+
+#[test]
+fn dropped_futures_of_the_only_sender_and_receiver_lose_and_repeat_nothing() {
+    // Room for one message of three words: with one view, at most of its places the memory ends.
+    let (mut sender, mut receiver) = one_to_one(5);
+    let (mine, others) = (Arc::default(), Arc::default());
+    for number in 0..100 {
+        assert!(poll_once(receiver.take(), &others).is_pending()); // and dropped
+        assert!(poll_once(receiver.recv(&mut [0; 9]), &others).is_pending());
+        assert!(poll_once(sender.send([number; 9]), &mine).is_ready());
+        assert_eq!(wakes(&others), 1, "no wake-up is lost with a future");
+        assert!(poll_once(sender.send([200; 9]), &mine).is_pending());
+        assert!(poll_once(sender.reserve(9), &mine).is_pending());
+        let too_small = Poll::Ready(Err(RecvError::TooSmall { needed: 9 }));
+        assert_eq!(poll_once(receiver.recv(&mut [0; 8]), &others), too_small);
+        let Poll::Ready(Ok(message)) = poll_once(receiver.take(), &others) else {
+            panic!("no message {number}");
+        };
+        assert_eq!(*message, [number; 9]);
+        drop(message);
+        assert_eq!(wakes(&mine), 1);
+    }
+    let Poll::Ready(Ok(reserved)) = poll_once(sender.reserve(9), &mine) else {
+        panic!("there is room");
+    };
+    drop(reserved); // aborted
+    assert!(poll_once(receiver.take(), &others).is_pending());
+    assert_eq!(sender.get_mut().stats().messages, 100);
+    assert_eq!(receiver.get_mut().stats().messages, 100);
+}
+
+#[test]
+fn the_only_sender_and_receiver_are_woken_by_the_end_and_refuse_as_configured() {
+    let wakes_of = Arc::default();
+    let (sender, mut receiver) = one_to_one(2);
+    assert!(poll_once(receiver.take(), &wakes_of).is_pending());
+    drop(sender);
+    assert_eq!(wakes(&wakes_of), 1);
+    let end = poll_once(receiver.recv(&mut []), &wakes_of);
+    assert_eq!(end, Poll::Ready(Err(RecvError::Closed)));
+
+    let (mut sender, receiver) = one_to_one(2);
+    assert!(poll_once(sender.send([1; 8]), &wakes_of).is_ready());
+    assert!(poll_once(sender.send(""), &wakes_of).is_pending());
+    drop(receiver);
+    assert_eq!(wakes(&wakes_of), 1);
+    let end = poll_once(sender.send(""), &wakes_of);
+    assert_eq!(end, Poll::Ready(Err(SendError::Closed)));
+    let too_long = poll_once(sender.send([1; 9]), &wakes_of);
+    assert_eq!(
+        too_long,
+        Poll::Ready(Err(SendError::TooLong { largest: 8 }))
+    );
+
+    let (mut sender, _receiver) = spsc::queue_with(&QueueConfig {
+        capacity_bytes: 8,
+        when_full: WhenFull::Refuse,
+        ..QueueConfig::default()
+    })
+    .unwrap();
+    sender.send("").unwrap();
+    let refused = poll_once(sender.into_async().send(""), &wakes_of);
+    assert_eq!(refused, Poll::Ready(Err(SendError::Full)));
+}
+
+/// Message `number` of a run.
+fn text(number: u64) -> Vec<u8> {
+    vec![number as u8; number as usize * 13 % 40]
+}
+
+#[cfg(not(forebay_one_view))] // ThreadSanitizer does not see the locks of the runtime
+#[test]
+fn the_only_sender_and_receiver_pass_every_message_in_order_between_tasks_and_threads() {
+    let count = times(20_000, 300) as u64;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_time()
+        .build()
+        .unwrap();
+    for (sends_in_task, receives_in_task) in [(true, true), (true, false), (false, true)] {
+        let (mut sender, mut receiver) = one_to_one(10);
+        let sending = async move {
+            for number in 0..count {
+                if !sends_in_task {
+                    sender.get_mut().send(text(number)).unwrap();
+                } else if number % 3 == 0 {
+                    // Dropped if it does not become ready, and tried again.
+                    while timeout(SHORT, sender.send(text(number))).await.is_err() {}
+                } else {
+                    sender.send(text(number)).await.unwrap();
+                }
+            }
+        };
+        let receiving = async move {
+            let mut number = 0;
+            loop {
+                let taken = match receives_in_task {
+                    false => Ok(receiver.get_mut().take()),
+                    true => timeout(SHORT, receiver.take()).await,
+                };
+                match taken {
+                    Ok(Ok(message)) => {
+                        tokio::task::yield_now().await; // a task may keep a message while it awaits
+                        assert_eq!(*message, text(number));
+                        number += 1;
+                    }
+                    Ok(Err(_)) => break number,
+                    Err(_) => {} // dropped
+                }
+            }
+        };
+        // An end that blocks has a separate thread.
+        let handle = runtime.handle();
+        let sending = match sends_in_task {
+            true => runtime.spawn(sending),
+            false => runtime.spawn_blocking({
+                let handle = handle.clone();
+                move || handle.block_on(sending)
+            }),
+        };
+        let receiving = match receives_in_task {
+            true => runtime.spawn(receiving),
+            false => runtime.spawn_blocking({
+                let handle = handle.clone();
+                move || handle.block_on(receiving)
+            }),
+        };
+        assert_eq!(runtime.block_on(receiving).unwrap(), count);
+        runtime.block_on(sending).unwrap();
     }
 }

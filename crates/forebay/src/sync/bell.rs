@@ -106,10 +106,10 @@ impl Bell {
         fence(SeqCst); // WAKE, the sleeper's side
     }
 
-    /// Disarms the bell: the second check found something, or the limit expired.
+    /// Disarms the bell: the second check found something, or the limit expired. A ringer that still sees the bell armed wakes no
+    /// thread, which is harmless.
     pub(crate) fn disarm(&self) {
-        // Relaxed: a ringer that still sees the bell armed wakes no thread, which is harmless.
-        self.word.store(self.idle, Relaxed);
+        self.take_down();
     }
 
     /// Like [`disarm`](Bell::disarm); returns whether the bell was armed. Either this call or one ringer disarms it.

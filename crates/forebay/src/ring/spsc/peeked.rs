@@ -93,12 +93,16 @@ impl<'a, T: Copy, W: Wait> Peeked<'a, T, W> {
 
 /// Elements that were taken but are still in their slots. Dropping it returns the slots to the producer; forgetting it has the
 /// same effect as forgetting a [`Drain`].
-#[derive(Debug)]
 pub(crate) struct Taken<'a, T: Copy, W: Wait> {
     consumer: &'a mut Consumer<T, W>,
     first: *const T,
     n: usize,
 }
+
+// SAFETY: it is the consumer, which is Send, and the elements in some of its slots. So a task may keep it while it awaits.
+unsafe impl<T: Copy + Send, W: Wait> Send for Taken<'_, T, W> {}
+// SAFETY: a shared reference only reads these elements.
+unsafe impl<T: Copy + Sync, W: Wait> Sync for Taken<'_, T, W> {}
 
 impl<T: Copy, W: Wait> Deref for Taken<'_, T, W> {
     type Target = [T];

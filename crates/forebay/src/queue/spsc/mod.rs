@@ -15,8 +15,14 @@
 //! # Ok::<(), forebay::Error>(())
 //! ```
 //!
+//! [`Sender::into_async`] and [`Receiver::into_async`] make ends for tasks; the other end may stay in a thread.
+//!
 //! For forgotten values, panics, forked children and signal handlers, see [`ring::spsc`](crate::ring::spsc#misuse). A forgotten
 //! [`Reserved`] sends nothing; a forgotten [`Message`] counts as taken.
+
+mod task;
+
+pub use task::{AsyncReceiver, AsyncSender};
 
 use super::{QueueConfig, RecvError, SendError, WhenFull, copy::copy, receiver::Received};
 use crate::{
@@ -25,7 +31,7 @@ use crate::{
         ONE_VIEW,
         spsc::{self, Consumer, Producer, RingStats, Taken},
     },
-    sync::{Deadline, Park, limited},
+    sync::{Deadline, Task, limited},
 };
 use std::ops::Deref;
 
@@ -76,7 +82,7 @@ pub fn queue_with(config: &QueueConfig) -> crate::Result<(Sender, Receiver)> {
         );
         return Err(error.advise("Use `queue::queue_with`, which has locks"));
     }
-    let (producer, consumer) = spsc::ring_with::<Word, Park>(&spsc::RingConfig {
+    let (producer, consumer) = spsc::ring_with::<Word, Task>(&spsc::RingConfig {
         capacity: config.capacity_bytes.div_ceil(WORD),
         populate: config.populate,
         huge_pages: config.huge_pages,
@@ -143,7 +149,7 @@ fn split(header: Word) -> (u32, u32) {
 ///
 /// It notices that the receiver is gone only when the queue seems full: checking on each send would cost more than sending.
 pub struct Sender {
-    producer: Producer<Word, Park>,
+    producer: Producer<Word, Task>,
     waits: bool,
     next: u64,
 }
@@ -212,6 +218,13 @@ impl Sender {
         len: usize,
         deadline: &Deadline,
     ) -> Result<Reserved<'_>, SendError> {
+        self.make_room(len, deadline)?;
+        Ok(self.reserved(len))
+    }
+
+    /// Waits until there is room in one piece for a message of `len` bytes.
+    #[inline]
+    fn make_room(&mut self, len: usize, deadline: &Deadline) -> Result<(), SendError> {
         let largest = self.largest();
         if len > largest {
             return Err(SendError::TooLong { largest });
@@ -223,25 +236,38 @@ impl Sender {
             if self.producer.wait_vacant_until(n, deadline) < n {
                 return Err(self.why_not(deadline));
             }
-            if !ONE_VIEW {
-                break; // mapped twice, the room is always contiguous
+            if self.is_in_one_piece(n) {
+                return Ok(());
             }
-            let in_one_piece = self.producer.reserve(n).len();
-            if in_one_piece == n {
-                break;
-            }
-            // The end of the memory: fill the rest with padding.
-            let padding = header(PADDING, in_one_piece as u32);
-            let reserved = self.producer.reserve(in_one_piece);
-            reserved.fill(std::iter::repeat_n(padding, in_one_piece));
         }
+    }
+
+    /// Whether the next `n` words, which are vacant, are contiguous. If not, fills the memory up to its end with padding.
+    #[inline]
+    fn is_in_one_piece(&mut self, n: usize) -> bool {
+        if !ONE_VIEW {
+            return true; // mapped twice, the room is always contiguous
+        }
+        let in_one_piece = self.producer.reserve(n).len();
+        if in_one_piece == n {
+            return true;
+        }
+        let padding = header(PADDING, in_one_piece as u32);
+        let reserved = self.producer.reserve(in_one_piece);
+        reserved.fill(std::iter::repeat_n(padding, in_one_piece));
+        false
+    }
+
+    /// Room for a message of `len` bytes, which is there in one piece.
+    #[inline]
+    fn reserved(&mut self, len: usize) -> Reserved<'_> {
         let sequence = self.next;
-        Ok(Reserved {
-            slots: self.producer.reserve(n),
+        Reserved {
+            slots: self.producer.reserve(words(len)),
             next: &mut self.next,
             sequence,
             len,
-        })
+        }
     }
 
     #[cold]
@@ -251,6 +277,11 @@ impl Sender {
             false if !deadline.may_wait() => SendError::Full,
             false => SendError::TimedOut,
         }
+    }
+
+    /// Turns it into an end for a task of any async runtime. The receiver may stay in a thread.
+    pub fn into_async(self) -> AsyncSender {
+        AsyncSender(self)
     }
 
     /// Counts so far.
@@ -272,7 +303,7 @@ debug!([] Sender, |this| sent: this.next);
 /// Dropping it without a commit sends nothing.
 #[must_use = "a message is sent when it is committed"]
 pub struct Reserved<'a> {
-    slots: spsc::Reserved<'a, Word, Park>,
+    slots: spsc::Reserved<'a, Word, Task>,
     next: &'a mut u64,
     sequence: u64,
     len: usize,
@@ -299,7 +330,7 @@ debug!([] Reserved<'_>, |this| len: this.len);
 
 /// Sends `message` in `slots`, which has exactly the number of words it needs.
 #[inline(always)]
-fn send_in(slots: spsc::Reserved<'_, Word, Park>, next: &mut u64, message: &[u8]) {
+fn send_in(slots: spsc::Reserved<'_, Word, Task>, next: &mut u64, message: &[u8]) {
     let (sequence, len) = (*next, message.len());
     let mut reserved = Reserved {
         slots,
@@ -313,7 +344,7 @@ fn send_in(slots: spsc::Reserved<'_, Word, Park>, next: &mut u64, message: &[u8]
 
 /// The only receiver of a queue. The queue closes when it is dropped.
 pub struct Receiver {
-    consumer: Consumer<Word, Park>,
+    consumer: Consumer<Word, Task>,
     next: u64,
 }
 
@@ -388,11 +419,21 @@ impl Receiver {
             if self.consumer.wait_filled_until(1, deadline) == 0 {
                 return Err(self.why_not(deadline));
             }
-            let header = self.consumer.peek(1)[0];
-            match split(header) {
-                (PADDING, words) => self.consumer.peek(words as usize).release(words as usize),
-                (len, _) => return Ok(len as usize),
+            if let Some(len) = self.len_or_skip() {
+                return Ok(len);
             }
+        }
+    }
+
+    /// The length of the next message, whose header is there; or skips padding.
+    fn len_or_skip(&mut self) -> Option<usize> {
+        let header = self.consumer.peek(1)[0];
+        match split(header) {
+            (PADDING, words) => {
+                self.consumer.peek(words as usize).release(words as usize);
+                None
+            }
+            (len, _) => Some(len as usize),
         }
     }
 
@@ -408,6 +449,11 @@ impl Receiver {
             len,
             sequence,
         }
+    }
+
+    /// Turns it into an end for a task of any async runtime. The sender may stay in a thread.
+    pub fn into_async(self) -> AsyncReceiver {
+        AsyncReceiver(self)
     }
 
     /// Counts so far.
@@ -432,7 +478,7 @@ debug!([] Receiver, |this| received: this.next);
 /// A forgotten message ([`std::mem::forget`]) still counts as taken. Its room is released later: with that of the next
 /// message, or when the receiver finds the queue empty.
 pub struct Message<'a> {
-    words: Taken<'a, Word, Park>,
+    words: Taken<'a, Word, Task>,
     len: usize,
     sequence: u64,
 }

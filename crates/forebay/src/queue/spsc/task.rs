@@ -1,0 +1,160 @@
+//! The ends of a queue between one sender and one receiver, for tasks of any async runtime.
+//!
+//! ```text
+//!   sender:    enough room? ─▶ in one piece? ─▶ Reserved      receiver:  a header? ─▶ of a message? ─▶ Message
+//!     ▲          │ no: Pending   │ no: padding                  ▲          │ no: Pending  │ no: skip the padding
+//!     └──────────┴───────────────┘                              └──────────┴──────────────┘
+//! ```
+//!
+//! A task waits as at a [ring](crate::ring::spsc) in a task.
+
+use super::{Receiver, RecvError, Reserved, SendError, Sender, copy, words};
+use crate::{
+    queue::{Received, spsc::Message},
+    sync::{Deadline, planted},
+};
+use std::{
+    future::poll_fn,
+    task::{Context, Poll, ready},
+};
+
+/// Sends messages into a queue from a task: [`Sender::into_async`]. The queue closes when it is dropped.
+///
+/// All its futures are cancel-safe: dropping a pending one sends nothing. If the queue's policy is not to wait, they are ready
+/// at once.
+#[derive(Debug)]
+pub struct AsyncSender(pub(super) Sender);
+
+impl AsyncSender {
+    /// Sends a copy of `message`.
+    ///
+    /// # Errors
+    /// Those of [`Sender::send`].
+    pub async fn send(&mut self, message: impl AsRef<[u8]>) -> Result<(), SendError> {
+        let message = message.as_ref();
+        let mut reserved = self.reserve(message.len()).await?;
+        copy(message, reserved.bytes());
+        reserved.commit();
+        Ok(())
+    }
+
+    /// Reserves room for a message of `len` bytes, to be filled in place.
+    ///
+    /// # Errors
+    /// Those of [`Sender::reserve`].
+    pub async fn reserve(&mut self, len: usize) -> Result<Reserved<'_>, SendError> {
+        poll_fn(|context| self.poll_room(context, len)).await?;
+        Ok(self.0.reserved(len))
+    }
+
+    /// [`reserve`](AsyncSender::reserve) as a poll function.
+    pub fn poll_reserve(
+        &mut self,
+        context: &mut Context<'_>,
+        len: usize,
+    ) -> Poll<Result<Reserved<'_>, SendError>> {
+        ready!(self.poll_room(context, len))?;
+        Poll::Ready(Ok(self.0.reserved(len)))
+    }
+
+    /// Ready once there is room in one piece for a message of `len` bytes.
+    fn poll_room(&mut self, context: &mut Context<'_>, len: usize) -> Poll<Result<(), SendError>> {
+        let sender = &mut self.0;
+        match sender.make_room(len, &Deadline::now()) {
+            Err(SendError::Full) if sender.waits => {}
+            result => return Poll::Ready(result),
+        }
+        let n = words(len);
+        loop {
+            if ready!(sender.producer.poll_vacant(n, context)) < n {
+                return Poll::Ready(Err(SendError::Closed));
+            }
+            if sender.is_in_one_piece(n) {
+                return Poll::Ready(Ok(()));
+            }
+            if planted("spsc-task-sends-no-further-after-padding") {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// The sender, for counts and for calls that do not wait. A call that waits blocks the thread.
+    pub fn get_mut(&mut self) -> &mut Sender {
+        &mut self.0
+    }
+}
+
+/// Receives messages from a queue in a task: [`Receiver::into_async`]. The queue closes when it is dropped.
+///
+/// All its futures are cancel-safe: a message is taken only when the future is ready, so dropping a pending one loses nothing.
+///
+/// ```
+/// # let runtime = tokio::runtime::Builder::new_multi_thread().build().unwrap();
+/// # runtime.block_on(async {
+/// let (mut sender, receiver) = forebay::queue::spsc::queue(4096)?;
+/// let mut receiver = receiver.into_async();
+/// std::thread::spawn(move || sender.send("hello")); // in a thread, which then drops it
+/// let task = tokio::spawn(async move {
+///     let mut bytes = 0;
+///     while let Ok(message) = receiver.take().await {
+///         bytes += message.len();
+///     }
+///     bytes
+/// });
+/// assert_eq!(task.await.unwrap(), 5);
+/// # Ok::<(), forebay::Error>(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct AsyncReceiver(pub(super) Receiver);
+
+impl AsyncReceiver {
+    /// Takes the next message without copying it.
+    ///
+    /// # Errors
+    /// Those of [`Receiver::take`].
+    pub async fn take(&mut self) -> Result<Message<'_>, RecvError> {
+        let len = poll_fn(|context| self.poll_len(context)).await?;
+        Ok(self.0.message(len))
+    }
+
+    /// Copies the next message into `buffer`.
+    ///
+    /// # Errors
+    /// Those of [`Receiver::recv`].
+    pub async fn recv(&mut self, buffer: &mut [u8]) -> Result<Received, RecvError> {
+        poll_fn(|context| self.poll_len(context)).await?;
+        self.0.try_recv(buffer)
+    }
+
+    /// [`take`](AsyncReceiver::take) as a poll function.
+    pub fn poll_take(&mut self, context: &mut Context<'_>) -> Poll<Result<Message<'_>, RecvError>> {
+        let len = ready!(self.poll_len(context))?;
+        Poll::Ready(Ok(self.0.message(len)))
+    }
+
+    /// Ready with the length of the next message once it is there.
+    fn poll_len(&mut self, context: &mut Context<'_>) -> Poll<Result<usize, RecvError>> {
+        let receiver = &mut self.0;
+        match receiver.next_len(&Deadline::now()) {
+            Err(RecvError::Empty) => {}
+            result => return Poll::Ready(result),
+        }
+        loop {
+            if ready!(receiver.consumer.poll_filled(1, context)) == 0 {
+                return Poll::Ready(Err(RecvError::Closed));
+            }
+            if let Some(len) = receiver.len_or_skip() {
+                return Poll::Ready(Ok(len));
+            }
+            if planted("spsc-task-takes-no-further-after-padding") {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// The receiver, for counts and for calls that do not wait. A call that waits blocks the thread.
+    pub fn get_mut(&mut self) -> &mut Receiver {
+        &mut self.0
+    }
+}
