@@ -1,7 +1,7 @@
 //! Keeps the frames of a simulated card in a pool while another thread reads them.
 //! `cargo run --release -p forebay-net --example keep`
 use forebay::receive::{Driver, DriverConfig};
-use forebay::{packet::return_idle, time::Clock};
+use forebay::{packet::return_idle, sync::Signal, time::Clock};
 use forebay_net::{port::Port, receive::FromPort, sim::Sim};
 use std::{error::Error, thread};
 
@@ -22,9 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         println!("{packets} packets, {bytes} bytes");
     });
-    while !card.has_ended() {
-        driver.turn(&mut card)?;
-    }
+    driver.run(&mut card, &Signal::new()?)?; // until the card has ended
     println!("{:?}\n{:?}", driver.stats(), card.port().counts());
     drop(driver);
     reader.join().map_err(|_| "the reader panicked".into())

@@ -1,10 +1,11 @@
 //! Counts the datagrams of a UDP socket for ten seconds: polls under load, and otherwise sleeps in the kernel.
 //! `cargo run --release -p forebay --example poller`, and from another shell `echo hello > /dev/udp/127.0.0.1/7000`
 use forebay::{
-    poll::{Poller, Source},
+    poll::{Limit, Poller, Source},
+    sync::Signal,
     time::Clock,
 };
-use std::{io, net::UdpSocket, time::Duration};
+use std::{io, net::UdpSocket, os::fd::AsFd, time::Duration};
 
 struct Datagrams(UdpSocket);
 
@@ -17,23 +18,19 @@ impl Source for Datagrams {
     fn arm(&mut self) -> io::Result<()> {
         Ok(()) // a datagram that is already there ends the sleep at once
     }
-    fn sleep(&mut self) -> io::Result<()> {
-        self.0.set_nonblocking(false)?;
-        let _ = self.0.peek(&mut [0; 1]); // or the socket's time limit
-        self.0.set_nonblocking(true)
+    fn sleep(&mut self, limit: &Limit<'_>) -> io::Result<()> {
+        limit.poll(&[self.0.as_fd()], None)
     }
     fn disarm(&mut self) {}
 }
 
-fn main() -> io::Result<()> {
-    let (clock, socket) = (Clock::real(), UdpSocket::bind("127.0.0.1:7000")?);
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let socket = UdpSocket::bind("127.0.0.1:7000")?;
     socket.set_nonblocking(true)?;
-    socket.set_read_timeout(Some(Duration::from_millis(100)))?;
-    let (mut poller, mut source) = (Poller::new(64, clock.clone()), Datagrams(socket));
-    let (mut datagrams, end) = (0, clock.now() + 10_000_000_000); // ns
-    while clock.now() < end {
-        datagrams += poller.turn(&mut source)?;
-    }
+    let mut poller = Poller::new(64, Clock::real());
+    let stop = Signal::new()?; // another thread, or a signal handler, may raise it
+    let ten = Duration::from_secs(10);
+    let datagrams = poller.run_timeout(&mut Datagrams(socket), &stop, ten)?;
     println!("{datagrams} datagrams; {:?}", poller.modes());
     Ok(())
 }

@@ -21,8 +21,16 @@
 //!
 //! The poller decides only what to do next. A [`Source`], which the program implements, checks, arms and sleeps.
 
-use crate::{sync::planted, time::Clock};
-use std::time::Duration;
+use crate::{
+    sync::{Signal, planted},
+    time::Clock,
+};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec},
+    fd::{AsFd, BorrowedFd},
+    io::Errno,
+};
+use std::{io, time::Duration};
 
 /// The thing that a poller drives.
 pub trait Source {
@@ -41,14 +49,96 @@ pub trait Source {
     /// An error of the source.
     fn arm(&mut self) -> Result<(), Self::Error>;
 
-    /// Sleeps until that wake-up, or until another event of the source; may return early.
+    /// Sleeps until that wake-up, until another event of the source, or as long as `limit` allows; may return early.
     ///
     /// # Errors
     /// An error of the source.
-    fn sleep(&mut self) -> Result<(), Self::Error>;
+    fn sleep(&mut self, limit: &Limit<'_>) -> Result<(), Self::Error>;
 
     /// Cancels the request for a wake-up.
     fn disarm(&mut self);
+
+    /// Whether no item will follow, so that [`Poller::run`] returns. The default is false.
+    fn has_ended(&self) -> bool {
+        false
+    }
+}
+
+/// How long a source may sleep: up to a time, until a signal is raised, or neither.
+///
+/// A source that waits for descriptors calls [`poll`](Limit::poll), one that knows the time of its next item
+/// [`sleep_until`](Limit::sleep_until). One that sleeps in another way sleeps at most the time [`left`](Limit::left).
+#[derive(Debug)]
+pub struct Limit<'a> {
+    /// The time of this clock.
+    end: Option<(Clock, u64)>,
+    stop: Option<&'a Signal>,
+}
+
+/// The longest sleep of a source that does not see the signal.
+const MAX_BLIND: Duration = Duration::from_millis(100);
+
+impl Limit<'_> {
+    /// Nothing limits the sleep: for callers that have no poller.
+    pub const NONE: Limit<'static> = Limit {
+        end: None,
+        stop: None,
+    };
+
+    /// Whether the time has passed, or the signal is raised.
+    pub fn is_over(&self) -> bool {
+        self.stop.is_some_and(Signal::is_raised) || self.to_end() == Some(Duration::ZERO)
+    }
+
+    /// The time left until the end; `None` without one.
+    fn to_end(&self) -> Option<Duration> {
+        let (clock, end) = self.end.as_ref()?;
+        Some(Duration::from_nanos(end.saturating_sub(clock.now())))
+    }
+
+    /// How long a source may sleep that does not see the signal: if there is a signal, at most 100 ms; `None`: as long as it likes.
+    pub fn left(&self) -> Option<Duration> {
+        let blind = self.stop.map(|_| MAX_BLIND);
+        self.to_end().into_iter().chain(blind).min()
+    }
+
+    /// Sleeps until one of `fds` is readable, for up to `timeout` if there is one, and within this limit. May return early.
+    ///
+    /// # Errors
+    /// The kernel has no memory for it.
+    pub fn poll(&self, fds: &[BorrowedFd<'_>], timeout: Option<Duration>) -> io::Result<()> {
+        let fds = fds.iter().copied().chain(self.stop.map(AsFd::as_fd));
+        let mut fds: Vec<_> = fds
+            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
+            .collect();
+        let left = self.to_end().into_iter().chain(timeout).min();
+        // A time beyond the kernel's range is no limit.
+        let until = left.and_then(|left| Timespec::try_from(left).ok());
+        let ready = match rustix::event::poll(&mut fds, until.as_ref()) {
+            Err(Errno::INTR) => 1, // an interrupted sleep is a short one
+            ready => ready?,
+        };
+        if ready == 0
+            && let (Some((clock, _)), Some(left)) = (&self.end, left)
+            && clock.is_virtual()
+        {
+            clock.sleep(left); // it moves only when its user sleeps
+        }
+        Ok(())
+    }
+
+    /// Sleeps until `clock` reaches `then`, or within this limit.
+    pub fn sleep_until(&self, clock: &Clock, then: u64) {
+        let end = self.end.as_ref().map_or(u64::MAX, |(_, end)| *end);
+        let then = then.min(end);
+        match self.stop {
+            Some(stop) if !clock.is_virtual() => {
+                let left = Duration::from_nanos(then.saturating_sub(clock.now()));
+                stop.wait(Some(left));
+            }
+            _ => clock.sleep_until(then),
+        }
+    }
 }
 
 /// How a poller spent its time.
@@ -81,7 +171,7 @@ impl Modes {
 /// Switches between polling and sleeping by load, and measures the time of each.
 ///
 /// ```
-/// use forebay::{poll::{Poller, Source}, time::Clock};
+/// use forebay::{poll::{Limit, Poller, Source}, time::Clock};
 /// use std::time::Duration;
 ///
 /// struct Ticks { clock: Clock, next: u64 }
@@ -93,7 +183,9 @@ impl Modes {
 ///         Ok(due as usize)
 ///     }
 ///     fn arm(&mut self) -> Result<(), Self::Error> { Ok(()) }
-///     fn sleep(&mut self) -> Result<(), Self::Error> { Ok(self.clock.sleep_until(self.next)) }
+///     fn sleep(&mut self, limit: &Limit<'_>) -> Result<(), Self::Error> {
+///         Ok(limit.sleep_until(&self.clock, self.next))
+///     }
 ///     fn disarm(&mut self) {}
 /// }
 ///
@@ -144,11 +236,11 @@ impl Poller {
     /// expected number is the rate since the last sleep. Rests save wake-ups and delay an item by up to `rest`. After a pause in
     /// the flow the poller arms, so the next item wakes it at once.
     ///
-    /// Nothing ends a rest early, not even an event that ends [`Source::sleep`]. The source must have room for everything that
+    /// Only the time limit of [`run_timeout`](Poller::run_timeout) ends a rest early; an event that ends [`Source::sleep`] does not. The source must have room for everything that
     /// can arrive during a rest, because the rate may rise in any of them. With a budget of up to 2 the poller never rests.
     ///
     /// ```
-    /// use forebay::{poll::{Poller, Source}, time::Clock};
+    /// use forebay::{poll::{Limit, Poller, Source}, time::Clock};
     /// use std::time::Duration;
     ///
     /// /// An item each 100 µs; how many there are, and how many were taken.
@@ -161,8 +253,8 @@ impl Poller {
     ///         Ok(found as usize)
     ///     }
     ///     fn arm(&mut self) -> Result<(), Self::Error> { Ok(()) }
-    ///     fn sleep(&mut self) -> Result<(), Self::Error> {
-    ///         Ok(self.clock.sleep_until((self.taken + 1) * 100_000))
+    ///     fn sleep(&mut self, limit: &Limit<'_>) -> Result<(), Self::Error> {
+    ///         Ok(limit.sleep_until(&self.clock, (self.taken + 1) * 100_000))
     ///     }
     ///     fn disarm(&mut self) {}
     /// }
@@ -186,6 +278,86 @@ impl Poller {
     /// An error of the source, unchanged.
     #[inline]
     pub fn turn<S: Source>(&mut self, source: &mut S) -> Result<usize, S::Error> {
+        self.turn_within(source, &Limit::NONE)
+    }
+
+    /// Takes turns until the source [has ended](Source::has_ended) or `stop` is raised, which may happen in another thread or in a
+    /// signal handler. Returns the number of items taken. Items that are still there when it returns stay with the source.
+    ///
+    /// # Errors
+    /// An error of the source, unchanged.
+    ///
+    /// ```
+    /// use forebay::{poll::{Limit, Poller, Source}, sync::Signal, time::Clock};
+    /// use std::{io, net::UdpSocket, os::fd::AsFd};
+    ///
+    /// struct Datagrams<'a>(UdpSocket, &'a Signal);
+    /// impl Source for Datagrams<'_> {
+    ///     type Error = io::Error;
+    ///     fn look(&mut self, budget: usize) -> io::Result<usize> {
+    ///         let taken = (0..budget).take_while(|_| self.0.recv(&mut [0; 2048]).is_ok()).count();
+    ///         if taken > 0 { self.1.raise(); } // enough for this example
+    ///         Ok(taken)
+    ///     }
+    ///     fn arm(&mut self) -> io::Result<()> { Ok(()) }
+    ///     fn sleep(&mut self, limit: &Limit<'_>) -> io::Result<()> { limit.poll(&[self.0.as_fd()], None) }
+    ///     fn disarm(&mut self) {}
+    /// }
+    ///
+    /// let stop = Signal::new()?;
+    /// let socket = UdpSocket::bind("127.0.0.1:0")?;
+    /// socket.set_nonblocking(true)?;
+    /// let to = socket.local_addr()?;
+    /// std::thread::spawn(move || UdpSocket::bind("127.0.0.1:0")?.send_to(b"hello", to));
+    /// let mut poller = Poller::new(64, Clock::real());
+    /// assert_eq!(poller.run(&mut Datagrams(socket, &stop), &stop)?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn run<S: Source>(&mut self, source: &mut S, stop: &Signal) -> Result<u64, S::Error> {
+        let limit = self.limit(stop, Duration::MAX);
+        self.run_within(source, limit)
+    }
+
+    /// Like [`run`](Poller::run), for up to `timeout` of the poller's clock.
+    ///
+    /// # Errors
+    /// Those of `run`.
+    pub fn run_timeout<S: Source>(
+        &mut self,
+        source: &mut S,
+        stop: &Signal,
+        timeout: Duration,
+    ) -> Result<u64, S::Error> {
+        let limit = self.limit(stop, timeout);
+        self.run_within(source, limit)
+    }
+
+    /// `stop`, and this long from now on.
+    pub(crate) fn limit<'a>(&self, stop: &'a Signal, timeout: Duration) -> Limit<'a> {
+        // A time beyond the clock's range is no limit.
+        let timeout = u64::try_from(timeout.as_nanos()).ok();
+        let end = timeout.and_then(|timeout| self.clock.now().checked_add(timeout));
+        Limit {
+            end: end.map(|end| (self.clock.clone(), end)),
+            stop: Some(stop),
+        }
+    }
+
+    fn run_within<S: Source>(&mut self, source: &mut S, limit: Limit<'_>) -> Result<u64, S::Error> {
+        let mut taken = 0;
+        while !limit.is_over() && !source.has_ended() {
+            taken += self.turn_within(source, &limit)? as u64;
+        }
+        Ok(taken)
+    }
+
+    /// One turn, which sleeps within `limit`.
+    #[inline]
+    pub(crate) fn turn_within<S: Source>(
+        &mut self,
+        source: &mut S,
+        limit: &Limit<'_>,
+    ) -> Result<usize, S::Error> {
         self.looks += 1;
         let found = source.look(self.budget)?;
         if found > 0 {
@@ -194,21 +366,23 @@ impl Poller {
         }
         if !self.rest.is_zero() && self.is_to_rest() {
             self.rests += 1;
-            self.asleep(|clock, rest| clock.sleep(rest));
+            self.asleep(|clock, rest| {
+                clock.sleep(limit.to_end().map_or(rest, |left| left.min(rest)))
+            });
             return Ok(0);
         }
         source.arm()?;
-        let found = self.armed(source);
+        let found = self.armed(source, limit);
         source.disarm(); // also after an error of the source
         found
     }
 
     /// Checks a second time, and sleeps if there is still nothing.
-    fn armed<S: Source>(&mut self, source: &mut S) -> Result<usize, S::Error> {
+    fn armed<S: Source>(&mut self, source: &mut S, limit: &Limit<'_>) -> Result<usize, S::Error> {
         let found = self.second_look(source)?;
         self.found_since = self.found_since.saturating_add(found);
         if found == 0 {
-            self.asleep(|_, _| source.sleep())?;
+            self.asleep(|_, _| source.sleep(limit))?;
         }
         Ok(found)
     }
@@ -285,8 +459,8 @@ mod tests {
             self.card.bell.arm();
             Ok(())
         }
-        fn sleep(&mut self) -> Result<(), ()> {
-            self.card.bell.sleep(None);
+        fn sleep(&mut self, limit: &Limit<'_>) -> Result<(), ()> {
+            self.card.bell.sleep(limit.left());
             Ok(())
         }
         fn disarm(&mut self) {
@@ -351,11 +525,15 @@ mod tests {
             self.armed += 1;
             Ok(())
         }
-        fn sleep(&mut self) -> Result<(), ()> {
-            self.clock.sleep_until(self.times[self.taken]);
+        fn sleep(&mut self, limit: &Limit<'_>) -> Result<(), ()> {
+            let next = self.times.get(self.taken).copied();
+            limit.sleep_until(&self.clock, next.unwrap_or(u64::MAX));
             Ok(())
         }
         fn disarm(&mut self) {}
+        fn has_ended(&self) -> bool {
+            self.taken == self.times.len()
+        }
     }
 
     /// Rests of 1 ms, all sleeps, and armings until all items are taken, by a poller with that budget.
@@ -418,7 +596,7 @@ mod tests {
             self.armed = true;
             Ok(())
         }
-        fn sleep(&mut self) -> Result<(), Self::Error> {
+        fn sleep(&mut self, _limit: &Limit<'_>) -> Result<(), Self::Error> {
             Err("sleep")
         }
         fn disarm(&mut self) {
@@ -437,6 +615,74 @@ mod tests {
             };
             assert_eq!(poller.turn(&mut failing), Err(error));
             assert!(!failing.armed, "after a failed {error}");
+        }
+    }
+
+    /// In virtual time: items after 1, 2 and 9 seconds.
+    #[cfg(not(loom))]
+    #[test]
+    fn it_runs_until_its_time_ends_it_is_stopped_or_the_source_has_ended() {
+        const SECOND: u64 = 1_000_000_000;
+        let clock = Clock::virtual_time();
+        let stop = Signal::new().unwrap();
+        let mut poller = Poller::new(64, clock.clone()).resting(Duration::from_secs(20));
+        let mut timed = Timed {
+            clock: clock.clone(),
+            times: vec![SECOND, 2 * SECOND, 9 * SECOND],
+            taken: 0,
+            armed: 0,
+        };
+        let three = Duration::from_secs(3);
+        // After the first item it rests, until its time ends.
+        assert_eq!(poller.run_timeout(&mut timed, &stop, three), Ok(1));
+        assert_eq!(clock.now(), 3 * SECOND);
+        stop.raise();
+        assert_eq!(poller.run(&mut timed, &stop), Ok(0));
+        assert_eq!((clock.now(), timed.taken), (3 * SECOND, 1));
+        assert!(stop.clear());
+        assert_eq!(poller.run_timeout(&mut timed, &stop, Duration::MAX), Ok(2));
+        assert_eq!(clock.now(), 23 * SECOND, "a rest has its whole length");
+        assert_eq!(poller.run(&mut timed, &stop), Ok(0));
+    }
+
+    /// Sleeps within the limit only: on no descriptor, until a late time, or in its own way.
+    #[cfg(not(any(loom, miri)))]
+    struct Idle(Clock, fn(&Clock, &Limit<'_>));
+
+    #[cfg(not(any(loom, miri)))]
+    impl Source for Idle {
+        type Error = ();
+        fn look(&mut self, _budget: usize) -> Result<usize, ()> {
+            Ok(0)
+        }
+        fn arm(&mut self) -> Result<(), ()> {
+            Ok(())
+        }
+        fn sleep(&mut self, limit: &Limit<'_>) -> Result<(), ()> {
+            (self.1)(&self.0, limit);
+            Ok(())
+        }
+        fn disarm(&mut self) {}
+    }
+
+    #[cfg(not(any(loom, miri)))]
+    #[test]
+    fn a_sleeping_source_is_woken_by_the_signal_and_by_the_end_of_the_time() {
+        let sleeps: [fn(&Clock, &Limit<'_>); 3] = [
+            |_, limit| limit.poll(&[], None).unwrap(),
+            |clock, limit| limit.sleep_until(clock, u64::MAX),
+            |_, limit| thread::sleep(limit.left().unwrap()),
+        ];
+        for sleep in sleeps {
+            let (clock, stop) = (Clock::real(), Signal::new().unwrap());
+            let mut poller = Poller::new(64, clock.clone());
+            let mut idle = Idle(clock, sleep);
+            let short = Duration::from_millis(1);
+            assert_eq!(poller.run_timeout(&mut idle, &stop, short), Ok(0));
+            std::thread::scope(|scope| {
+                scope.spawn(|| stop.raise());
+                assert_eq!(poller.run(&mut idle, &stop), Ok(0));
+            });
         }
     }
 

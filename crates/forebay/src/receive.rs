@@ -36,9 +36,9 @@
 use crate::{
     Error, Result,
     packet::{Counts, Packet, PacketDesc, Pool, PoolConfig},
-    poll::{Modes, Poller, Source},
+    poll::{Limit, Modes, Poller, Source},
     ring::spsc::{Consumer, Producer, RingConfig, RingStats, ring_with},
-    sync::{Block, Park, Wait},
+    sync::{Block, Park, Signal, Wait},
     time::Clock,
 };
 use std::time::Duration;
@@ -88,14 +88,19 @@ pub trait PacketSource {
     /// An error of the source.
     fn arm(&mut self) -> std::result::Result<(), Self::Error>;
 
-    /// Sleeps until that wake-up, or returns early: see [`Source::sleep`].
+    /// Sleeps until that wake-up within `limit`, or returns early: see [`Source::sleep`].
     ///
     /// # Errors
     /// An error of the source.
-    fn sleep(&mut self) -> std::result::Result<(), Self::Error>;
+    fn sleep(&mut self, limit: &Limit<'_>) -> std::result::Result<(), Self::Error>;
 
     /// Cancels the request for a wake-up.
     fn disarm(&mut self);
+
+    /// Whether no packet will follow, so that [`Driver::run`] returns. The default is false.
+    fn has_ended(&self) -> bool {
+        false
+    }
 }
 
 /// Where a source puts its packets during one call.
@@ -223,20 +228,86 @@ impl<W: Block> Driver<W> {
         &mut self,
         source: &mut S,
     ) -> std::result::Result<usize, S::Error> {
+        self.turn_within(source, &Limit::NONE)
+    }
+
+    /// Takes turns until the source [has ended](PacketSource::has_ended), the [consumer is gone](Driver::consumer_is_gone), or
+    /// `stop` is raised, which may happen in another thread or in a signal handler. Returns the number of packets taken.
+    ///
+    /// # Errors
+    /// An error of the source, unchanged.
+    ///
+    /// ```
+    /// use forebay::{receive::{Driver, DriverConfig, fill_with}, sync::Signal};
+    /// use std::{convert::Infallible, time::Duration};
+    /// let (mut driver, packets) = Driver::new(&DriverConfig::default())?;
+    /// let stop = Signal::new()?;
+    /// let mut left = 100;
+    /// let mut source = fill_with(Duration::from_millis(1), |_packet| {
+    ///     if left == 0 { stop.raise(); } // usually done by another thread
+    ///     left -= 1;
+    ///     Ok::<_, Infallible>(left >= 0)
+    /// });
+    /// let Ok(taken) = driver.run(&mut source, &stop);
+    /// assert_eq!((taken, packets.len()), (100, 100));
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn run<S: PacketSource>(
+        &mut self,
+        source: &mut S,
+        stop: &Signal,
+    ) -> std::result::Result<u64, S::Error> {
+        let limit = self.poller.limit(stop, Duration::MAX);
+        self.run_within(source, limit)
+    }
+
+    /// Like [`run`](Driver::run), for up to `timeout` of the driver's clock.
+    ///
+    /// # Errors
+    /// Those of `run`.
+    pub fn run_timeout<S: PacketSource>(
+        &mut self,
+        source: &mut S,
+        stop: &Signal,
+        timeout: Duration,
+    ) -> std::result::Result<u64, S::Error> {
+        let limit = self.poller.limit(stop, timeout);
+        self.run_within(source, limit)
+    }
+
+    fn run_within<S: PacketSource>(
+        &mut self,
+        source: &mut S,
+        limit: Limit<'_>,
+    ) -> std::result::Result<u64, S::Error> {
+        let mut taken = 0;
+        while !(limit.is_over() || source.has_ended() || self.consumer_is_gone()) {
+            taken += self.turn_within(source, &limit)? as u64;
+        }
+        Ok(taken)
+    }
+
+    #[inline]
+    fn turn_within<S: PacketSource>(
+        &mut self,
+        source: &mut S,
+        limit: &Limit<'_>,
+    ) -> std::result::Result<usize, S::Error> {
         if self.producer.wait_vacant_timeout(1, PATIENCE) == 0 {
             self.ring_full += u64::from(!self.consumer_is_gone());
             return Ok(0);
         }
         let (pool, producer, batch) = (&mut self.pool, &mut self.producer, &mut self.batch);
         let (mut pool_empty, starves) = (0, false);
-        let found = self.poller.turn(&mut Turn {
+        let mut turn = Turn {
             source,
             pool,
             producer,
             batch,
             starves,
             pool_empty: &mut pool_empty,
-        });
+        };
+        let found = self.poller.turn_within(&mut turn, limit);
         self.pool_empty += pool_empty;
         found
     }
@@ -300,9 +371,9 @@ impl<S: PacketSource, W: Wait> Source for Turn<'_, S, W> {
         self.source.arm()
     }
 
-    fn sleep(&mut self) -> std::result::Result<(), S::Error> {
+    fn sleep(&mut self, limit: &Limit<'_>) -> std::result::Result<(), S::Error> {
         if !self.starves {
-            return self.source.sleep();
+            return self.source.sleep(limit);
         }
         // The source has a packet, so it would not sleep: only a slot that returns can help.
         if let Some(packet) = self.pool.take_timeout(PATIENCE) {
@@ -340,8 +411,8 @@ where
         fn arm(&mut self) -> std::result::Result<(), E> {
             Ok(())
         }
-        fn sleep(&mut self) -> std::result::Result<(), E> {
-            std::thread::sleep(self.0);
+        fn sleep(&mut self, limit: &Limit<'_>) -> std::result::Result<(), E> {
+            std::thread::sleep(limit.left().map_or(self.0, |left| left.min(self.0)));
             Ok(())
         }
         fn disarm(&mut self) {}
@@ -465,6 +536,25 @@ mod tests {
     }
 
     #[test]
+    fn it_runs_until_it_is_stopped_its_time_ends_or_an_end_is_gone() {
+        let (mut driver, consumer) = Driver::new(&small(64, 64)).unwrap();
+        let stop = Signal::new().unwrap();
+        let mut idle = fill_with(REST, |_| Ok::<_, ()>(false));
+        let short = Duration::from_millis(1);
+        assert_eq!(driver.run_timeout(&mut idle, &stop, short), Ok(0));
+        thread::scope(|scope| {
+            scope.spawn(|| stop.raise());
+            assert_eq!(driver.run(&mut idle, &stop), Ok(0));
+        });
+        assert!(stop.clear());
+        let mut source = fill_with(REST, numbers(10));
+        let reader = thread::spawn(move || consumer.into_iter().take(10).map(number).count());
+        // The reader leaves after the tenth.
+        assert_eq!(driver.run(&mut source, &stop), Ok(10));
+        assert_eq!(reader.join().unwrap(), 10);
+    }
+
+    #[test]
     fn an_intake_takes_no_more_than_its_room() {
         struct Greedy;
         impl PacketSource for Greedy {
@@ -480,7 +570,7 @@ mod tests {
             fn arm(&mut self) -> std::result::Result<(), ()> {
                 Ok(())
             }
-            fn sleep(&mut self) -> std::result::Result<(), ()> {
+            fn sleep(&mut self, _limit: &Limit<'_>) -> std::result::Result<(), ()> {
                 Ok(())
             }
             fn disarm(&mut self) {}

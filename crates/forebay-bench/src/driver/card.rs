@@ -9,7 +9,7 @@ use crate::method::{
 };
 use anyhow::{Result, ensure};
 use forebay::{
-    poll::{Poller, Source},
+    poll::{Limit, Poller, Source},
     receive::{Driver, DriverConfig, Intake, PacketSource},
     sync::Spin,
     time::Clock,
@@ -375,7 +375,7 @@ impl<S: Sender> Source for Polled<'_, S> {
         self.0.request()
     }
 
-    fn sleep(&mut self) -> Result<()> {
+    fn sleep(&mut self, _limit: &Limit<'_>) -> Result<()> {
         self.0.rest();
         Ok(())
     }
@@ -410,7 +410,7 @@ impl PacketSource for Attendant {
         self.request()
     }
 
-    fn sleep(&mut self) -> Result<()> {
+    fn sleep(&mut self, _limit: &Limit<'_>) -> Result<()> {
         self.rest();
         Ok(())
     }

@@ -13,7 +13,7 @@ use crate::method::{
 };
 use anyhow::{Result, ensure};
 use forebay::{
-    poll::{Poller, Source},
+    poll::{Limit, Poller, Source},
     ring::spsc::{RingConfig, ring_with},
     stream::{Reader, StreamConfig, stream_with},
     sync::{Block, CachePadded, Eventfd, Park},
@@ -190,7 +190,7 @@ impl Source for Incoming {
         Ok(())
     }
 
-    fn sleep(&mut self) -> Result<(), Infallible> {
+    fn sleep(&mut self, _limit: &Limit<'_>) -> Result<(), Infallible> {
         // Whatever ends it, the next look finds something or nothing.
         let _ = poll(
             &mut [PollFd::from_borrowed_fd(self.0.as_fd(), PollFlags::IN)],

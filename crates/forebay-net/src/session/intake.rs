@@ -456,7 +456,7 @@ impl poll::Source for Intake {
         Ok(())
     }
 
-    fn sleep(&mut self) -> std::result::Result<(), Broken> {
+    fn sleep(&mut self, _limit: &poll::Limit<'_>) -> std::result::Result<(), Broken> {
         if self.is_satisfied() && self.discarding.is_none() || self.is_ended() {
             return Ok(());
         }

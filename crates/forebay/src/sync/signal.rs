@@ -59,7 +59,8 @@ impl Signal {
         })
     }
 
-    /// Raises the flag and makes the descriptor readable. Returns whether the flag was raised before.
+    /// Raises the flag and makes the descriptor readable. Returns whether the flag was raised before. A signal handler may call it:
+    /// it stores a flag and writes to the descriptor, and takes no lock.
     pub fn raise(&self) -> bool {
         let was_raised = self.raised.swap(true, AcqRel); // RAISED
         // The write fails only if the counter is full, in which case the descriptor is readable anyway.
