@@ -1,5 +1,5 @@
-//! Helpers of the tests: random numbers, folders, children that do not outlive a test, network namespaces, frames, and an
-//! independent reader of capture files.
+//! Helpers of the tests: random numbers, folders, children that do not outlive a test, network namespaces, frames, an
+//! independent reader of capture files, and a limit for calls that may never return.
 
 pub mod blocks;
 pub mod children;
@@ -7,5 +7,6 @@ pub mod dice;
 pub mod folder;
 pub mod found;
 pub mod lab;
+pub mod limit;
 pub mod replay;
 pub mod sender;

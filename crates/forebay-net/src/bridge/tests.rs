@@ -7,6 +7,7 @@ use crate::{
     transmit::{TxCounts, TxInfo, TxWake},
 };
 use forebay::packet::{Packet, Pool, PoolConfig};
+use forebay_testing::limit::within_a_minute;
 use std::io::ErrorKind;
 
 /// What the far side of a bridge does.
@@ -155,7 +156,7 @@ fn run(frames: u64, manner: Manner, slot_bytes: u32, filter: Option<&str>) -> Ra
     let (session, directions) = bridge
         .session(Output::Count, config, Control::new().unwrap())
         .unwrap();
-    let summary = session.run(&mut |_| {});
+    let summary = within_a_minute(move || session.run(&mut |_| {}));
     let directions = directions.counts(&summary);
     let seen = std::mem::take(&mut *seen.lock().unwrap());
     for direction in &directions {

@@ -7,6 +7,7 @@ use crate::{
     share::{End, Publisher},
     sim::sequence_of,
 };
+use forebay_testing::limit::within_a_minute;
 use std::{
     fs,
     sync::{
@@ -395,7 +396,7 @@ fn a_session_that_panics_fails_its_file_and_is_not_waited_for() {
     let messages = manager.trigger.messages.clone();
     messages.send(Message::Written(number, None)).unwrap();
     messages.send(Message::Finish).unwrap();
-    let recorded = manager.run(&inbox);
+    let recorded = within_a_minute(move || manager.run(&inbox));
     control.finish();
     assert_eq!((recorded.files, recorded.failed), (0, 1));
     let error = recorded.cuts[0].error.clone().unwrap();

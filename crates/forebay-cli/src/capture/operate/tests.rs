@@ -14,6 +14,7 @@ use forebay_net::{
     open,
     session::{Control, Event, Output, Progress, Session, SessionConfig, Summary},
 };
+use forebay_testing::limit::within_a_minute;
 use nix::unistd::geteuid;
 use rustix::io::ioctl_fionbio;
 use serde_json::json;
@@ -242,8 +243,9 @@ fn an_end_just_before_the_wait_is_not_missed() {
     let Watched { desk, .. } = watched(BURSTS, Output::Count, SessionConfig::default());
     let mut server = server(&folder.path("lan"), desk);
     server.ended.raise();
-    // Without a time limit, this would wait forever.
-    assert!(server.turn(&mut Vec::new(), true, true, None));
+    assert!(within_a_minute(move || {
+        server.turn(&mut Vec::new(), true, true, None)
+    }));
 }
 
 #[test]
@@ -301,22 +303,24 @@ fn a_client_that_sends_without_end_does_not_keep_others_from_being_served() {
     let flood = std::thread::spawn(move || {
         while !stopped.load(Relaxed) && flooding.write_all(&[b'\n'; 65536]).is_ok() {}
     });
-    let mut clients = Vec::new();
-    let mut turn = || {
-        let until = Instant::now() + Duration::from_millis(10);
-        assert!(server.turn(&mut clients, true, true, Some(until)));
-    };
-    turn();
-    let mut asking = UnixStream::connect(&path).unwrap();
-    asking.write_all(b"{\"command\":\"status\"}\n").unwrap();
-    asking.set_nonblocking(true).unwrap();
-    let mut answer = [0; 1];
-    while asking.read(&mut answer).is_err() {
+    let answer = within_a_minute(move || {
+        let mut clients = Vec::new();
+        let mut turn = || {
+            let until = Instant::now() + Duration::from_millis(10);
+            assert!(server.turn(&mut clients, true, true, Some(until)));
+        };
         turn();
-    }
+        let mut asking = UnixStream::connect(&path).unwrap();
+        asking.write_all(b"{\"command\":\"status\"}\n").unwrap();
+        asking.set_nonblocking(true).unwrap();
+        let mut answer = [0; 1];
+        while asking.read(&mut answer).is_err() {
+            turn();
+        }
+        answer
+    });
     assert_eq!(answer, *b"{");
     stop.store(true, Relaxed);
-    drop(clients);
     flood.join().unwrap();
 }
 
