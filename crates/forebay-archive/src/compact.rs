@@ -15,13 +15,20 @@ use crate::{
     table::{Table, TableFile, now_ms},
 };
 use anyhow::{Context, Result, bail, ensure};
+use bytes::Bytes;
 use deltalake_core::arrow::{
     array::{ArrayRef, RecordBatch},
     compute::{CastOptions, cast_with_options, interleave_record_batch},
     row::{RowConverter, Rows, SortField},
 };
 use futures::{StreamExt, TryStreamExt};
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::{
+    arrow::arrow_reader::{
+        ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
+        ParquetRecordBatchReaderBuilder,
+    },
+    file::metadata::PageIndexPolicy,
+};
 use serde_json::Value;
 use std::{
     cmp::Reverse,
@@ -37,9 +44,12 @@ const MAX_FILES: usize = 256;
 const MAX_RATIO: u64 = 4;
 /// Files that are fetched at the same time.
 const FETCHED_AT_ONCE: usize = 16;
-/// Rows in memory, of all files together, and of the merged batches.
-const ROWS_IN_MEMORY: usize = 64 << 10;
-const BATCH_ROWS: usize = 8192;
+/// Rows in memory, of all files together, and of a batch.
+const ROWS_IN_MEMORY: usize = 128 << 10;
+const BATCH_ROWS: [usize; 2] = [512, 8192];
+/// Files with a reader that stays open. A reader has 160 KiB for the decompression of each column, so the readers of more files are
+/// closed after each batch.
+const MAX_READERS: usize = 16;
 /// The order of the rows, as [`index::write`] makes it, and then by segment.
 const ORDER: [&str; 6] = [
     schema::KEY_B,
@@ -197,16 +207,17 @@ async fn merge(archive: &Archive, files: &[TableFile]) -> Result<IndexFile> {
         let bytes = archive.get(&file.key).await?;
         let damaged = || format!("{}: the file {} of its index", archive.name(), file.key);
         let bytes = bytes.with_context(|| format!("{} is missing", damaged()))?;
-        let batch_rows = (ROWS_IN_MEMORY / files.len()).clamp(128, BATCH_ROWS);
-        let reader = ParquetRecordBatchReaderBuilder::try_new(bytes)
-            .and_then(|it| it.with_batch_size(batch_rows).build());
-        reader.with_context(|| format!("{} is damaged", damaged()))
+        // The places of pages, if the file has them, make it cheap to go on where the last reader ended.
+        let options = ArrowReaderOptions::new().with_offset_index_policy(PageIndexPolicy::Optional);
+        let metadata = ArrowReaderMetadata::load(&bytes, options);
+        let metadata = metadata.with_context(|| format!("{} is damaged", damaged()))?;
+        anyhow::Ok((bytes, metadata))
     });
-    let readers: Vec<_> = futures::stream::iter(fetched)
+    let fetched: Vec<_> = futures::stream::iter(fetched)
         .buffered(FETCHED_AT_ONCE)
         .try_collect()
         .await?;
-    let file = Merging::new(readers, files)?.run(&files[0].date)?;
+    let file = Merging::new(fetched, files)?.run(&files[0].date)?;
     let rows = |file: &TableFile| {
         let statistics: Value = serde_json::from_str(file.statistics.as_deref()?).ok()?;
         statistics["numRecords"].as_u64()
@@ -226,16 +237,50 @@ async fn merge(archive: &Archive, files: &[TableFile]) -> Result<IndexFile> {
 /// A file that is being merged: its rows from the present batch on.
 struct Source {
     key: String,
-    reader: ParquetRecordBatchReader,
+    bytes: Bytes,
+    metadata: ArrowReaderMetadata,
+    reader: Option<ParquetRecordBatchReader>,
+    /// Rows that were read.
+    read: usize,
     /// Where its present batch is in the list of batches.
     batch: usize,
     order: Rows,
     at: usize,
 }
 
+impl Source {
+    /// The next rows; `None`: there are no more.
+    fn next(&mut self, batch_rows: usize, stays_open: bool) -> Result<Option<RecordBatch>> {
+        let rows = self.metadata.metadata().file_metadata().num_rows();
+        if self.read as u64 >= rows.unsigned_abs() {
+            return Ok(None);
+        }
+        let mut reader = match self.reader.take() {
+            Some(reader) => reader,
+            None => {
+                let (bytes, metadata) = (self.bytes.clone(), self.metadata.clone());
+                ParquetRecordBatchReaderBuilder::new_with_metadata(bytes, metadata)
+                    .with_batch_size(batch_rows)
+                    .with_offset(self.read)
+                    .build()?
+            }
+        };
+        let Some(batch) = reader.next() else {
+            return Ok(None);
+        };
+        let batch = batch?;
+        self.read += batch.num_rows();
+        self.reader = stays_open.then_some(reader);
+        Ok(Some(conform(batch)?))
+    }
+}
+
 struct Merging {
     converter: RowConverter,
     sources: Vec<Source>,
+    /// Rows of a batch of a source, and whether its reader stays open.
+    batch_rows: usize,
+    stay_open: bool,
     /// The next row of each source. A smaller number of the source goes first.
     next: BinaryHeap<Reverse<(Vec<u8>, usize)>>,
     /// The present batches of the sources, and earlier ones with rows that wait.
@@ -245,7 +290,7 @@ struct Merging {
 }
 
 impl Merging {
-    fn new(readers: Vec<ParquetRecordBatchReader>, files: &[TableFile]) -> Result<Merging> {
+    fn new(fetched: Vec<(Bytes, ArrowReaderMetadata)>, files: &[TableFile]) -> Result<Merging> {
         let arrow = schema::arrow();
         let fields = ORDER.map(|name| {
             let field = arrow.field_with_name(name)?;
@@ -253,16 +298,21 @@ impl Merging {
         });
         let converter = RowConverter::new(fields.into_iter().collect::<Result<_>>()?)?;
         let mut merging = Merging {
-            sources: Vec::with_capacity(readers.len()),
-            next: BinaryHeap::with_capacity(readers.len()),
+            sources: Vec::with_capacity(fetched.len()),
+            next: BinaryHeap::with_capacity(fetched.len()),
             batches: Vec::new(),
-            merged: Vec::with_capacity(BATCH_ROWS),
+            merged: Vec::with_capacity(BATCH_ROWS[1]),
+            batch_rows: (ROWS_IN_MEMORY / files.len()).clamp(BATCH_ROWS[0], BATCH_ROWS[1]),
+            stay_open: files.len() <= MAX_READERS,
             converter,
         };
-        for (number, (reader, file)) in readers.into_iter().zip(files).enumerate() {
+        for (number, ((bytes, metadata), file)) in fetched.into_iter().zip(files).enumerate() {
             merging.sources.push(Source {
                 key: file.key.clone(),
-                reader,
+                bytes,
+                metadata,
+                reader: None,
+                read: 0,
                 batch: 0,
                 order: merging.converter.empty_rows(0, 0),
                 at: 0,
@@ -279,12 +329,12 @@ impl Merging {
     fn refill(&mut self, number: usize) -> Result<bool> {
         let source = &mut self.sources[number];
         loop {
-            let Some(batch) = source.reader.next() else {
-                return Ok(false);
-            };
-            let batch = batch.map_err(anyhow::Error::from).and_then(conform);
+            let batch = source.next(self.batch_rows, self.stay_open);
             let batch = batch
                 .with_context(|| format!("the file {} of the index is damaged", source.key))?;
+            let Some(batch) = batch else {
+                return Ok(false);
+            };
             if batch.num_rows() > 0 {
                 source.order = convert(&mut self.converter, &batch)?;
                 (source.batch, source.at) = (self.batches.len(), 0);
@@ -310,7 +360,7 @@ impl Merging {
             } else {
                 PeekMut::pop(first);
             }
-            if self.merged.len() == BATCH_ROWS {
+            if self.merged.len() == BATCH_ROWS[1] {
                 self.put(&mut output)?;
             }
         }

@@ -128,6 +128,23 @@ fn small_files_become_one_with_the_same_rows_and_searches_find_the_same() {
 }
 
 #[test]
+fn many_files_that_are_read_in_several_steps_become_one_with_the_same_rows() {
+    let folder = Folder::new();
+    let (spool, to) = (spool(&folder), folder.path("to"));
+    for seed in 0..18 {
+        let card = format!("count=1500,flows=1400,seed={seed}");
+        captured(&folder, &format!("spool/{seed}.pcapng"), &card);
+    }
+    ship(&spool, &to, &[]);
+    let (count, before) = rows(&to);
+    // More than a step for each file.
+    assert!(count == 18 && before.len() > 18 * 512, "{}", before.len());
+    let (code, _, err) = run(&["compact", &to]);
+    assert_eq!(code, 0, "{err}");
+    assert!(rows(&to) == (1, before));
+}
+
+#[test]
 fn two_runs_next_to_ship_and_expire_lose_and_double_nothing() {
     let folder = Folder::new();
     let to = shipped(&folder, 0..12);

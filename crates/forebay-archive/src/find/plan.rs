@@ -27,13 +27,17 @@ use parquet::{
     bloom_filter::Sbbf,
 };
 use std::{
+    cell::RefCell,
     collections::{HashMap, hash_map::Entry},
     pin::pin,
     sync::Arc,
 };
 
-/// Files of the index that are read at the same time.
-const FILES_AT_ONCE: usize = 8;
+/// Tasks that read files of the index at the same time, and the files that each reads at the same time.
+const TASKS_AT_ONCE: usize = 4;
+const FILES_OF_TASK: usize = 4;
+/// Rows of an index file that are decoded at once.
+const BATCH_ROWS: usize = 8192;
 
 const COLUMNS: [&str; 15] = [
     schema::SENSOR,
@@ -119,43 +123,55 @@ pub async fn plan(archive: &Archive, catalogue: &Catalogue, request: &Request) -
     let last_date = (request.to < i64::MAX)
         .then(|| date(request.to.saturating_sub(1)))
         .flatten();
-    let mut files = Vec::new();
-    let mut all = pin!(catalogue.files());
-    while let Some(file) = all.try_next().await? {
-        plan.files += 1;
-        let bounds = Bounds::of_file(file.statistics.as_deref());
-        if last_date.as_ref().is_some_and(|last| file.date > *last)
-            || !bounds.may_be_between(request.from, request.to)
-        {
-            plan.by_time += 1;
-        } else if !request.may_be_in(&bounds) || predicate::matching(&tree, &bounds) == Truth::No {
-            plan.by_statistics += 1;
-        } else {
-            let statistics = None; // they are the larger part of it
-            files.push(TableFile { statistics, ..file });
-        }
-    }
-    let read = files
-        .iter()
-        .map(|file| read_file(archive, file, request, &tree));
-    let mut read = futures::stream::iter(read).buffered(FILES_AT_ONCE);
+    let search = Arc::new((archive.clone(), request.clone(), tree.clone()));
     let mut blocks: HashMap<(Arc<str>, u64), Block> = HashMap::new();
-    while let Some(found) = read.try_next().await? {
-        plan.by_bloom += u64::from(found.groups_read == 0);
-        plan.groups += found.groups;
-        plan.groups_read += found.groups_read;
-        plan.rows_read += found.rows_read;
-        plan.rows += found.rows;
-        for block in found.blocks {
-            match blocks.entry((block.segment.clone(), block.offset)) {
-                Entry::Vacant(vacant) => {
-                    vacant.insert(block);
-                }
-                Entry::Occupied(mut same) => {
-                    let same = same.get_mut();
-                    same.span = (same.span.0.min(block.span.0), same.span.1.max(block.span.1));
-                    same.is_certain &= block.is_certain;
-                    same.rows.extend(block.rows);
+    {
+        let counts = RefCell::new(&mut plan);
+        // Files are opened while the log is still being read.
+        let files = catalogue.files().try_filter_map(async |file| {
+            let mut plan = counts.borrow_mut();
+            plan.files += 1;
+            let bounds = Bounds::of_file(file.statistics.as_deref());
+            if last_date.as_ref().is_some_and(|last| file.date > *last)
+                || !bounds.may_be_between(request.from, request.to)
+            {
+                plan.by_time += 1;
+            } else if !request.may_be_in(&bounds)
+                || predicate::matching(&tree, &bounds) == Truth::No
+            {
+                plan.by_statistics += 1;
+            } else {
+                return Ok(Some(file));
+            }
+            Ok(None)
+        });
+        let mut read = pin!(
+            files
+                .ready_chunks(FILES_OF_TASK)
+                .map(|files| tokio::spawn(read_files(search.clone(), files)))
+                .buffered(TASKS_AT_ONCE)
+        );
+        while let Some(found) = read.next().await {
+            let mut plan = counts.borrow_mut();
+            for found in found.context("reading the index")?? {
+                plan.by_bloom += u64::from(found.groups_read == 0);
+                plan.groups += found.groups;
+                plan.groups_read += found.groups_read;
+                plan.rows_read += found.rows_read;
+                plan.rows += found.rows;
+                for block in found.blocks {
+                    match blocks.entry((block.segment.clone(), block.offset)) {
+                        Entry::Vacant(vacant) => {
+                            vacant.insert(block);
+                        }
+                        Entry::Occupied(mut same) => {
+                            let same = same.get_mut();
+                            same.span =
+                                (same.span.0.min(block.span.0), same.span.1.max(block.span.1));
+                            same.is_certain &= block.is_certain;
+                            same.rows.extend(block.rows);
+                        }
+                    }
                 }
             }
         }
@@ -181,6 +197,17 @@ struct Found {
     blocks: Vec<Block>,
 }
 
+/// An archive, and what to find there.
+type Search = (Archive, Request, Tree);
+
+async fn read_files(search: Arc<Search>, files: Vec<Result<TableFile>>) -> Result<Vec<Found>> {
+    let (archive, request, tree) = &*search;
+    let read = files
+        .into_iter()
+        .map(async |file| read_file(archive, &file?, request, tree).await);
+    futures::future::try_join_all(read).await
+}
+
 async fn read_file(
     archive: &Archive,
     file: &TableFile,
@@ -188,14 +215,12 @@ async fn read_file(
     tree: &Tree,
 ) -> Result<Found> {
     let name = || format!("{}: reading {} of its index", archive.name(), file.key);
-    let reader = IndexFile::open(archive, file).await.with_context(name)?;
-    let metadata = reader.metadata.clone();
-    let mut groups = candidates(&reader, request, tree)
+    let mut reader = IndexFile::open(archive, file).await.with_context(name)?;
+    let groups = candidates(&reader, request, tree)
         .await
         .with_context(name)?;
-    groups.sort_unstable();
     let mut found = Found {
-        groups: metadata.num_row_groups() as u64,
+        groups: reader.metadata.num_row_groups() as u64,
         groups_read: groups.len() as u64,
         rows_read: 0,
         rows: 0,
@@ -204,7 +229,9 @@ async fn read_file(
     if groups.is_empty() {
         return Ok(found);
     }
-    for group in &groups {
+    reader.read_pages().await.with_context(name)?;
+    let metadata = reader.metadata.clone();
+    for (group, _) in &groups {
         found.rows_read += metadata.row_group(*group).num_rows().unsigned_abs();
     }
     let open = |options| ArrowReaderMetadata::try_new(metadata.clone(), options);
@@ -217,8 +244,11 @@ async fn read_file(
     }
     let mask = ProjectionMask::columns(metadata.file_metadata().schema_descr(), wanted);
     let builder = ParquetRecordBatchStreamBuilder::new_with_metadata(reader, arrow);
-    let mut builder = builder.with_projection(mask).with_row_groups(groups);
-    if let Some(filter) = row_filter(tree, &metadata) {
+    let mut builder = builder
+        .with_projection(mask)
+        .with_batch_size(BATCH_ROWS)
+        .with_row_groups(groups.iter().map(|it| it.0).collect());
+    if let Some(filter) = row_filter(tree, &metadata, &groups) {
         builder = builder.with_row_filter(filter);
     }
     let mut batches = builder.build().with_context(name)?;
@@ -232,8 +262,12 @@ async fn read_file(
     Ok(found)
 }
 
-/// The row groups in which a row may match.
-async fn candidates(file: &IndexFile, request: &Request, tree: &Tree) -> Result<Vec<usize>> {
+/// The row groups in which a row may match, in order.
+async fn candidates(
+    file: &IndexFile,
+    request: &Request,
+    tree: &Tree,
+) -> Result<Vec<(usize, Bounds)>> {
     let mut groups = Vec::new();
     for (number, group) in file.metadata.row_groups().iter().enumerate() {
         let bounds = Bounds::of_group(group);
@@ -264,10 +298,8 @@ async fn candidates(file: &IndexFile, request: &Request, tree: &Tree) -> Result<
     for ((at, name, _), bytes) in filters.into_iter().zip(bytes) {
         groups[at].1.add_bloom(name, Sbbf::from_bytes(&bytes)?);
     }
-    let matching = groups
-        .into_iter()
-        .filter(|(_, bounds)| predicate::matching(tree, bounds) != Truth::No);
-    Ok(matching.map(|(number, _)| number).collect())
+    groups.retain(|(_, bounds)| predicate::matching(tree, bounds) != Truth::No);
+    Ok(groups)
 }
 
 /// The columns whose bloom filters can exclude rows.

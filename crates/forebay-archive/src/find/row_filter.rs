@@ -1,6 +1,6 @@
 //! Leaves out rows before most of their columns are read: those without an address that the expression needs.
 
-use super::predicate::mapped;
+use super::{predicate::mapped, statistics::Bounds};
 use crate::schema;
 use deltalake_core::arrow::{
     array::{Array, BooleanArray, RecordBatch, StringViewArray},
@@ -14,7 +14,7 @@ use parquet::{
         ProjectionMask,
         arrow_reader::{ArrowPredicateFn, RowFilter},
     },
-    file::metadata::ParquetMetaData,
+    file::metadata::{ParquetMetaData, RowGroupMetaData},
 };
 use std::sync::Arc;
 
@@ -32,13 +32,45 @@ pub fn with_views(schema: &Schema) -> SchemaRef {
     ))
 }
 
-/// A filter for rows of a file that was opened [`with_views`]. `None`: the expression does not need addresses.
-pub fn row_filter(tree: &Tree, metadata: &ParquetMetaData) -> Option<RowFilter> {
+/// A filter for rows of a file that was opened [`with_views`]. `groups`: the row groups that are read. `None`: the expression does not
+/// need addresses.
+pub fn row_filter(
+    tree: &Tree,
+    metadata: &ParquetMetaData,
+    groups: &[(usize, Bounds)],
+) -> Option<RowFilter> {
     let ranges = needed(tree)?;
-    let columns = [KEYS[0], KEYS[1], schema::ETHER_TYPE];
+    let may_have = |column: &str| {
+        let in_group = |(_, bounds): &(usize, Bounds)| {
+            let mut ranges = ranges.iter();
+            ranges.any(|(low, high)| bounds.may_have_key(column, low, high))
+        };
+        groups.iter().any(in_group)
+    };
+    // If no row has one of the addresses in a column, the other column decides. A row has both addresses or none.
+    let both = groups
+        .iter()
+        .all(|(number, _)| are_paired(metadata.row_group(*number)));
+    let mut columns: Vec<&str> = KEYS.to_vec();
+    if both && may_have(KEYS[0]) != may_have(KEYS[1]) {
+        columns.retain(|it| may_have(it));
+    }
+    if !groups.iter().all(|(_, bounds)| bounds.all_have_types()) {
+        columns.push(schema::ETHER_TYPE);
+    }
     let mask = ProjectionMask::columns(metadata.file_metadata().schema_descr(), columns);
     let predicate = ArrowPredicateFn::new(mask, move |batch| keep(&batch, &ranges));
     Some(RowFilter::new(vec![Box::new(predicate)]))
+}
+
+/// Whether both key columns of a row group have the same number of rows without a key.
+fn are_paired(group: &RowGroupMetaData) -> bool {
+    let nulls = KEYS.map(|name| {
+        let mut columns = group.columns().iter();
+        let column = columns.find(|it| it.column_path().string() == name);
+        column.and_then(|it| it.statistics()?.null_count_opt())
+    });
+    nulls[0].is_some() && nulls[0] == nulls[1]
 }
 
 /// Ranges of keys. Of rows whose type is known, only those with an address in one of the ranges can match.
@@ -58,27 +90,28 @@ fn needed(tree: &Tree) -> Option<Vec<(String, String)>> {
 }
 
 fn keep(batch: &RecordBatch, ranges: &[(String, String)]) -> Result<BooleanArray, ArrowError> {
-    let column = |name: &str| {
-        let column = batch.column_by_name(name);
-        column.ok_or_else(|| ArrowError::SchemaError(format!("no column `{name}`")))
-    };
-    let keys = |name: &str| {
-        let keys = column(name)?.as_any().downcast_ref::<StringViewArray>();
-        keys.ok_or_else(|| ArrowError::SchemaError(format!("`{name}` is no text")))
-    };
-    let (a, b) = (keys(KEYS[0])?, keys(KEYS[1])?);
-    let types = column(schema::ETHER_TYPE)?;
-    let may_match = |keys: &StringViewArray, at: usize| {
-        let key = keys.value(at);
-        let is_in = |(low, high): &(String, String)| match low == high {
+    let is_in = |key: &str| {
+        ranges.iter().any(|(low, high)| match low == high {
             true => key == low,
             false => low.as_str() <= key && key <= high.as_str(),
-        };
-        keys.is_null(at) || ranges.iter().any(is_in)
+        })
     };
-    let keep = BooleanBuffer::collect_bool(batch.num_rows(), |at| {
-        types.is_null(at) || may_match(a, at) || may_match(b, at)
-    });
+    let mut keep = BooleanBuffer::new_unset(batch.num_rows());
+    for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
+        let matching = match column.as_any().downcast_ref::<StringViewArray>() {
+            Some(keys) => BooleanBuffer::collect_bool(keys.len(), |at| {
+                keys.is_null(at) || is_in(keys.value(at))
+            }),
+            None if field.name() == schema::ETHER_TYPE => {
+                BooleanBuffer::collect_bool(column.len(), |at| column.is_null(at))
+            }
+            None => {
+                let what = format!("`{}` is no text", field.name());
+                return Err(ArrowError::SchemaError(what));
+            }
+        };
+        keep = &keep | &matching;
+    }
     Ok(BooleanArray::new(keep, None))
 }
 

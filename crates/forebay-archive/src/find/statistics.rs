@@ -7,8 +7,8 @@ use parquet::{
     bloom_filter::Sbbf,
     file::{metadata::RowGroupMetaData, statistics::Statistics},
 };
-use serde_json::Value;
-use std::collections::HashMap;
+use serde::Deserialize;
+use std::{array, collections::HashMap};
 
 /// The columns whose statistics are used.
 const NUMBERS: [&str; 9] = [
@@ -41,38 +41,87 @@ enum Values<T> {
 /// Bounds of the columns of some rows.
 #[derive(Default)]
 pub struct Bounds {
-    numbers: HashMap<&'static str, Values<i64>>,
-    texts: HashMap<&'static str, Values<String>>,
+    /// In the order of [`NUMBERS`].
+    numbers: [Values<i64>; NUMBERS.len()],
+    /// In the order of [`TEXTS`].
+    texts: [Values<String>; TEXTS.len()],
     /// Whether each of the rows has an EtherType.
     all_have_types: bool,
     blooms: HashMap<&'static str, Sbbf>,
 }
 
+/// The statistics of a file in the log of the table. Other members are skipped.
+#[derive(Deserialize)]
+struct OfFile<'a> {
+    #[serde(rename = "numRecords")]
+    rows: Option<u64>,
+    #[serde(borrow, default, rename = "minValues")]
+    min: Columns<i64, &'a str>,
+    #[serde(borrow, default, rename = "maxValues")]
+    max: Columns<i64, &'a str>,
+    #[serde(default, rename = "nullCount")]
+    nulls: Columns<u64, u64>,
+}
+
+/// A value for each of the columns in [`NUMBERS`] and [`TEXTS`].
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Columns<N, T> {
+    first_ns: Option<N>,
+    last_ns: Option<N>,
+    port_a: Option<N>,
+    port_b: Option<N>,
+    protocol: Option<N>,
+    ether_type: Option<N>,
+    vlan: Option<N>,
+    vlan_tags: Option<N>,
+    packets: Option<N>,
+    sensor: Option<T>,
+    key_a: Option<T>,
+    key_b: Option<T>,
+}
+
+impl<N: Copy, T: Copy> Columns<N, T> {
+    fn numbers(&self) -> [Option<N>; NUMBERS.len()] {
+        [
+            self.first_ns,
+            self.last_ns,
+            self.port_a,
+            self.port_b,
+            self.protocol,
+            self.ether_type,
+            self.vlan,
+            self.vlan_tags,
+            self.packets,
+        ]
+    }
+
+    fn texts(&self) -> [Option<T>; TEXTS.len()] {
+        [self.sensor, self.key_a, self.key_b]
+    }
+}
+
 impl Bounds {
     /// From the statistics of a file in the log of the table.
     pub fn of_file(statistics: Option<&str>) -> Bounds {
-        let mut bounds = Bounds::default();
-        let Some(value) = statistics.and_then(|text| serde_json::from_str::<Value>(text).ok())
-        else {
-            return bounds;
+        let parsed = statistics.and_then(|text| serde_json::from_str::<OfFile<'_>>(text).ok());
+        let Some(file) = parsed else {
+            return Bounds::default();
         };
-        let rows = value["numRecords"].as_u64();
-        let nulls = |name: &str| value["nullCount"][name].as_u64();
-        for name in NUMBERS {
-            let [min, max] = ["minValues", "maxValues"].map(|it| value[it][name].as_i64());
-            bounds
-                .numbers
-                .insert(name, Values::of(min, max, nulls(name), rows));
+        let [min, max] = [&file.min, &file.max].map(Columns::numbers);
+        let nulls = file.nulls.numbers();
+        let numbers = array::from_fn(|at| Values::of(min[at], max[at], nulls[at], file.rows));
+        let [min, max] = [&file.min, &file.max].map(Columns::texts);
+        let nulls = file.nulls.texts();
+        let text = |text: Option<&str>| text.map(str::to_owned);
+        let texts =
+            array::from_fn(|at| Values::of(text(min[at]), text(max[at]), nulls[at], file.rows));
+        Bounds {
+            numbers,
+            texts,
+            all_have_types: file.nulls.ether_type == Some(0),
+            blooms: HashMap::new(),
         }
-        for name in TEXTS {
-            let [min, max] =
-                ["minValues", "maxValues"].map(|it| value[it][name].as_str().map(str::to_owned));
-            bounds
-                .texts
-                .insert(name, Values::of(min, max, nulls(name), rows));
-        }
-        bounds.all_have_types = nulls(schema::ETHER_TYPE) == Some(0);
-        bounds
     }
 
     /// From the metadata of a row group.
@@ -85,7 +134,7 @@ impl Bounds {
             };
             let nulls = statistics.null_count_opt();
             let name = column.column_path().string();
-            if let Some(name) = NUMBERS.into_iter().find(|it| *it == name) {
+            if let Some(at) = NUMBERS.into_iter().position(|it| it == name) {
                 let (min, max) = match statistics {
                     Statistics::Int32(it) => (
                         it.min_opt().map(|it| i64::from(*it)),
@@ -94,17 +143,15 @@ impl Bounds {
                     Statistics::Int64(it) => (it.min_opt().copied(), it.max_opt().copied()),
                     _ => (None, None),
                 };
-                bounds
-                    .numbers
-                    .insert(name, Values::of(min, max, nulls, rows));
+                bounds.numbers[at] = Values::of(min, max, nulls, rows);
                 bounds.all_have_types |= name == schema::ETHER_TYPE && nulls == Some(0);
-            } else if let (Some(name), Statistics::ByteArray(it)) =
-                (TEXTS.into_iter().find(|it| *it == name), statistics)
+            } else if let (Some(at), Statistics::ByteArray(it)) =
+                (TEXTS.into_iter().position(|it| it == name), statistics)
             {
                 let text =
                     |bytes: &parquet::data_type::ByteArray| bytes.as_utf8().ok().map(str::to_owned);
                 let (min, max) = (it.min_opt().and_then(text), it.max_opt().and_then(text));
-                bounds.texts.insert(name, Values::of(min, max, nulls, rows));
+                bounds.texts[at] = Values::of(min, max, nulls, rows);
             }
         }
         bounds
@@ -116,7 +163,18 @@ impl Bounds {
     }
 
     fn number(&self, column: &str) -> &Values<i64> {
-        self.numbers.get(column).unwrap_or(&Values::Unknown)
+        let at = NUMBERS.into_iter().position(|it| it == column);
+        at.map_or(&Values::Unknown, |at| &self.numbers[at])
+    }
+
+    fn text(&self, column: &str) -> &Values<String> {
+        let at = TEXTS.into_iter().position(|it| it == column);
+        at.map_or(&Values::Unknown, |at| &self.texts[at])
+    }
+
+    /// Whether each of the rows has an EtherType.
+    pub fn all_have_types(&self) -> bool {
+        self.all_have_types
     }
 
     /// Whether a row can have a value from `first` to `last`.
@@ -127,8 +185,7 @@ impl Bounds {
     /// Whether a row can be of this sensor.
     pub fn may_be_of(&self, sensor: &str) -> bool {
         let sensor = sensor.to_owned();
-        let values = self.texts.get(schema::SENSOR).unwrap_or(&Values::Unknown);
-        values.overlap(&sensor, &sensor)
+        self.text(schema::SENSOR).overlap(&sensor, &sensor)
     }
 
     /// Whether packets of a row can be from `from` on and before `to`.
@@ -139,11 +196,13 @@ impl Bounds {
     }
 
     fn may_have_address(&self, column: &str, low: u128, high: u128) -> bool {
-        let (low_key, high_key) = (schema::key(low), schema::key(high));
-        let values = self.texts.get(column).unwrap_or(&Values::Unknown);
+        self.may_have_key(column, &schema::key(low), &schema::key(high))
+    }
+
+    /// Whether a row can have a key from `low` to `high`.
+    pub fn may_have_key(&self, column: &str, low: &String, high: &String) -> bool {
         let bloom = self.blooms.get(column).filter(|_| low == high);
-        values.overlap(&low_key, &high_key)
-            && bloom.is_none_or(|bloom| bloom.check(low_key.as_str()))
+        self.text(column).overlap(low, high) && bloom.is_none_or(|bloom| bloom.check(low.as_str()))
     }
 
     fn may_have_port(&self, column: &str, first: u16, last: u16) -> bool {

@@ -28,6 +28,8 @@ use std::{collections::HashMap, fmt::Write, net::Ipv6Addr, sync::Arc};
 const GROUP_ROWS: usize = 128 << 10;
 /// Rows that are made into columns together: they fit in the cache of a processor.
 const BATCH_ROWS: usize = 2048;
+/// Rows of a page. A search reads only the pages with rows that may match.
+const PAGE_ROWS: usize = 4096;
 
 /// A Parquet file of one date.
 #[derive(Clone, Debug)]
@@ -146,6 +148,7 @@ pub fn properties() -> WriterProperties {
         .set_writer_version(WriterVersion::PARQUET_1_0)
         .set_compression(Compression::ZSTD(level))
         .set_max_row_group_row_count(Some(GROUP_ROWS))
+        .set_data_page_row_count_limit(PAGE_ROWS)
         // A search reads the filters of all row groups with one request.
         .set_bloom_filter_position(BloomFilterPosition::End)
         // The log of the table has the same minima and maxima, and `expire` compares whole keys of segments.
