@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{archive, captured, last_json, run, runtime, ship, spool, status};
+use common::{archive, captured, last_json, pcap, run, runtime, ship, spool, status};
 use deltalake_core::arrow::row::{RowConverter, SortField};
 use forebay_archive::{
     archive::Archive,
@@ -131,9 +131,20 @@ fn small_files_become_one_with_the_same_rows_and_searches_find_the_same() {
 fn many_files_that_are_read_in_several_steps_become_one_with_the_same_rows() {
     let folder = Folder::new();
     let (spool, to) = (spool(&folder), folder.path("to"));
-    for seed in 0..18 {
-        let card = format!("count=1500,flows=1400,seed={seed}");
-        captured(&folder, &format!("spool/{seed}.pcapng"), &card);
+    for file in 0..18 {
+        // Each packet is a flow: UDP with another port.
+        let frames: Vec<Vec<u8>> = (0..700_u16)
+            .map(|port| {
+                let mut frame = vec![2; 12];
+                frame.extend([8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0]);
+                frame.extend([10, 0, 0, file, 10, 0, 1, port as u8]);
+                frame.extend((1000 + port).to_be_bytes());
+                frame.extend([0, 53, 0, 8, 0, 0]);
+                frame
+            })
+            .collect();
+        let packets: Vec<_> = frames.iter().map(|it| (1_700_000_000, &it[..])).collect();
+        fs::write(format!("{spool}/{file}.pcap"), pcap(&packets)).unwrap();
     }
     ship(&spool, &to, &[]);
     let (count, before) = rows(&to);
