@@ -461,7 +461,11 @@ impl<'a> Ship<'a> {
             .add(packed.directory.packets, found.bytes);
         self.counts.repeated_files += u64::from(matches!(stored, Stored::Before));
         (self.report)(Event::Shipped(found, &packed));
-        Ok(())
+        // After an outage a pass is long, and what it frees must not fill the disk.
+        match self.config.keep {
+            Keep::Nothing => Ok(()),
+            keep => self.spool.trim_kept(keep).map_err(Failure::Final),
+        }
     }
 
     /// Packs a file; on a full disk into the system's folder for temporary files.

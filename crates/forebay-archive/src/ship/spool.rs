@@ -16,6 +16,7 @@ use forebay::store::{lock_output, open_existing};
 use forebay_net::{file::Plain, repair::Examined};
 use sha2::{Digest, Sha256};
 use std::{
+    collections::HashSet,
     fs::{self, File, Metadata},
     io::{self, Read, Seek, SeekFrom, Write},
     os::unix::fs::{FileExt, MetadataExt},
@@ -445,6 +446,15 @@ pub(crate) fn finished_in(folder: &Path) -> Result<Vec<Finished>> {
             found.push(Finished::of(path, &about));
         }
     }
+    // A capture that was killed while it compressed a file leaves both: the packed one waits until its original is gone.
+    let names: HashSet<PathBuf> = found.iter().map(|it| it.path.clone()).collect();
+    found.retain(|it| {
+        let is_packed = it
+            .path
+            .extension()
+            .is_some_and(|it| it == "zst" || it == "gz");
+        !is_packed || !names.contains(&it.path.with_extension(""))
+    });
     found.sort_by(|a, b| (a.modified, &a.path).cmp(&(b.modified, &b.path)));
     Ok(found)
 }
@@ -470,6 +480,15 @@ fn take_over(part: &Path, end: &Path) -> Result<()> {
     let is_packed = end.extension().is_some_and(|it| it == "zst" || it == "gz");
     // An incomplete copy that `--compress` was writing, or a file without a packet.
     if lock.metadata()?.len() == 0 || (is_packed && end.with_extension("").exists()) {
+        fs::remove_file(part)?;
+        return Ok(());
+    }
+    // A `ship` was killed after it had given the file its final name.
+    let identity = |about: Metadata| (about.dev(), about.ino());
+    if fs::symlink_metadata(end).is_ok_and(|it| {
+        lock.metadata()
+            .is_ok_and(|lock| identity(lock) == identity(it))
+    }) {
         fs::remove_file(part)?;
         return Ok(());
     }

@@ -395,6 +395,32 @@ fn other_objects_below_sensors_are_ignored_and_a_damaged_record_is_that_of_its_s
 }
 
 #[test]
+fn a_file_that_a_killed_program_left_under_two_names_is_counted_once() {
+    let folder = Folder::new();
+    let (spool, to) = (spool(&folder), folder.path("to"));
+    // A `ship` was killed after it had named the first one, and a capture after it had compressed the second one.
+    captured(&folder, "spool/a.pcapng", "count=100,seed=1");
+    fs::hard_link(
+        format!("{spool}/a.pcapng"),
+        format!("{spool}/a.pcapng.part"),
+    )
+    .unwrap();
+    let second = captured(&folder, "spool/b.pcapng", "count=100,seed=2");
+    captured(&folder, "spool/b.pcapng.zst", "count=100,seed=2");
+    let opened = Spool::open(Path::new(&spool), "hall").unwrap();
+    let files = opened.finished(&mut |error| panic!("{error:#}")).unwrap();
+    let mut found: Vec<String> = files.iter().map(|it| it.name()).collect();
+    found.sort();
+    assert_eq!(found, ["a.pcapng", "b.pcapng"]);
+    assert_eq!(names(&spool), ["a.pcapng", "b.pcapng", "b.pcapng.zst"]);
+    fs::remove_file(second).unwrap();
+    drop(opened);
+    let (code, _, err) = ship(&spool, &to, &["--keep-local", "1B"]);
+    assert_eq!((code, names(&spool)), (0, vec!["shipped".into()]), "{err}");
+    assert_eq!(status(&to)[0]["captured"], 200);
+}
+
+#[test]
 fn the_unit_for_shipping_is_valid() {
     let contrib = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib/forebay-ship@.service");
     let text = fs::read_to_string(contrib).unwrap();
