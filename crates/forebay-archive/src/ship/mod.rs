@@ -154,6 +154,8 @@ pub struct Ship<'a> {
     /// The file that was being shipped when the index or the queue failed. Its segment is verified.
     verified: Option<Pending>,
     is_claimed: bool,
+    /// The files that the store did not take in the last pass, in the form of [`Finished::mark`].
+    not_taken: HashSet<String>,
     /// The identity of the archive, for announcements.
     identity: Option<String>,
     is_full: bool,
@@ -192,6 +194,7 @@ impl<'a> Ship<'a> {
             table: None,
             verified: None,
             is_claimed: false,
+            not_taken: HashSet::new(),
             identity: None,
             is_full: false,
             has_more: false,
@@ -211,13 +214,19 @@ impl<'a> Ship<'a> {
         let mut wait = Duration::from_secs(1);
         loop {
             self.report_snapshot();
+            let shipped = self.counts.shipped.files;
             let done = self.pass().await;
             self.report_snapshot();
+            if self.counts.shipped.files > shipped {
+                wait = Duration::from_secs(1);
+            }
             match done {
                 Ok(()) => wait = Duration::from_secs(1),
                 Err(Failure::Final(error)) => return Err(error),
-                Err(Failure::Store(error)) if self.config.once => return Err(error),
-                Err(Failure::Store(error)) => {
+                Err(Failure::Store(error) | Failure::Segment(error)) if self.config.once => {
+                    return Err(error);
+                }
+                Err(Failure::Store(error) | Failure::Segment(error)) => {
                     self.counts.failures += 1;
                     self.table = None;
                     if let Some(queue) = &mut self.queue {
@@ -251,16 +260,29 @@ impl<'a> Ship<'a> {
     async fn pass(&mut self) -> Result<(), Failure> {
         self.claim().await?;
         self.ship_records().await?;
-        for file in self.finished().map_err(Failure::Final)? {
+        let mut files = self.finished().map_err(Failure::Final)?;
+        // Files that the store did not take must not hold up the others.
+        let before = std::mem::take(&mut self.not_taken);
+        files.sort_by_key(|it| before.contains(&it.mark()));
+        let (mut failure, mut is_second) = (None, false);
+        for file in files {
             self.keep_limit();
             match self.ship_file(&file).await {
-                Ok(()) => {}
+                Ok(()) => is_second = false,
                 Err(Failure::Final(error)) => self.warn_once(&error),
+                Err(Failure::Segment(error)) => {
+                    self.not_taken.insert(file.mark());
+                    if is_second {
+                        return Err(Failure::Store(error));
+                    }
+                    is_second = true;
+                    failure.get_or_insert(error);
+                }
                 other => return other,
             }
             self.report_snapshot();
         }
-        Ok(())
+        failure.map_or(Ok(()), |error| Err(Failure::Store(error)))
     }
 
     /// Reports what was done and what waits, if that is wanted.
@@ -430,8 +452,12 @@ impl<'a> Ship<'a> {
             Ok(stored) => stored,
             Err(error) => {
                 // The packed copy takes room on the disk, so it is not kept.
-                self.verified = Some(pending).filter(|it| it.scratch.is_none());
-                return Err(Failure::Store(error));
+                let is_verified = pending.scratch.is_none();
+                self.verified = is_verified.then_some(pending);
+                return Err(match is_verified {
+                    true => Failure::Store(error),
+                    false => Failure::Segment(error),
+                });
             }
         };
         let packed = pending.packed;
@@ -454,6 +480,8 @@ impl<'a> Ship<'a> {
             (self.report)(Event::Warning(format!("{path}: {fault}")));
             return Ok(());
         }
+        // If it cannot be freed, it must not be dropped later.
+        self.spool.mark(found).map_err(Failure::Final)?;
         let freed = self.spool.free(found, self.config.keep != Keep::Nothing);
         freed.map_err(Failure::Final)?;
         self.counts
@@ -752,6 +780,8 @@ enum Stored {
 enum Failure {
     /// Trying again may help.
     Store(anyhow::Error),
+    /// The same, while a segment was being created. Perhaps only this segment is refused.
+    Segment(anyhow::Error),
     /// Trying again does not help.
     Final(anyhow::Error),
 }

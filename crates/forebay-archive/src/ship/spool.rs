@@ -6,7 +6,7 @@
 //!  SPOOL/shipped/NAME       in the archive, kept for `--keep-local`
 //!  SPOOL/failed/NAME        nothing in it can be read
 //!  SPOOL/dropped/….json     what was removed before it was shipped; itself shipped to the archive
-//!  SPOOL/.forebay-ship      the identity of the spool, its sensor, and the file that is being sent; locked by the `ship` that works on it
+//!  SPOOL/.forebay-ship      the identity of the spool, its sensor, and files that were sent and not freed; locked by the `ship` that works on it
 //!  SPOOL/.forebay-reserve   room for the records of dropped files if the disk is full
 //! ```
 //! The state of a file is the folder in which it is, so there is no journal: each step is a rename or a removal.
@@ -28,10 +28,12 @@ const SHIPPED: &str = "shipped";
 const FAILED: &str = "failed";
 pub(super) const DROPPED: &str = "dropped";
 
-/// Where the last line of `.forebay-ship` begins. Its lines have fixed lengths, so changing them needs no room on a full disk.
+/// Where the last lines of `.forebay-ship` begin. Its lines have fixed lengths, so changing them needs no room on a full disk.
 const SENDING_AT: u64 = 33 + 65;
-/// The length of that line.
+/// The length of these lines.
 const SENDING_LEN: usize = 110;
+/// Their number: files that may be in the archive and are still in the spool.
+const MAX_SENDING: usize = 16;
 /// A capture locks a file directly after it has created it. Empty files that are younger are not touched.
 const NEW: Duration = Duration::from_secs(10);
 /// Bytes that are kept for records of dropped files.
@@ -42,8 +44,8 @@ pub struct Spool {
     folder: PathBuf,
     /// 32 hexadecimal digits that only this spool has.
     pub id: String,
-    /// The file that was being sent, in the form of [`Finished::mark`].
-    sending: String,
+    /// The files that were sent, in the form of [`Finished::mark`]. Some may be gone.
+    sending: Vec<String>,
     /// `.forebay-ship`, with the lock.
     lock: File,
 }
@@ -173,7 +175,8 @@ impl Spool {
             .with_context(|| format!("{name}: reading .forebay-ship"))?;
         let mut lines = text.lines().map(str::trim);
         let mut line = || lines.next().unwrap_or_default().to_owned();
-        let (mut id, owner, sending) = (line(), line(), line());
+        let (mut id, owner) = (line(), line());
+        let sending: Vec<String> = (0..MAX_SENDING).map(|_| line()).collect();
         if !owner.is_empty() && owner != sensor {
             bail!(
                 "{name}: is the spool of the sensor {owner}. Its files would be stored twice as those of {sensor}: use --sensor {owner}, or \
@@ -186,7 +189,8 @@ impl Spool {
             if !is_id {
                 id = crate::table::unique();
             }
-            let text = format!("{id}\n{sensor:<64}\n{:<SENDING_LEN$}\n", "");
+            let lines = format!("{:<SENDING_LEN$}\n", "").repeat(MAX_SENDING);
+            let text = format!("{id}\n{sensor:<64}\n{lines}");
             let written = lock
                 .write_all_at(text.as_bytes(), 0)
                 .and_then(|()| lock.sync_all());
@@ -206,23 +210,34 @@ impl Spool {
     /// Notes that this file is being sent. From then on it may be in the archive, so it must not be dropped and counted again.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// It cannot be written, or too many files were sent that are still there.
     pub fn mark(&mut self, file: &Finished) -> Result<()> {
         let mark = file.mark();
-        if mark != self.sending {
-            let line = format!("{mark:<SENDING_LEN$}");
-            let written = self.lock.write_all_at(line.as_bytes(), SENDING_AT);
-            written
-                .and_then(|()| self.lock.sync_data())
-                .with_context(|| format!("{}: writing .forebay-ship", self.folder.display()))?;
-            self.sending = mark;
+        if self.sending.contains(&mark) {
+            return Ok(());
         }
+        let name = self.folder.display();
+        let there: HashSet<String> = finished_in(&self.folder)?
+            .iter()
+            .map(Finished::mark)
+            .collect();
+        let unused = self.sending.iter().position(|it| !there.contains(it));
+        let unused = unused.with_context(|| {
+            format!("{name}: {MAX_SENDING} files may be in the archive and could not be freed; no other one is sent before that")
+        })?;
+        let line = format!("{mark:<SENDING_LEN$}\n");
+        let at = SENDING_AT + (unused * (SENDING_LEN + 1)) as u64;
+        let written = self.lock.write_all_at(line.as_bytes(), at);
+        written
+            .and_then(|()| self.lock.sync_data())
+            .with_context(|| format!("{name}: writing .forebay-ship"))?;
+        self.sending[unused] = mark;
         Ok(())
     }
 
     /// Whether this file may be in the archive.
     pub fn is_marked(&self, file: &Finished) -> bool {
-        self.sending == file.mark()
+        self.sending.contains(&file.mark())
     }
 
     /// Keeps some room. Without it, a full disk could not be relieved.
@@ -295,7 +310,7 @@ impl Spool {
             }
         }
         let mut files = finished_in(&self.folder)?;
-        // The one that may be in the archive, if there is one, first: until it is freed, it is not known where its packets are.
+        // Those that may be in the archive first: until they are freed, it is not known where their packets are.
         files.sort_by_key(|it| !self.is_marked(it));
         Ok(files)
     }

@@ -421,6 +421,61 @@ fn a_file_that_a_killed_program_left_under_two_names_is_counted_once() {
 }
 
 #[test]
+fn a_segment_that_the_store_refuses_does_not_hold_up_other_files() {
+    let folder = Folder::new();
+    let (spool, to) = (spool(&folder), folder.path("to"));
+    for (number, seconds) in [(1, 1_600_000_000), (2, 1_700_000_000), (3, 1_700_000_000)] {
+        let path = format!("{spool}/{number}.pcap");
+        fs::write(&path, pcap(&[(seconds, &[number; 60])])).unwrap();
+        let time = UNIX_EPOCH + std::time::Duration::from_secs(u64::from(number));
+        let file = File::options().write(true).open(path).unwrap();
+        file.set_modified(time).unwrap();
+    }
+    // Nothing can be stored in this folder.
+    let refused = format!("{to}/segments/sensor=hall/date=2020-09-13");
+    fs::create_dir_all(format!("{to}/segments/sensor=hall")).unwrap();
+    fs::write(&refused, "a file").unwrap();
+    let (code, _, err) = ship(&spool, &to, &[]);
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("date=2020-09-13"), "{err}");
+    assert_eq!(names(&spool), ["1.pcap"]);
+    fs::remove_file(refused).unwrap();
+    assert_eq!(ship(&spool, &to, &[]).0, 0);
+    assert_eq!(status(&to)[0]["indexed"], 3);
+}
+
+#[test]
+fn files_that_are_in_the_archive_and_cannot_be_freed_are_not_dropped() {
+    let folder = Folder::new();
+    let (spool, to) = (spool(&folder), folder.path("to"));
+    for seed in 1..=3 {
+        captured(
+            &folder,
+            &format!("spool/{seed}.pcapng"),
+            &format!("count=100,seed={seed}"),
+        );
+    }
+    fs::write(format!("{spool}/shipped"), "no folder").unwrap();
+    let keep = ["--keep-local", "1G"];
+    let (code, _, err) = ship(&spool, &to, &keep);
+    assert!(code == 1 && err.contains("moving it to"), "{err}");
+    // Also by a `ship` that begins later.
+    let limit = [
+        "--spool-limit",
+        "1B",
+        "--when-full",
+        "drop-oldest",
+        "--json",
+    ];
+    let (_, out, err) = ship(&spool, &to, &[&keep[..], &limit].concat());
+    assert_eq!(last_json(&out)["dropped_files"], 0, "{err}");
+    fs::remove_file(format!("{spool}/shipped")).unwrap();
+    assert_eq!(ship(&spool, &to, &keep).0, 0);
+    let sensor = &status(&to)[0];
+    assert_eq!([&sensor["captured"], &sensor["dropped"]], [300, 0]);
+}
+
+#[test]
 fn the_unit_for_shipping_is_valid() {
     let contrib = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib/forebay-ship@.service");
     let text = fs::read_to_string(contrib).unwrap();
