@@ -32,11 +32,12 @@ The simulated card: sim:KEY=VALUE,…
                      the order of sizes are made
                      [default: 1]
   ring=FRAMES        size of the card's ring [default: 1024]
-  host=FRAMES|none   size of the host's ring, into which the
-                     host moves frames from the card's ring
-                     (-B sets it in bytes); none: frames are
-                     taken from the card's ring [default: one
-                     second of frames]
+  host=FRAMES|none   size of the host's ring: the host moves
+                     frames from the card's ring into it, and
+                     forebay reads them there. -B sets the same
+                     size in bytes. none: no such ring, forebay
+                     reads from the card's ring
+                     [default: one second of frames]
   stall=2ms@100ms    for 2 ms in every 100 ms, the host does
                      not empty the card's ring
   clock=real|virtual virtual: simulated time, so that every
@@ -48,8 +49,9 @@ AF_XDP: xdp:INTERFACE,KEY=VALUE,…
   queue=N            read only this receive queue
                      [default: all]
   mode=native|generic
-                     native: in the driver; generic: in the
-                     kernel, with any driver
+                     native: the driver hands over the frames;
+                     generic: the kernel's network code does,
+                     with any driver
                      [default: native if possible]
   copy=yes           do not use zero-copy, even if the
                      driver supports it
@@ -146,23 +148,23 @@ pub struct Capture {
     #[arg(short = 'G', value_name = "SECONDS", value_parser = values::time)]
     pub rotate_seconds: Option<Duration>,
 
-    /// With -C, keep only COUNT files: after the last one, the oldest is overwritten. With -G, stop after COUNT files
+    /// With -C, keep only COUNT files: once COUNT files exist, the oldest is overwritten. With -G, stop after COUNT files
     #[arg(short = 'W', value_name = "COUNT", value_parser = values::count)]
     pub file_count: Option<u64>,
 
     /// Write a series of files (NAME_00001_20261121143000.pcapng, …). KEY sets when the next file starts, or which files are
     /// kept; may be repeated
     ///
-    /// The next file starts: duration:SECONDS after the start of a file; interval:SECONDS when the clock shows a multiple of
-    /// this time (3600: every full hour); filesize:KB or packets:COUNT when a file has reached this size. Older files are
-    /// deleted: files:COUNT keeps the newest COUNT files; total:KB keeps the newest files that are together no larger than
-    /// this. 1 KB is 1000 bytes
+    /// Keys that start the next file: duration:SECONDS (this long after the start of a file), interval:SECONDS (when the clock
+    /// shows a multiple of this time; 3600: every full hour), filesize:KB and packets:COUNT (when a file has reached this
+    /// size). Keys that delete older files: files:COUNT (keep the newest COUNT files), total:KB (keep the newest files that are
+    /// together no larger than this). 1 KB is 1000 bytes
     #[arg(short = 'b', long = "ring-buffer", value_name = "KEY:VALUE", value_parser = turn)]
     pub ring_buffer: Vec<Criterion>,
 
     /// Keep this much space free on the disk of -w: a percentage of the disk (10%) or a size (20G). When less is free, the
-    /// oldest files of the series are deleted, including those of earlier captures. If there is none to delete, or -w is a
-    /// single file, the capture ends
+    /// oldest files of the series are deleted, including those of earlier captures. If there are none, or -w is a single file,
+    /// the capture ends instead
     #[arg(long, value_name = "PERCENT|SIZE", value_parser = keep_free)]
     pub keep_free: Option<KeepFree>,
 
@@ -187,13 +189,13 @@ pub struct Capture {
     #[arg(short = 'z', value_name = "CMD")]
     pub command: Option<OsString>,
 
-    /// Size of the receive ring, where packets wait until forebay takes them. A number without a unit is in KiB (256M has a
-    /// unit) [default: 64M; for sim: one second of frames]
+    /// Size of the receive ring, where packets wait until forebay takes them. A number without a unit is in KiB: 256
+    /// is 256 KiB [default: 64M; for sim: one second of frames]
     #[arg(short = 'B', long = "buffer-size", value_name = "SIZE", value_parser = |text: &str| values::size(text, 1024))]
     pub ring: Option<u64>,
 
     /// Number and size of the buffers in memory between the receive ring and the output. If this flag is given, their number
-    /// stays fixed, unless --store-limit is given, too [default: 16x4M; with -r 4x4M]
+    /// stays fixed, unless --store-limit is given, too [default: 16x4M, or 4x4M if -r is given]
     #[arg(long, value_name = "COUNTxSIZE", value_parser = buffers)]
     pub store: Option<store::StoreConfig>,
 
@@ -222,7 +224,8 @@ pub struct Capture {
     #[arg(short = 'q')]
     pub quiet: bool,
 
-    /// Write each packet to the output about 10 ms after its arrival, instead of about a second. This includes --immediate-mode
+    /// Write each packet to the output about 10 ms after its arrival, instead of about a second. -U also turns on
+    /// --immediate-mode
     #[arg(short = 'U', long = "packet-buffered")]
     pub unbuffered: bool,
 

@@ -18,7 +18,7 @@ pub struct Print {
     #[arg(long)]
     pub json_lines: bool,
 
-    /// No effect, accepted because tcpdump has this flag: addresses and ports are always printed as numbers
+    /// No effect, because addresses and ports are always printed as numbers. Accepted because tcpdump has this flag
     #[arg(short = 'n', action = ArgAction::Count)]
     pub numeric: u8,
 

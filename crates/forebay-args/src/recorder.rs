@@ -8,8 +8,8 @@ use std::time::Duration;
 #[derive(ClapArgs)]
 #[command(next_help_heading = "Flight recorder")]
 pub struct Recording {
-    /// Keep the last packets in memory, and write them to a file when a trigger occurs. Keep those of the last TIME (30s), as
-    /// many as fit into SIZE (2G), or both limits (30s,2G)
+    /// Keep the last packets in memory, and write them to a file when a trigger occurs. The limit is a TIME (30s: those of the
+    /// last 30 seconds), a SIZE (2G: as many as fit into it), or both (30s,2G: whichever is reached first)
     ///
     /// A trigger is the signal USR1, the command 'forebay trigger', or a packet (--trigger). Each trigger writes a new file,
     /// NAME_00001_20261121143000.pcapng, …, where NAME is that of -w. If only a TIME is given, the memory is an eighth of the

@@ -4,7 +4,7 @@
 //! ```text
 //!  producer ──▶ ring::spsc ──▶ consumer        elements of one type; a burst is one slice
 //!                  │ uses
-//!              memory::Mirror                  memory mapped twice in a row: no slice is split where a ring wraps
+//!              memory::Mirror                  the same memory at two adjacent addresses: no slice is split
 //!
 //!  bytes ──▶ stream::Writer ──▶ Reader        can end or fail; all bytes that are not read yet are one slice
 //!  many Senders ──▶ queue ──▶ many Receivers   messages of any size, in order, written and read in place
@@ -20,10 +20,10 @@
 //! |---|---|
 //! | [`error`] | [`Error`], for everything that fails; a full or an empty buffer is not an error |
 //! | [`foreign`] | [`Foreign`](foreign::Foreign), a file descriptor from another process; dropping it does not block, because a separate thread closes it |
-//! | [`memory`] | [`Mirror`](memory::Mirror), memory that is mapped twice in a row; [`Region`](memory::Region), aligned private memory |
+//! | [`memory`] | [`Mirror`](memory::Mirror), the same memory mapped at two adjacent addresses; [`Region`](memory::Region), aligned private memory |
 //! | [`packet`] | [`Pool`](packet::Pool) of slots; [`Packet`](packet::Packet) with headroom; [`PacketDesc`](packet::PacketDesc), the 16 bytes that describe a packet |
 //! | [`poll`] | [`Poller`](poll::Poller), which polls under load and sleeps otherwise; no item is missed when it falls asleep |
-//! | [`queue`] | [`Sender`](queue::Sender) and [`Receiver`](queue::Receiver) of messages, many of each, between threads or [processes](queue::shared); [`spsc`](queue::spsc), faster for one of each; [`lanes`](queue::lanes), for processes that are not trusted |
+//! | [`queue`] | [`Sender`](queue::Sender) and [`Receiver`](queue::Receiver) of messages, many of each, between threads or [processes](queue::shared); [`spsc`](queue::spsc), faster, for exactly one sender and one receiver; [`lanes`](queue::lanes), for processes that are not trusted |
 //! | [`receive`] | [`Driver`](receive::Driver), which takes packets from a source into a pool, and passes them to another thread |
 //! | [`ring`] | [`spsc`](ring::spsc), the ring of elements between two threads; [`broadcast`](ring::broadcast), messages from one producer to any number of readers, also in processes that are not trusted; [`kernel`](ring::kernel), one end of a ring that is shared with the kernel |
 //! | [`standard`] | standard input and output as files |

@@ -18,10 +18,10 @@
 //! let mut source = fill_with(Duration::from_millis(1), |packet| {
 //!     packet.put(1).unwrap()[0] = number; // a fresh packet of 2048 bytes
 //!     number += 1;
-//!     Ok::<_, Infallible>(number <= 100) // whether there was one
+//!     Ok::<_, Infallible>(number <= 100) // true: the packet is filled; false: there is none now
 //! });
 //! let Ok(taken) = driver.turn(&mut source);
-//! assert_eq!((taken, packets.len()), (64, 64)); // a budget of packets
+//! assert_eq!((taken, packets.len()), (64, 64)); // one turn takes at most the budget, by default 64
 //! let first = packets.try_pop().unwrap().into_packet();
 //! assert_eq!(first.as_slice(), [0]);
 //! assert_eq!(driver.stats().received, 64);

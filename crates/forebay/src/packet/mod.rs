@@ -29,7 +29,7 @@
 //! |---|---|
 //! | [`Desc`], [`PacketDesc`] | 16 bytes: `Desc` is plain data, `PacketDesc` also owns its slot |
 //! | [`Pool`] | slots, allocated by one thread at a time and freed by any |
-//! | [`Slots`] | a block of free slots, taken from a pool at once; each can become a packet later |
+//! | [`Slots`] | up to 32 free slots, taken from a pool by one call; each can become a packet later |
 //! | [`Packet`] | headroom, data and tailroom; reference-counted; a packet longer than a slot has several slots |
 //! | [`Columns`] | many descriptions, stored field by field: for loops that read one or two fields |
 //!

@@ -49,17 +49,20 @@
 //! # Misuse
 //!
 //! - **Forgetting** (`mem::forget`): a forgotten [`Reserved`] blocks the delivery of all later messages. A forgotten [`Message`] or
-//!   [`Burst`] keeps its room and all room after it, so that the queue fills up. A forgotten [`Sender`] or [`Receiver`] keeps the queue
+//!   [`Burst`] keeps its room, and no room after it can be used again: the queue fills up. A forgotten [`Sender`] or [`Receiver`] keeps the queue
 //!   open. A forgotten [`Watch`] leaks its descriptor. In all these cases memory stays safe, and no message is delivered twice.
 //! - **Panics** between a reservation and its commit abort the message; receivers skip it. A panic while a message is held
 //!   releases its room. No lock is poisoned, because code of the caller does not run while a lock is held.
-//! - **Inconsistent `AsRef`**: each call that sends calls `as_ref` once on each message, before it locks anything.
+//! - **Inconsistent `AsRef`**: an `as_ref` that panics, uses the queue, or returns other bytes each time does no harm. A call that
+//!   sends uses `as_ref` once for each message, before it takes a lock.
 //! - **From a `Drop`** or another destructor, all calls work as elsewhere, also while the thread panics.
-//! - **Wakers** of tasks run inside calls of other threads. They may use the queue, but must not wait there.
+//! - **Wakers**: the waker of a task runs inside another thread's call to the queue. It may use the queue, but only by calls that
+//!   do not wait.
 //! - **From a signal handler**, no call may be made: the handler may have interrupted its own thread inside a lock, and a call
 //!   without a time limit would then wait forever. Write to a pipe or an eventfd, and send from a thread that reads it.
 //! - **In a forked child**, the memory of messages is missing: do not use or drop inherited values of this module. The child
-//!   would die of `SIGSEGV`, or unmap what has been mapped there since. Call `exec` or `_exit`, and make queues after the fork.
+//!   would die of `SIGSEGV`, or unmap memory that it has mapped at these addresses since. Let it call `exec` or
+//!   `_exit`; if it needs queues itself, it can make them after the fork.
 
 #[cfg_attr(not(feature = "shared"), allow(dead_code))]
 mod bytes;

@@ -10,7 +10,7 @@
 //!              │                              │
 //!  │  vacant   │ filled: one slice, also      │  vacant, one slice too  │
 //!  │           │ when it wraps (mirror)       │                         │
-//!  positions are free-running; tail − head is the length, capacity − length is the number of vacant slots
+//!  positions only count up: tail − head is the length, capacity − length is the number of vacant slots
 //! ```
 //!
 //! Private modules that [`spsc`] consists of: `cursor` (the positions and their memory orderings), `backoff` (the pause before an

@@ -1,9 +1,9 @@
-//! A bounded stream of bytes from one writer to one reader. By default, an end that waits sleeps.
+//! A bounded stream of bytes from one writer to one reader. By default, waiting puts the thread to sleep.
 //!
 //! [`stream`](stream()) makes the two ends, and [`stream_with`] also chooses how they wait. A [`Writer`] pushes bytes; a [`Reader`]
 //! peeks at them and consumes them. The *content* is the bytes that were pushed and not yet consumed. It is always **one slice**,
-//! because the memory is [mapped twice in a row](crate::memory::Mirror). So no bytes are moved to make room, and the reader can use
-//! them in place. A stream is a [`ring::spsc`](crate::ring::spsc) of bytes that can also be closed, can fail, and has the traits of
+//! because the memory is [mapped at two adjacent addresses](crate::memory::Mirror). So no bytes are moved to make room, and the reader
+//! can use them in place. A stream is a [`ring::spsc`](crate::ring::spsc) of bytes that can also be closed, can fail, and has the traits of
 //! `std::io`.
 //!
 //! ```text
@@ -14,8 +14,8 @@
 //!     └── close · set_error · dropped ─▶ state ◀── set_error · dropped ─┘
 //! ```
 //!
-//! **In one thread**, a [`LocalStream`] is faster: up to 2.7 times in BENCHMARKS.md, less where bytes are copied in and out. But the
-//! ends of a stream may also be in one thread, as here:
+//! **In one thread**, a [`LocalStream`] is up to 2.7 times as fast (see BENCHMARKS.md); it gains less if bytes are copied in and out. A
+//! stream also works within one thread, as in this example:
 //!
 //! ```
 //! let (mut writer, mut reader) = forebay::stream::stream(4096)?; // the memory is one page, mapped twice

@@ -1,4 +1,4 @@
-//! A bounded ring of elements from one producer to one consumer. By default, an end that waits sleeps.
+//! A bounded ring of elements from one producer to one consumer. By default, waiting puts the thread to sleep.
 //!
 //! [`ring`] makes the two ends, and [`ring_with`] also chooses how they wait. All slots can be filled. A burst, that is, several
 //! elements at once, is one slice.
@@ -22,8 +22,8 @@
 //! Every push and every burst is visible to the other end at once; there is no flush. Each end keeps a private copy of the other's
 //! position, and loads this position again only when the ring seems full or empty. Two optimisations raise the throughput:
 //!
-//! - Before it loads the other's position, an end may pause for up to about 1.6 µs, also in calls that do not block. It does so
-//!   as long as pauses make more elements arrive together. The ends of a ring of bytes do not pause.
+//! - Before it loads the other's position, an end may pause for up to about 1.6 µs, also in calls that do not block. It stops
+//!   pausing if it then does not find more elements at a time. The ends of a ring of bytes do not pause.
 //! - The consumer evicts the cache lines that it has read, if that lets the producer write faster.
 //!
 //! [`RingConfig::latency`] disables both.
@@ -44,15 +44,16 @@
 //!
 //! # Misuse
 //!
-//! - **Forgotten** (`mem::forget`): a forgotten [`Reserved`] or [`Peeked`] changes nothing. Elements that a [`Drain`] returned
-//!   before it was forgotten are taken; the producer gets their slots back later. A forgotten end leaks the ring and its
+//! - **Forgotten** (`mem::forget`): a forgotten [`Reserved`] or [`Peeked`] changes nothing. Elements that a [`Drain`] (from
+//!   [`Peeked::into_iter`]) returned before it was forgotten are gone; the producer gets their slots back with the next elements
+//!   that the consumer takes, or when it is dropped. A forgotten end leaks the ring and its
 //!   elements, and the other end waits for it as if it were still in use.
 //! - **Panics**: [`Reserved::fill`] publishes the elements that its source returned before it panicked. If the `Drop` of an
 //!   element panics, the other elements of the burst are still dropped, each once. An end can be used after a caught panic.
 //! - **Wrong implementations**: the ring does not rely on `size_hint` or `ExactSizeIterator::len` of a source, nor on the result
 //!   of a user-defined [`Wait`]. It always checks its positions.
-//! - **`fork`**: the slots are not mapped in a forked child. A child that touches one gets `SIGSEGV`. A child that drops both
-//!   ends may unmap memory that it mapped there later. Do not use or drop either end between `fork` and `exec`.
+//! - **`fork`**: the slots are not mapped in a forked child. A child that touches one gets `SIGSEGV`. If the child
+//!   has mapped other memory at their addresses since, dropping both ends unmaps that memory. Do not use or drop either end between `fork` and `exec`.
 //! - **Signal handlers**: no call here is async-signal-safe. The handler may have interrupted a call of the same end.
 #![allow(unsafe_code)]
 
