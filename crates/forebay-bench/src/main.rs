@@ -161,6 +161,7 @@ fn play(args: impl Iterator<Item = OsString>) -> Result<()> {
     match &args[..] {
         [room, role] if room == "pipe" => pipe::play(role),
         [room, role] if room == "wire" => wire::play(role),
+        [room, role] if room == "stream" => stream::play(role),
         _ => bail!("no such role: {args:?}"),
     }
 }

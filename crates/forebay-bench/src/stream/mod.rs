@@ -12,6 +12,8 @@ mod others;
 mod profile;
 mod two;
 
+pub use profile::play;
+
 use crate::method::{
     Effort,
     samples::{Side, Times, contest},

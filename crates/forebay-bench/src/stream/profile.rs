@@ -1,7 +1,8 @@
 //! Where the time of the text's last version goes: push and pop with their copies and without, and the test with its output
 //! and without.
 //!
-//! What a part costs is what the time falls by when the part is left out; the rest of the code stays as it is.
+//! What a part costs is what the time falls by when the part is left out; the rest of the code stays as it is. Where `perf` is installed,
+//! sampled stacks show the same in another way: the share of samples of a process that only pushes, or only pops, in `memcpy`.
 
 use super::{
     Aligned, CAPACITY, READ, WRITE,
@@ -11,11 +12,18 @@ use super::{
 use crate::method::{
     Effort,
     counters::page_faults,
+    machine::processors,
+    process::{Fate, ROLE, Running, program},
     samples::{Side, contest},
     table::{Cell, Table},
 };
-use anyhow::Result;
-use std::{hint::black_box, time::Instant};
+use anyhow::{Context, Result, ensure};
+use std::{
+    env,
+    hint::black_box,
+    process::Command,
+    time::{Duration, Instant},
+};
 
 /// The vector of the text: twice the capacity, moved to the front when the head has passed a half.
 const ROOM: usize = 2 * CAPACITY;
@@ -63,6 +71,63 @@ fn pops<const COPY: bool>(reads: u64) -> (f64, u64) {
     (begun.elapsed().as_nanos() as f64, reads)
 }
 
+/// The processes whose stacks are sampled, by the name of their row, and the calls that each makes.
+const SAMPLED: [(&str, u64); 2] = [("push", 20_000_000), ("pop", 100_000_000)];
+
+/// A process that only pushes or only pops.
+pub fn play(role: &str) -> Result<()> {
+    let calls = SAMPLED.iter().find(|(name, _)| *name == role);
+    let (_, calls) = calls.with_context(|| format!("no such role: {role}"))?;
+    match role {
+        "push" => pushes::<true>(*calls),
+        _ => pops::<true>(*calls),
+    };
+    Ok(())
+}
+
+/// Of the samples of a process in user mode, the share in `memcpy` (glibc's is its `memmove`), and how many samples there are.
+fn sampled(role: &str) -> Result<(f64, u64)> {
+    const LIMIT: Duration = Duration::from_secs(60);
+    let file = env::temp_dir().join(format!("forebay-bench-{}.perf", std::process::id()));
+    let run = |command: Command| {
+        let running = Running::start("perf", command, None, &processors()?, Fate::Dies)?;
+        Ok::<_, anyhow::Error>(running.wait(LIMIT)?.said)
+    };
+    let mut record = program("perf", "linux-perf")?;
+    record.args([
+        "record",
+        "-q",
+        "-e",
+        "cpu-clock:u",
+        "-g",
+        "-F",
+        "2000",
+        "-o",
+    ]);
+    record.arg(&file).arg("--").arg(env::current_exe()?);
+    record.args([ROLE, "stream", role]);
+    let mut report = program("perf", "linux-perf")?;
+    report.args(["report", "--stdio", "--no-children", "-g", "none"]);
+    report
+        .args(["-F", "sample,sym", "-t", ";", "-i"])
+        .arg(&file);
+    let lines = run(record).and_then(|_| run(report));
+    let _ = std::fs::remove_file(&file);
+    let (mut copies, mut all) = (0, 0);
+    for line in lines?.lines() {
+        let Some((samples, symbol)) = line.split_once(';') else {
+            continue; // a heading
+        };
+        let samples: u64 = samples.trim().parse().unwrap_or(0);
+        all += samples;
+        if symbol.contains("memmove") || symbol.contains("memcpy") {
+            copies += samples;
+        }
+    }
+    ensure!(all > 0, "perf has no samples");
+    Ok((copies as f64 / all as f64, all))
+}
+
 pub fn run(effort: Effort) -> Result<Table> {
     let data = &random(effort.scaled(10_000_000) as usize)[..];
     let calls = effort.scaled(400_000);
@@ -106,6 +171,16 @@ pub fn run(effort: Effort) -> Result<Table> {
         let faults = (page_faults() - before) as f64;
         table.row(name, vec![Cell::number(faults, 0), Cell::Unknown]);
     }
-    table.note("the last two rows are counts, not times: pages of 4 KiB touched for the first time, by the kernel's counter");
+    for (name, _) in SAMPLED {
+        let row = format!("{name}: samples in memcpy");
+        match sampled(name) {
+            Ok((share, all)) => {
+                table.row(&row, vec![Cell::Unknown, Cell::number(share, 2)]);
+                table.note(format!("{row}: of {all}, in user mode, by perf"));
+            }
+            Err(why) => table.skipped(&row, &why),
+        }
+    }
+    table.note("page faults, not times: pages of 4 KiB touched for the first time, by the kernel's counter");
     Ok(table)
 }

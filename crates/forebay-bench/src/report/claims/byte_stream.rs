@@ -24,6 +24,36 @@ pub fn all() -> Vec<Claim> {
     const LARGE: &str = "sliding vector, block copies, 4×";
     const OURS: &str = "forebay's LocalStream, for one thread";
     let share = |at: At| Figure::Computed(vec![at], |v| 100.0 * v[0]);
+    let sampled = |call, published, printed, bound| {
+        let (says, row) = match call {
+            "push" => (
+                "memcpy takes all the time of a push, by sampled stacks",
+                "push: samples in memcpy",
+            ),
+            _ => (
+                "memcpy takes half the time of a pop, by sampled stacks",
+                "pop: samples in memcpy",
+            ),
+        };
+        let samples = part(row, "share of the copy");
+        Claim {
+            text: 1,
+            says,
+            published,
+            printed,
+            unit: " %",
+            here: Some(share(samples)),
+            ours: None,
+            bound,
+            reason: because(&[samples, part(call, "share of the copy")], |v| {
+                format!(
+                    "perf finds {:.0} % of the samples of a process in memcpy; the time falls by {:.0} % if the copy is left out",
+                    100.0 * v[0],
+                    100.0 * v[1]
+                )
+            }),
+        }
+    };
     vec![
         ratio(
             1,
@@ -210,6 +240,18 @@ pub fn all() -> Vec<Claim> {
                 },
             ),
         },
+        sampled(
+            "push",
+            100.0,
+            "all (a flame graph)",
+            Bound::AtLeast(90.0, 50.0),
+        ),
+        sampled(
+            "pop",
+            50.0,
+            "half (a flame graph)",
+            Bound::AtLeast(40.0, 20.0),
+        ),
         Claim {
             text: 1,
             says: "Appending to the output takes more than 70 % of the test",
