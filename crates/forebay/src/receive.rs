@@ -543,8 +543,9 @@ mod tests {
         let short = Duration::from_millis(1);
         assert_eq!(driver.run_timeout(&mut idle, &stop, short), Ok(0));
         thread::scope(|scope| {
-            scope.spawn(|| stop.raise());
+            let raising = scope.spawn(|| stop.raise());
             assert_eq!(driver.run(&mut idle, &stop), Ok(0));
+            raising.join().unwrap(); // ThreadSanitizer does not see how a scope waits
         });
         assert!(stop.clear());
         let mut source = fill_with(REST, numbers(10));
