@@ -141,9 +141,15 @@ async fn has_rows(table: &mut Option<Table>, key: &str) -> Result<bool> {
 /// without packets, it is the time at which the segment was stored.
 fn end_of(object: &ObjectMeta, directory: &segment::Directory) -> u64 {
     let stored = stored_ns(object);
-    let may_be = CLOCK_IS_SET_NS..=stored.saturating_add(MAX_AHEAD_NS);
+    let may_be = CLOCK_IS_SET_NS..=latest_ns(stored);
     let last = directory.last_ns.filter(|it| may_be.contains(it));
     last.unwrap_or(stored)
+}
+
+/// The latest time that a packet can have. The time at which the segment was stored may be wrong, too: too early, if the clock was not set.
+fn latest_ns(stored: u64) -> u64 {
+    let now = (now_ms() as u64).saturating_mul(1_000_000);
+    stored.max(now).saturating_add(MAX_AHEAD_NS)
 }
 
 /// When a segment was stored.
@@ -154,7 +160,7 @@ fn stored_ns(object: &ObjectMeta) -> u64 {
 /// The hour of a segment's first packet, in the form of [`time_in_key`]; like [`end_of`] without a clock.
 fn hour_of(object: &ObjectMeta) -> (String, String) {
     let (in_key, stored) = (time_in_key(object.location.as_ref()), stored_ns(object));
-    if *in_key.0 < *"date=2001" || in_key > hour_at(stored.saturating_add(MAX_AHEAD_NS)) {
+    if *in_key.0 < *"date=2001" || in_key > hour_at(latest_ns(stored)) {
         return hour_at(stored);
     }
     in_key

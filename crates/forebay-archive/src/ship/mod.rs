@@ -154,8 +154,8 @@ pub struct Ship<'a> {
     /// The file that was being shipped when the index or the queue failed. Its segment is verified.
     verified: Option<Pending>,
     is_claimed: bool,
-    /// The files that the store did not take in the last pass, in the form of [`Finished::mark`].
-    not_taken: HashSet<String>,
+    /// How often the store did not take a file that is still there, by [`Finished::mark`], and one.
+    failed_tries: HashMap<String, u32>,
     /// The identity of the archive, for announcements.
     identity: Option<String>,
     is_full: bool,
@@ -194,7 +194,7 @@ impl<'a> Ship<'a> {
             table: None,
             verified: None,
             is_claimed: false,
-            not_taken: HashSet::new(),
+            failed_tries: HashMap::new(),
             identity: None,
             is_full: false,
             has_more: false,
@@ -261,9 +261,18 @@ impl<'a> Ship<'a> {
         self.claim().await?;
         self.ship_records().await?;
         let mut files = self.finished().map_err(Failure::Final)?;
-        // Files that the store did not take must not hold up the others.
-        let before = std::mem::take(&mut self.not_taken);
-        files.sort_by_key(|it| before.contains(&it.mark()));
+        // Files that the store did not take must not hold up the others: those with the fewest failures come first. Other runs may have
+        // failed with files that are marked. But if no other file can be marked, those come first, because each that is shipped makes
+        // room for a mark.
+        let marked = files.iter().filter(|it| self.spool.is_marked(it)).count();
+        let is_full = marked >= spool::MAX_SENDING;
+        let there: HashSet<_> = files.iter().map(Finished::mark).collect();
+        self.failed_tries.retain(|mark, _| there.contains(mark));
+        files.sort_by_cached_key(|it| {
+            let is_marked = self.spool.is_marked(it);
+            let tries = self.failed_tries.get(&it.mark()).copied();
+            (is_full && !is_marked, tries.unwrap_or(u32::from(is_marked)))
+        });
         let (mut failure, mut is_second) = (None, false);
         for file in files {
             self.keep_limit();
@@ -271,11 +280,14 @@ impl<'a> Ship<'a> {
                 Ok(()) => is_second = false,
                 Err(Failure::Final(error)) => self.warn_once(&error),
                 Err(Failure::Segment(error)) => {
-                    self.not_taken.insert(file.mark());
-                    if is_second {
+                    *self.failed_tries.entry(file.mark()).or_insert(1) += 1;
+                    if is_second && !(self.config.once && self.store_answers().await) {
                         return Err(Failure::Store(error));
                     }
                     is_second = true;
+                    if failure.is_some() {
+                        self.warn_once(&error);
+                    }
                     failure.get_or_insert(error);
                 }
                 other => return other,
@@ -328,13 +340,24 @@ impl<'a> Ship<'a> {
         }
     }
 
+    /// The object that every [`claim`](Self::claim) leaves in the archive.
+    fn claim_key(&self) -> String {
+        format!("sensors/{}/claim.json", self.config.sensor)
+    }
+
+    /// Whether the store can be reached, and so refused only a segment.
+    async fn store_answers(&self) -> bool {
+        let claim = self.config.archive.len(&self.claim_key()).await;
+        matches!(claim, Ok(Some(_)))
+    }
+
     /// Two sensors with one name would mix their captures and their counts, so the first spool that uses a name owns it.
     async fn claim(&mut self) -> Result<(), Failure> {
         if self.is_claimed {
             return Ok(());
         }
         let (archive, sensor) = (&self.config.archive, &self.config.sensor);
-        let key = format!("sensors/{sensor}/claim.json");
+        let key = self.claim_key();
         let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let (host, folder) = (
             host.trim(),
@@ -481,9 +504,13 @@ impl<'a> Ship<'a> {
             return Ok(());
         }
         // If it cannot be freed, it must not be dropped later.
-        self.spool.mark(found).map_err(Failure::Final)?;
+        let marked = self.spool.mark(found);
+        // Its compressed copy is a finished file from then on.
+        self.has_more |= found.is_being_compressed();
         let freed = self.spool.free(found, self.config.keep != Keep::Nothing);
-        freed.map_err(Failure::Final)?;
+        freed
+            .or_else(|error| marked.and(Err(error)))
+            .map_err(Failure::Final)?;
         self.counts
             .shipped
             .add(packed.directory.packets, found.bytes);

@@ -33,7 +33,7 @@ const SENDING_AT: u64 = 33 + 65;
 /// The length of these lines.
 const SENDING_LEN: usize = 110;
 /// Their number: files that may be in the archive and are still in the spool.
-const MAX_SENDING: usize = 16;
+pub const MAX_SENDING: usize = 16;
 /// A capture locks a file directly after it has created it. Empty files that are younger are not touched.
 const NEW: Duration = Duration::from_secs(10);
 /// Bytes that are kept for records of dropped files.

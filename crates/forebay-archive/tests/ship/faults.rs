@@ -418,6 +418,12 @@ fn a_file_that_a_killed_program_left_under_two_names_is_counted_once() {
     let (code, _, err) = ship(&spool, &to, &["--keep-local", "1B"]);
     assert_eq!((code, names(&spool)), (0, vec!["shipped".into()]), "{err}");
     assert_eq!(status(&to)[0]["captured"], 200);
+    // Both names in one run.
+    captured(&folder, "spool/c.pcapng", "count=100,seed=3");
+    captured(&folder, "spool/c.pcapng.zst", "count=100,seed=3");
+    let (code, _, err) = ship(&spool, &to, &["--keep-local", "1B"]);
+    assert_eq!((code, names(&spool)), (0, vec!["shipped".into()]), "{err}");
+    assert_eq!(status(&to)[0]["captured"], 300);
 }
 
 #[test]
@@ -442,6 +448,33 @@ fn a_segment_that_the_store_refuses_does_not_hold_up_other_files() {
     fs::remove_file(refused).unwrap();
     assert_eq!(ship(&spool, &to, &[]).0, 0);
     assert_eq!(status(&to)[0]["indexed"], 3);
+}
+
+#[test]
+fn several_segments_that_the_store_refuses_do_not_hold_up_other_files() {
+    let folder = Folder::new();
+    let (spool, to) = (spool(&folder), folder.path("to"));
+    for number in 1..=5 {
+        let path = format!("{spool}/{number}.pcap");
+        let seconds = if number == 5 {
+            1_700_000_000
+        } else {
+            1_600_000_000
+        };
+        fs::write(&path, pcap(&[(seconds, &[number; 60])])).unwrap();
+        let time = UNIX_EPOCH + std::time::Duration::from_secs(u64::from(number));
+        let file = File::options().write(true).open(path).unwrap();
+        file.set_modified(time).unwrap();
+    }
+    let refused = format!("{to}/segments/sensor=hall/date=2020-09-13");
+    fs::create_dir_all(format!("{to}/segments/sensor=hall")).unwrap();
+    fs::write(&refused, "a file").unwrap();
+    let (code, _, err) = ship(&spool, &to, &[]);
+    assert_eq!(code, 1, "{err}");
+    assert_eq!(names(&spool), ["1.pcap", "2.pcap", "3.pcap", "4.pcap"]);
+    fs::remove_file(refused).unwrap();
+    assert_eq!(ship(&spool, &to, &[]).0, 0);
+    assert_eq!(status(&to)[0]["indexed"], 5);
 }
 
 #[test]
