@@ -127,16 +127,16 @@ impl Limit<'_> {
         Ok(())
     }
 
-    /// Sleeps until `clock` reaches `then`, or within this limit.
+    /// Sleeps until `clock` reaches `then`, or within this limit. The clock may be another one than the poller's.
     pub fn sleep_until(&self, clock: &Clock, then: u64) {
-        let end = self.end.as_ref().map_or(u64::MAX, |(_, end)| *end);
-        let then = then.min(end);
+        // Times of two clocks cannot be compared, but what is left until them can.
+        let left = Duration::from_nanos(then.saturating_sub(clock.now()));
+        let left = self.to_end().into_iter().fold(left, Duration::min);
         match self.stop {
             Some(stop) if !clock.is_virtual() => {
-                let left = Duration::from_nanos(then.saturating_sub(clock.now()));
                 stop.wait(Some(left));
             }
-            _ => clock.sleep_until(then),
+            _ => clock.sleep(left),
         }
     }
 }
@@ -684,6 +684,26 @@ mod tests {
                 assert_eq!(poller.run(&mut idle, &stop), Ok(0));
                 raising.join().unwrap(); // ThreadSanitizer does not see how a scope waits
             });
+        }
+    }
+
+    /// `Clock::real` begins at 0, so the clock of a source may be older or newer than the poller's.
+    #[cfg(not(any(loom, miri)))]
+    #[test]
+    fn a_sleep_by_the_clock_of_the_source_ends_when_the_time_of_the_poller_ends() {
+        let older = Clock::real();
+        thread::sleep(Duration::from_millis(30));
+        let newer = Clock::real();
+        for (of_source, of_poller) in [(&older, &newer), (&newer, &older)] {
+            let mut idle = Idle(of_source.clone(), |clock, limit| {
+                limit.sleep_until(clock, u64::MAX);
+            });
+            let mut poller = Poller::new(64, of_poller.clone());
+            let (stop, time) = (Signal::new().unwrap(), Duration::from_millis(10));
+            let begun = poller.modes().sleeps;
+            assert_eq!(poller.run_timeout(&mut idle, &stop, time), Ok(0));
+            let sleeps = poller.modes().sleeps - begun;
+            assert!(sleeps < 5, "it slept {sleeps} times for one end");
         }
     }
 

@@ -234,6 +234,9 @@ impl<W: Block> Driver<W> {
     /// Takes turns until the source [has ended](PacketSource::has_ended), the [consumer is gone](Driver::consumer_is_gone), or
     /// `stop` is raised, which may happen in another thread or in a signal handler. Returns the number of packets taken.
     ///
+    /// That the consumer is gone is noticed when the source wakes up. If the source may sleep for long, the thread that drops the
+    /// consumer should raise `stop`, too.
+    ///
     /// # Errors
     /// An error of the source, unchanged.
     ///
