@@ -7,25 +7,25 @@
 //! killed anywhere begins with the same file again, loses nothing and doubles nothing. A file leaves the spool only after its rows
 //! are committed.
 
+mod file;
 pub mod spool;
 #[cfg(test)]
 mod tests;
 
 use crate::{
-    announce::{Address, Announcement, Queue},
-    archive::{Archive, BadRequest, StoreFault},
-    rebuild,
-    segment::{self, Pack, Packed},
-    table::{Rows, Table},
+    announce::{Address, Queue},
+    archive::{Archive, BadRequest},
+    segment::{self, Packed},
+    table::Table,
 };
-use anyhow::{Context, Result, anyhow, bail, ensure};
-use forebay_net::repair::Examined;
+use anyhow::{Context, Result, anyhow, ensure};
+use file::Pending;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use spool::{Finished, Keep, Spool};
 use std::{
     collections::{HashMap, HashSet},
-    fs::{self, File},
+    fs,
     path::PathBuf,
     time::{Duration, SystemTime},
 };
@@ -34,12 +34,8 @@ use std::{
 const MAX_WAIT: Duration = Duration::from_secs(60);
 /// How often the spool is searched for finished files.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// Bytes that are read back at once.
-const READ_BYTES: u64 = 16 << 20;
 /// Warnings that are remembered.
 const MAX_WARNED: usize = 1000;
-/// Packets whose times are further than this ahead of this machine's clock are reported.
-const MAX_AHEAD_NS: u64 = 300_000_000_000;
 
 /// How a spool is shipped.
 #[derive(Clone, Debug)]
@@ -442,283 +438,6 @@ impl<'a> Ship<'a> {
         Ok(())
     }
 
-    async fn ship_file(&mut self, found: &Finished) -> Result<(), Failure> {
-        let opened = found
-            .open()
-            .with_context(|| format!("{}: opening it", found.path.display()));
-        let Some(file) = opened.map_err(Failure::Final)? else {
-            return Ok(()); // a capture still writes it
-        };
-        let known = self.verified.take().filter(|it| it.mark == found.mark());
-        let mut pending = match known {
-            Some(pending) => pending,
-            None => match self.pack(&file) {
-                Ok((packed, scratch)) => {
-                    if !found.is_unchanged() {
-                        return Ok(()); // a program without locks writes it; the next pass looks again
-                    }
-                    self.warn_of_clock(found, &packed);
-                    Pending {
-                        mark: found.mark(),
-                        packed,
-                        scratch: Some(scratch),
-                        is_new: false,
-                    }
-                }
-                Err(error) => {
-                    drop(file); // a file is not cut while it is open anywhere
-                    return self.mend(found, error).map_err(Failure::Final);
-                }
-            },
-        };
-        let stored = match self.store(found, &mut pending).await {
-            Ok(stored) => stored,
-            Err(error) => {
-                // The packed copy takes room on the disk, so it is not kept.
-                let is_verified = pending.scratch.is_none();
-                self.verified = is_verified.then_some(pending);
-                return Err(match is_verified {
-                    true => Failure::Store(error),
-                    false => Failure::Segment(error),
-                });
-            }
-        };
-        let packed = pending.packed;
-        let fault = match &stored {
-            Stored::Now | Stored::Before => None,
-            Stored::Removed => Some(format!(
-                "was in the archive, and its segment {} was removed from there. It is moved to the folder `failed`, and not stored again",
-                packed.key
-            )),
-            Stored::Damaged(error) => Some(format!(
-                "{error:#}. The file is moved to the folder `failed`. To store it, repair or delete that segment, and move the file back"
-            )),
-        };
-        if let Some(fault) = fault {
-            self.spool.set_aside(found).map_err(Failure::Final)?;
-            self.counts
-                .failed
-                .add(packed.directory.packets, found.bytes);
-            let path = found.path.display();
-            (self.report)(Event::Warning(format!("{path}: {fault}")));
-            return Ok(());
-        }
-        // If it cannot be freed, it must not be dropped later.
-        let marked = self.spool.mark(found);
-        // Its compressed copy is a finished file from then on.
-        self.has_more |= found.is_being_compressed();
-        let freed = self.spool.free(found, self.config.keep != Keep::Nothing);
-        freed
-            .or_else(|error| marked.and(Err(error)))
-            .map_err(Failure::Final)?;
-        self.counts
-            .shipped
-            .add(packed.directory.packets, found.bytes);
-        self.counts.repeated_files += u64::from(matches!(stored, Stored::Before));
-        (self.report)(Event::Shipped(found, &packed));
-        // After an outage a pass is long, and what it frees must not fill the disk.
-        match self.config.keep {
-            Keep::Nothing => Ok(()),
-            keep => self.spool.trim_kept(keep).map_err(Failure::Final),
-        }
-    }
-
-    /// Packs a file; on a full disk into the system's folder for temporary files.
-    fn pack(&self, file: &File) -> Result<(Packed, File)> {
-        let options = Pack {
-            sensor: &self.config.sensor,
-            compress: self.config.compress,
-        };
-        let pack = |in_spool: bool| {
-            let mut scratch = self.spool.scratch(in_spool)?;
-            let plain = spool::plain(file).context("reading it")?;
-            segment::pack(plain, &mut scratch, &options).map(|packed| (packed, scratch))
-        };
-        pack(true).or_else(|error| match is_full(&error) {
-            true => pack(false).context(
-                "the disk of the spool is full. Set TMPDIR to a folder on another disk, with room for one packed file",
-            ),
-            false => Err(error),
-        })
-    }
-
-    /// Cuts a damaged file to what is whole, which the next pass ships, or sets it aside.
-    fn mend(&mut self, found: &Finished, error: anyhow::Error) -> Result<()> {
-        let path = &found.path;
-        let examined = Examined::of(path);
-        let what = match examined {
-            Ok(examined) if !examined.is_whole() && examined.packets > 0 => {
-                examined.cut()?;
-                self.has_more = true;
-                format!("cut after its {} whole packets", examined.packets)
-            }
-            Ok(examined) if examined.is_whole() => {
-                // The disk was full, or memory was short: the file is not at fault.
-                return Err(error.context(format!("{}: packing it", path.display())));
-            }
-            // Reading failed, or the file is in use: it is not at fault.
-            Err(cause)
-                if cause.cause().is_some() || cause.to_string().contains("another process") =>
-            {
-                return Err(cause.into());
-            }
-            _ => {
-                let packets = spool::packets(path);
-                self.spool.set_aside(found)?;
-                self.counts.failed.add(packets, found.bytes);
-                "moved to the folder `failed`: nothing in it can be read".to_owned()
-            }
-        };
-        (self.report)(Event::Warning(format!(
-            "{}: {error:#}; {what}",
-            path.display()
-        )));
-        Ok(())
-    }
-
-    fn warn_of_clock(&mut self, found: &Finished, packed: &Packed) {
-        let now = (crate::table::now_ms() as u64).saturating_mul(1_000_000);
-        let ahead = packed.directory.last_ns.unwrap_or(0).saturating_sub(now);
-        if ahead > MAX_AHEAD_NS {
-            let seconds = ahead / 1_000_000_000;
-            (self.report)(Event::Warning(format!(
-                "{}: its last packet is {seconds} s ahead of the clock of this machine. Set the clocks (chrony, systemd-timesyncd), or \
-                 searches by time will not find these packets where they are expected",
-                found.path.display()
-            )));
-        }
-    }
-
-    /// Creates the segment, reads it back, and commits its rows or announces it.
-    async fn store(&mut self, found: &Finished, pending: &mut Pending) -> Result<Stored> {
-        let archive = self.config.archive.clone();
-        if self.was_removed(&pending.packed).await? {
-            return Ok(Stored::Removed);
-        }
-        // Another run may have stored the same file with another packing.
-        let mut is_there = false;
-        for key in segment::keys(&pending.packed.directory) {
-            if archive.len(&key).await?.is_some() {
-                pending.packed.key = key;
-                is_there = true;
-                break;
-            }
-        }
-        if self.queue.is_none() && self.has_rows(&pending.packed.key).await? {
-            return Ok(match is_there {
-                true => Stored::Before,
-                false => Stored::Removed,
-            });
-        }
-        if pending.scratch.is_some() {
-            if let Some(damage) = self.create(found, pending).await? {
-                return Ok(Stored::Damaged(damage));
-            }
-        } else if !is_there {
-            pending.mark.clear(); // so it is packed again
-            bail!(
-                "{}: the segment {} is gone",
-                archive.name(),
-                pending.packed.key
-            );
-        }
-        let packed = &pending.packed;
-        let is_new = match &mut self.queue {
-            // It is announced again after a failure: the queue drops the second message, or an indexer finds that there are rows.
-            Some(queue) => {
-                let announced = Announcement {
-                    segment: packed.key.clone(),
-                    packets: packed.directory.packets,
-                    archive: self.identity.clone(),
-                };
-                queue.announce(&announced).await?;
-                pending.is_new
-            }
-            None => {
-                let rows = Rows {
-                    segment: packed.key.clone(),
-                    files: packed.index.clone(),
-                };
-                let table = self.table.as_mut().context("the index is not open")?;
-                match table.append(&[rows]).await? {
-                    // `expire` may have removed it meanwhile.
-                    0 if self.was_removed(packed).await? => return Ok(Stored::Removed),
-                    added => added > 0,
-                }
-            }
-        };
-        Ok(match is_new {
-            true => Stored::Now,
-            false => Stored::Before,
-        })
-    }
-
-    /// Whether the index has the rows of a segment. Rows that were added since the index was read last are found when rows are committed.
-    async fn has_rows(&mut self, key: &str) -> Result<bool> {
-        let table = match &mut self.table {
-            Some(table) => table,
-            None => {
-                let opened = Table::open_or_create(&self.config.archive).await?;
-                self.table.insert(opened)
-            }
-        };
-        if !table.has(key).await? {
-            return Ok(false);
-        }
-        // The index may have been replaced.
-        table.refresh().await?;
-        table.has(key).await
-    }
-
-    /// Whether `expire` has removed this file's segment, or is removing it.
-    async fn was_removed(&self, packed: &Packed) -> Result<bool> {
-        let directory = &packed.directory;
-        let record = segment::expired_record(&directory.sensor, &directory.sha256);
-        Ok(self.config.archive.len(&record).await?.is_some())
-    }
-
-    /// Creates the segment and reads it back. Then `pending` has the rows for its offsets, and no packed copy. `Some`: there is a segment
-    /// already, and it is damaged.
-    async fn create(
-        &mut self,
-        found: &Finished,
-        pending: &mut Pending,
-    ) -> Result<Option<anyhow::Error>> {
-        let archive = self.config.archive.clone();
-        let packed = &mut pending.packed;
-        let scratch = pending.scratch.as_mut().context("the file is not packed")?;
-        self.spool.mark(found)?;
-        pending.is_new = archive.put_file(&packed.key, scratch, packed.bytes).await?;
-        if pending.is_new {
-            self.counts.sent_bytes += packed.bytes;
-        }
-        let hash = stored_hash(&archive, &packed.key).await?;
-        if hash != packed.stored_sha256 {
-            ensure!(
-                !pending.is_new,
-                "{}: the segment {} was read back with other bytes than were sent: the store or the network damages data",
-                archive.name(),
-                packed.key
-            );
-            // Another version packed the same file, or another packing: the rows must have its offsets.
-            match rebuild::rows_of(&archive, &packed.key).await {
-                Ok(rows) => packed.index = rows.files,
-                Err(error) if error.downcast_ref::<StoreFault>().is_some() => return Err(error),
-                Err(error) => {
-                    ensure!(
-                        stored_hash(&archive, &packed.key).await? == hash,
-                        "{}: the segment {} was read twice, with different bytes: the store or the network damages data",
-                        archive.name(),
-                        packed.key
-                    );
-                    return Ok(Some(error));
-                }
-            }
-        }
-        pending.scratch = None;
-        Ok(None)
-    }
-
     /// Drops the oldest files if more wait than the limit allows.
     fn keep_limit(&mut self) {
         let Some(limit) = self.config.limit_bytes else {
@@ -772,38 +491,6 @@ impl<'a> Ship<'a> {
     }
 }
 
-/// Whether there was no room on a disk.
-fn is_full(error: &anyhow::Error) -> bool {
-    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
-    let causes = error
-        .chain()
-        .filter_map(|it| it.downcast_ref::<std::io::Error>());
-    causes
-        .map(std::io::Error::kind)
-        .any(|it| it == StorageFull || it == QuotaExceeded)
-}
-
-/// A file that is being shipped.
-struct Pending {
-    /// The version of the file.
-    mark: String,
-    packed: Packed,
-    /// The packed copy. `None`: the segment is in the archive, and was read back.
-    scratch: Option<File>,
-    /// This run has created the segment.
-    is_new: bool,
-}
-
-enum Stored {
-    Now,
-    /// It is in the archive since an earlier try.
-    Before,
-    /// It was in the archive, and was removed from there.
-    Removed,
-    /// It is in the archive, and is damaged there.
-    Damaged(anyhow::Error),
-}
-
 enum Failure {
     /// Trying again may help.
     Store(anyhow::Error),
@@ -811,18 +498,4 @@ enum Failure {
     Segment(anyhow::Error),
     /// Trying again does not help.
     Final(anyhow::Error),
-}
-
-/// The SHA-256 of an object, as the store returns it.
-async fn stored_hash(archive: &Archive, key: &str) -> Result<String> {
-    let len = archive.len(key).await?;
-    let len = len.with_context(|| format!("{}: the segment {key} is gone", archive.name()))?;
-    let mut hash = Sha256::new();
-    let mut at = 0;
-    while at < len {
-        let end = (at + READ_BYTES).min(len);
-        hash.update(archive.range(key, at..end).await?);
-        at = end;
-    }
-    Ok(segment::hex(&hash.finalize()))
 }
