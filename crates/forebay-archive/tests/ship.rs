@@ -6,7 +6,9 @@ mod faults;
 #[path = "ship/metrics.rs"]
 mod metrics;
 
-use common::{age, archive, captured, last_json, pcap, run, segments, ship, spool, status};
+use common::{
+    age, archive, captured, captures, last_json, pcap, run, segments, ship, spool, status,
+};
 use forebay_testing::{dice::Dice, folder::Folder};
 use std::{
     fs::{self, File},
@@ -144,20 +146,7 @@ fn two_spools_cannot_ship_as_one_sensor_and_one_spool_has_one_ship() {
 fn a_full_spool_loses_its_oldest_files_only_if_asked_and_they_are_counted() {
     let folder = Folder::new();
     let (spool, to) = (spool(&folder), folder.path("to"));
-    for (number, age) in [(1, 300), (2, 200), (3, 100)] {
-        let path = captured(
-            &folder,
-            &format!("spool/{number}.pcapng"),
-            &format!("count=1000,seed={number}"),
-        );
-        let time = std::time::SystemTime::now() - Duration::from_secs(age);
-        File::options()
-            .write(true)
-            .open(path)
-            .unwrap()
-            .set_modified(time)
-            .unwrap();
-    }
+    captures(&folder, 1..=3, 1000);
     let size = fs::metadata(format!("{spool}/3.pcapng")).unwrap().len();
     let limit = format!("{}B", 2 * size + 1000);
     let (code, out, err) = ship(
@@ -190,13 +179,7 @@ fn a_full_spool_loses_its_oldest_files_only_if_asked_and_they_are_counted() {
 fn an_index_that_is_gone_is_rebuilt_and_damage_is_reported() {
     let folder = Folder::new();
     let (spool, to) = (spool(&folder), folder.path("to"));
-    for seed in 1..=3 {
-        captured(
-            &folder,
-            &format!("spool/{seed}.pcapng"),
-            &format!("count=2000,seed={seed}"),
-        );
-    }
+    captures(&folder, 1..=3, 2000);
     ship(&spool, &to, &[]);
     let before = status(&to);
     fs::remove_dir_all(format!("{to}/index")).unwrap();
@@ -291,13 +274,7 @@ fn old_segments_expire_with_their_rows_and_stay_counted() {
     let folder = Folder::new();
     let (spool, to) = (spool(&folder), folder.path("to"));
     // The simulated card begins in 2020.
-    for seed in 1..=3 {
-        captured(
-            &folder,
-            &format!("spool/{seed}.pcapng"),
-            &format!("count=1000,seed={seed}"),
-        );
-    }
+    captures(&folder, 1..=3, 1000);
     ship(&spool, &to, &[]);
     let (code, _, err) = run(&["expire", &to]);
     assert!(code == 2 && err.contains("--older-than"), "{err}");
@@ -359,13 +336,7 @@ fn an_expire_that_is_killed_anywhere_keeps_the_counts_and_leaves_no_row_without_
     let folder = Folder::new();
     let (spool, to) = (spool(&folder), folder.path("to"));
     let kills: u64 = std::env::var("FOREBAY_ARCHIVE_KILLS").map_or(6, |it| it.parse().unwrap());
-    for seed in 0..kills + 2 {
-        captured(
-            &folder,
-            &format!("spool/{seed}.pcapng"),
-            &format!("count=500,seed={seed}"),
-        );
-    }
+    captures(&folder, 0..kills + 2, 500);
     ship(&spool, &to, &[]);
     let whole = status(&to)[0].clone();
     let mut dice = Dice(28);
@@ -456,10 +427,7 @@ fn packets_of_zeros_are_rebuilt_and_a_segment_under_a_wrong_key_is_damaged() {
 fn rows_without_a_segment_are_reported_and_rebuild_removes_them() {
     let folder = Folder::new();
     let (spool, to) = (spool(&folder), folder.path("to"));
-    for seed in 1..=3 {
-        let card = format!("count=100,seed={seed}");
-        captured(&folder, &format!("spool/{seed}.pcapng"), &card);
-    }
+    captures(&folder, 1..=3, 100);
     assert_eq!(ship(&spool, &to, &[]).0, 0);
     let removed = segments(&to).split_off(1);
     let name = removed[0].file_name().unwrap().to_str().unwrap();

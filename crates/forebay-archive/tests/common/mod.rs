@@ -10,8 +10,10 @@ use forebay_net::{
 use forebay_testing::folder::Folder;
 use serde_json::Value;
 use std::{
-    path::PathBuf,
+    fs::File,
+    path::{Path, PathBuf},
     process::{Command, Output as Done, Stdio},
+    time::{Duration, UNIX_EPOCH},
 };
 
 /// Captures from the simulated card to a file.
@@ -25,6 +27,22 @@ pub fn captured(folder: &Folder, name: &str, card: &str) -> PathBuf {
     let session = Session::open(ports, output, SessionConfig::default(), clock, control);
     session.unwrap().run(&mut |_| {});
     path
+}
+
+/// Captures `count` packets to each of the files `spool/SEED.pcapng`. They were changed one second after each other.
+pub fn captures(folder: &Folder, seeds: impl IntoIterator<Item = u64>, count: u64) {
+    for seed in seeds {
+        let card = format!("count={count},seed={seed}");
+        let path = captured(folder, &format!("spool/{seed}.pcapng"), &card);
+        set_modified(&path, 1_700_000_000 + seed);
+    }
+}
+
+/// Sets the time of a file's last change, in seconds since 1970.
+pub fn set_modified(path: impl AsRef<Path>, seconds: u64) {
+    let file = File::options().write(true).open(path).unwrap();
+    let time = UNIX_EPOCH + Duration::from_secs(seconds);
+    file.set_modified(time).unwrap();
 }
 
 /// `forebay-archive` with these arguments.

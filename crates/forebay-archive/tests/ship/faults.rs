@@ -1,7 +1,8 @@
 //! Faults of stores, clocks and spools: a clear error, and nothing lost.
 
 use crate::common::{
-    age, archive, captured, done, last_json, pcap, run, segments, ship, ship_as, spool, status,
+    age, archive, captured, captures, done, last_json, pcap, run, segments, set_modified, ship,
+    ship_as, spool, status,
 };
 use crate::names;
 use forebay_archive::ship::spool::Spool;
@@ -168,13 +169,7 @@ fn clocks_that_differ_are_reported_and_find_returns_all_packets_in_the_order_of_
 fn a_corrupt_segment_is_named_and_the_rest_is_found() {
     let folder = Folder::new();
     let (spool, to) = (spool(&folder), folder.path("to"));
-    for seed in 1..=2 {
-        captured(
-            &folder,
-            &format!("spool/{seed}.pcapng"),
-            &format!("count=1000,seed={seed}"),
-        );
-    }
+    captures(&folder, 1..=2, 1000);
     ship(&spool, &to, &[]);
     let damaged = segments(&to).remove(0);
     let mut bytes = fs::read(&damaged).unwrap();
@@ -290,20 +285,7 @@ fn once_fails_if_files_are_left_and_unfinished_files_are_reported() {
 fn what_may_be_in_the_archive_is_never_dropped_and_a_drop_that_was_killed_is_finished() {
     let folder = Folder::new();
     let (spool, to) = (spool(&folder), folder.path("to"));
-    for seed in 1..=3 {
-        let path = captured(
-            &folder,
-            &format!("spool/{seed}.pcapng"),
-            &format!("count=100,seed={seed}"),
-        );
-        let time = UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000 + seed);
-        File::options()
-            .write(true)
-            .open(path)
-            .unwrap()
-            .set_modified(time)
-            .unwrap();
-    }
+    captures(&folder, 1..=3, 100);
     // A `ship` was killed while it sent the first one, and an earlier one after it had recorded that it dropped the second one.
     let mut opened = Spool::open(Path::new(&spool), "hall").unwrap();
     let files = opened.finished(&mut |error| panic!("{error:#}")).unwrap();
@@ -427,67 +409,35 @@ fn a_file_that_a_killed_program_left_under_two_names_is_counted_once() {
 }
 
 #[test]
-fn a_segment_that_the_store_refuses_does_not_hold_up_other_files() {
-    let folder = Folder::new();
-    let (spool, to) = (spool(&folder), folder.path("to"));
-    for (number, seconds) in [(1, 1_600_000_000), (2, 1_700_000_000), (3, 1_700_000_000)] {
-        let path = format!("{spool}/{number}.pcap");
-        fs::write(&path, pcap(&[(seconds, &[number; 60])])).unwrap();
-        let time = UNIX_EPOCH + std::time::Duration::from_secs(u64::from(number));
-        let file = File::options().write(true).open(path).unwrap();
-        file.set_modified(time).unwrap();
+fn segments_that_the_store_refuses_do_not_hold_up_other_files() {
+    for (refused, files) in [(1, 3), (4, 5)] {
+        let folder = Folder::new();
+        let (spool, to) = (spool(&folder), folder.path("to"));
+        for number in 1..=files {
+            let path = format!("{spool}/{number}.pcap");
+            let day = if number <= refused { 16 } else { 17 };
+            fs::write(&path, pcap(&[(day * 100_000_000, &[number; 60])])).unwrap();
+            set_modified(path, number.into());
+        }
+        // Nothing can be stored in this folder.
+        let date = format!("{to}/segments/sensor=hall/date=2020-09-13");
+        fs::create_dir_all(format!("{to}/segments/sensor=hall")).unwrap();
+        fs::write(&date, "a file").unwrap();
+        let (code, _, err) = ship(&spool, &to, &[]);
+        assert!(code == 1 && err.contains("date=2020-09-13"), "{err}");
+        let left: Vec<String> = (1..=refused).map(|it| format!("{it}.pcap")).collect();
+        assert_eq!(names(&spool), left);
+        fs::remove_file(date).unwrap();
+        assert_eq!(ship(&spool, &to, &[]).0, 0);
+        assert_eq!(status(&to)[0]["indexed"], files);
     }
-    // Nothing can be stored in this folder.
-    let refused = format!("{to}/segments/sensor=hall/date=2020-09-13");
-    fs::create_dir_all(format!("{to}/segments/sensor=hall")).unwrap();
-    fs::write(&refused, "a file").unwrap();
-    let (code, _, err) = ship(&spool, &to, &[]);
-    assert_eq!(code, 1, "{err}");
-    assert!(err.contains("date=2020-09-13"), "{err}");
-    assert_eq!(names(&spool), ["1.pcap"]);
-    fs::remove_file(refused).unwrap();
-    assert_eq!(ship(&spool, &to, &[]).0, 0);
-    assert_eq!(status(&to)[0]["indexed"], 3);
-}
-
-#[test]
-fn several_segments_that_the_store_refuses_do_not_hold_up_other_files() {
-    let folder = Folder::new();
-    let (spool, to) = (spool(&folder), folder.path("to"));
-    for number in 1..=5 {
-        let path = format!("{spool}/{number}.pcap");
-        let seconds = if number == 5 {
-            1_700_000_000
-        } else {
-            1_600_000_000
-        };
-        fs::write(&path, pcap(&[(seconds, &[number; 60])])).unwrap();
-        let time = UNIX_EPOCH + std::time::Duration::from_secs(u64::from(number));
-        let file = File::options().write(true).open(path).unwrap();
-        file.set_modified(time).unwrap();
-    }
-    let refused = format!("{to}/segments/sensor=hall/date=2020-09-13");
-    fs::create_dir_all(format!("{to}/segments/sensor=hall")).unwrap();
-    fs::write(&refused, "a file").unwrap();
-    let (code, _, err) = ship(&spool, &to, &[]);
-    assert_eq!(code, 1, "{err}");
-    assert_eq!(names(&spool), ["1.pcap", "2.pcap", "3.pcap", "4.pcap"]);
-    fs::remove_file(refused).unwrap();
-    assert_eq!(ship(&spool, &to, &[]).0, 0);
-    assert_eq!(status(&to)[0]["indexed"], 5);
 }
 
 #[test]
 fn files_that_are_in_the_archive_and_cannot_be_freed_are_not_dropped() {
     let folder = Folder::new();
     let (spool, to) = (spool(&folder), folder.path("to"));
-    for seed in 1..=3 {
-        captured(
-            &folder,
-            &format!("spool/{seed}.pcapng"),
-            &format!("count=100,seed={seed}"),
-        );
-    }
+    captures(&folder, 1..=3, 100);
     fs::write(format!("{spool}/shipped"), "no folder").unwrap();
     let keep = ["--keep-local", "1G"];
     let (code, _, err) = ship(&spool, &to, &keep);
