@@ -1,5 +1,5 @@
 //! What the target checks: any bytes are an answer or a fault, and the same one however they are cut; pieces never exceed what
-//! was shown; a body of a told length has that length. The first byte says how the others are cut.
+//! was shown; a body whose length is known has that length. The first byte determines how the others are cut.
 
 use forebay_io::http::{Fault, Part, Reply};
 

@@ -6,7 +6,7 @@ use forebay_net::format::read::{Decoder, Step, Zeros};
 /// A frame's place, lengths, time, interface, direction and drops.
 type Seen = (usize, usize, u32, u64, u32, u8, u64);
 
-/// Decodes `bytes`, of which the decoder first sees `shown`, and `more` further each time it asks.
+/// Decodes `bytes`. The decoder first sees `shown` of them, and `more` further each time it asks.
 fn decode(bytes: &[u8], shown: usize, more: usize) -> (Vec<Seen>, Result<usize, String>) {
     let mut seen = Vec::new();
     let mut decoder = match Decoder::begin(bytes) {

@@ -1,5 +1,5 @@
 //! What the target checks: any text is a filter or an error; a filter's programs are valid, print and
-//! parse, and never panic on the bytes behind the first zero.
+//! parse, and never panic on the bytes after the first zero.
 
 use forebay_net::filter::{Filter, View, bpf::Program};
 use forebay_net::port::LinkType;
