@@ -198,11 +198,35 @@ impl Appender {
     #[inline]
     fn open(&mut self, empty: Empty) {
         let first = self.first + self.handed_over;
-        let mut buffer = self.writer.open(empty, self.end, first);
+        self.current = Some(self.writer.open(empty, self.end, first));
+        self.begin();
+    }
+
+    /// Begins to fill the current buffer. `false`: there is none.
+    #[inline]
+    fn begin(&mut self) -> bool {
+        let Some(buffer) = &mut self.current else {
+            return false;
+        };
         self.skipped = buffer.len() - self.layout.head;
         buffer.set_mark(self.skipped + self.early);
         self.lent = 0;
-        self.current = Some(buffer);
+        true
+    }
+
+    /// Writes the current buffer at once, and begins to fill it again. `false`: there is none, or no longer, as the write failed.
+    #[inline]
+    fn write_in_place(&mut self) -> bool {
+        let Some((end, next)) = self.writer.write_in_place(&mut self.current) else {
+            return false;
+        };
+        self.waiting_since = None;
+        self.handed_over = next - self.first;
+        self.handed_over_bytes += end - self.end;
+        // Everything before it was written.
+        self.high_water = self.high_water.max(end - self.end);
+        self.end = end;
+        self.begin()
     }
 
     /// Reserves `len` bytes in place for the next record. Fill all of them, then commit; their previous content is undefined.
@@ -345,8 +369,16 @@ impl Appender {
         Err(Error::new("store", what).advise("Retry, or close and count what is lost"))
     }
 
-    #[cold]
+    #[inline]
     fn check(&mut self, len: usize) -> Result<()> {
+        match self.writer.has_failed() || len > self.record_bytes {
+            true => self.refuse(len),
+            false => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn refuse(&mut self, len: usize) -> Result<()> {
         if let Some(error) = self.writer.take_error() {
             return Err(error);
         }
@@ -370,14 +402,11 @@ impl Appender {
             buffer.set_mark(full);
             return true;
         }
-        // Inline, a buffer comes back as soon as it is handed over, and the cache still holds it: use the same one again.
-        let mut fresh = None;
-        if self.writer.gives_back_at_once()
-            && let Some(full) = self.current.take()
-        {
-            fresh = self.close_and_hand_over(full, true, Then::default());
+        // Inline, a buffer is empty as soon as it is written, and the cache still holds it: use the same one again.
+        if self.writer.gives_back_at_once() && self.write_in_place() {
+            return true;
         }
-        fresh = fresh.or_else(|| self.writer.take_empty());
+        let mut fresh = self.writer.take_empty();
         if fresh.is_none() && may_grow {
             fresh = self.writer.grow();
         }
@@ -395,22 +424,8 @@ impl Appender {
         true
     }
 
-    /// Hands a buffer over.
-    fn hand_over(&mut self, buffer: Vacant, is_full: bool, then: Then) {
-        if let Some(empty) = self.close_and_hand_over(buffer, is_full, then) {
-            self.writer.put_aside(empty);
-        }
-    }
-
-    /// Hands a buffer over, and returns it if it was written at once. A full one is padded if that allows the next one to bypass the
-    /// page cache.
-    #[inline]
-    fn close_and_hand_over(
-        &mut self,
-        mut buffer: Vacant,
-        is_full: bool,
-        then: Then,
-    ) -> Option<Empty> {
+    /// Hands a buffer over. A full one is padded if that allows the next one to bypass the page cache.
+    fn hand_over(&mut self, mut buffer: Vacant, is_full: bool, then: Then) {
         self.waiting_since = None;
         let (filled, mut piece) = self.writer.close(&buffer);
         self.handed_over = piece.first + piece.records - self.first;
@@ -427,7 +442,7 @@ impl Appender {
         self.end = piece.end();
         self.high_water = self.high_water.max(self.pending(self.handed_over_bytes));
         piece.then = then;
-        self.writer.hand_over(buffer, filled, &mut piece)
+        self.writer.hand_over(buffer, filled, piece);
     }
 
     /// Records accepted into the current buffer, whether or not the writer has taken them.

@@ -113,9 +113,12 @@ impl Piece {
     }
 
     /// Drops the loans once they are written, or never will be. This returns the memory to the lenders.
+    #[inline]
     pub fn give_back(&mut self) {
-        self.loans.clear();
-        self.lent = 0;
+        if self.lent > 0 {
+            self.loans.clear();
+            self.lent = 0;
+        }
     }
 }
 
@@ -144,15 +147,12 @@ pub(super) struct Layout {
 }
 
 impl Rest {
-    /// All of an empty buffer with records from `from` on, whose bytes go to offset `start` and whose first record has number
-    /// `first`.
-    pub fn of_empty(from: usize, start: u64, first: u64) -> Rest {
-        Rest {
-            from,
-            start,
-            first,
-            ..Rest::default()
-        }
+    /// Makes it all of an empty buffer with records from `from` on, whose bytes go to offset `start` and whose first record has
+    /// number `first`. Everything of the buffer before it was taken.
+    #[inline]
+    pub fn restart(&mut self, from: usize, start: u64, first: u64) {
+        debug_assert!(self.loans.is_empty() && self.lent == 0);
+        (self.from, self.start, self.first, self.counted) = (from, start, first, 0);
     }
 
     /// Adds a loan after `len` of the buffer's own bytes.
@@ -175,6 +175,7 @@ impl Rest {
     }
 
     /// Takes everything from a buffer with `len` committed bytes that count for `counted` records.
+    #[inline]
     pub fn take(&mut self, len: usize, counted: u64, layout: Layout) -> Piece {
         let is_empty = self.is_empty(len);
         let piece = Piece {

@@ -11,7 +11,7 @@
 //! lock. Without a writer thread, the appender keeps what would lie on the desk, and takes no lock at all.
 
 use super::{
-    buffer::{Buffer, Empty, Layout, Piece, Rest, skipped},
+    buffer::{Buffer, Layout, Piece, Rest, skipped},
     loan::Loan,
 };
 use crate::{
@@ -76,25 +76,27 @@ impl Desk {
         held(&self.current)
     }
 
-    /// Makes an empty buffer the current one. Its bytes go to offset `start`, and its first record has number `first`.
+    /// Makes an empty buffer, given by its two halves, the current one. Its bytes go to offset `start`, and its first record has
+    /// number `first`.
     #[inline]
     pub fn open(
         &self,
         current: &mut Current,
-        (mut vacant, mut filled): Empty,
+        vacant: &mut Vacant,
+        mut filled: Filled,
         start: u64,
         first: u64,
-    ) -> Vacant {
+    ) {
         let begin = skipped(start) + self.layout.head;
-        filled.restart(&mut vacant, begin);
+        filled.restart(vacant, begin);
         current.serial += 1;
         current.filled = Some(filled);
-        current.rest = Rest::of_empty(begin, start, first);
+        current.rest.restart(begin, start, first);
         self.taken.store(begin, Relaxed);
-        vacant
     }
 
     /// Closes the current buffer. Returns what was not taken, and the filled half unless the writer has it.
+    #[inline]
     pub fn close(&self, current: &mut Current, vacant: &Vacant) -> (Option<Filled>, Piece) {
         current.serial += 1;
         let rest = &mut current.rest;

@@ -32,7 +32,6 @@ use crate::{
 };
 use std::{
     collections::VecDeque,
-    mem::take,
     sync::{
         Arc,
         atomic::Ordering::{Acquire, Relaxed},
@@ -134,6 +133,7 @@ impl Writer {
     }
 
     /// Works on the current buffer.
+    #[inline]
     fn on_desk<R>(&mut self, work: impl FnOnce(&Desk, &mut Current) -> R) -> R {
         let desk = &self.shared.desk;
         match &mut self.own {
@@ -153,8 +153,27 @@ impl Writer {
 
     /// See [`Desk::open`].
     #[inline]
-    pub fn open(&mut self, empty: Empty, start: u64, first: u64) -> Vacant {
-        self.on_desk(|desk, current| desk.open(current, empty, start, first))
+    pub fn open(&mut self, (mut vacant, filled): Empty, start: u64, first: u64) -> Vacant {
+        self.on_desk(|desk, current| desk.open(current, &mut vacant, filled, start, first));
+        vacant
+    }
+
+    /// If [`gives_back_at_once`](Self::gives_back_at_once): writes the current buffer, and makes it the current one again. If the
+    /// write failed, there is no current buffer afterwards. Returns the output offset after it, and the number of the next record.
+    #[inline]
+    pub fn write_in_place(&mut self, current: &mut Option<Vacant>) -> Option<(u64, u64)> {
+        let (desk, vacant) = (&self.shared.desk, current.as_mut()?);
+        let (Place::Inline { drain, stuck }, Some(own)) = (&mut self.place, &mut self.own) else {
+            return None;
+        };
+        let (filled, mut piece) = desk.close(own, vacant);
+        let (end, next) = (piece.end(), piece.first + piece.records);
+        let mut bytes = filled?; // inline, the filled half is never taken before
+        match write_inline(drain, &mut bytes, &mut piece, &self.shared) {
+            true => desk.open(own, vacant, bytes, end, next),
+            false => stuck.extend(current.take().map(|it| (it, Buffer { bytes, piece }))),
+        }
+        Some((end, next))
     }
 
     /// See [`Current::carry`].
@@ -163,6 +182,7 @@ impl Writer {
     }
 
     /// See [`Desk::close`].
+    #[inline]
     pub fn close(&mut self, vacant: &Vacant) -> (Option<Filled>, Piece) {
         self.on_desk(|desk, current| desk.close(current, vacant))
     }
@@ -182,20 +202,14 @@ impl Writer {
         self.see_desk(|desk, current| desk.end(current, vacant))
     }
 
-    /// Hands a closed buffer over, and takes its piece. Inline, this writes it and returns the empty buffer.
-    #[inline]
-    pub fn hand_over(
-        &mut self,
-        vacant: Vacant,
-        filled: Option<Filled>,
-        piece: &mut Piece,
-    ) -> Option<Empty> {
+    /// Hands a closed buffer over. Inline, this writes it, and keeps the empty buffer for later.
+    pub fn hand_over(&mut self, vacant: Vacant, filled: Option<Filled>, mut piece: Piece) {
         match &mut self.place {
             Place::Thread { full, .. } => {
                 let handed = Handed {
                     vacant,
                     filled,
-                    piece: take(piece),
+                    piece,
                 };
                 // The ring has a slot for every buffer, so a push fails only if the writer is gone.
                 let is_gone = full.try_push(handed).is_err() || full.consumer_is_gone();
@@ -205,20 +219,20 @@ impl Writer {
             }
             Place::Inline { drain, stuck } => {
                 // Inline, the filled half is never taken before.
-                let mut bytes = filled?;
+                let Some(mut bytes) = filled else { return };
                 // After a failed write everything waits for the retry.
-                if stuck.is_empty() && write_inline(drain, &mut bytes, piece, &self.shared) {
-                    return Some((vacant, bytes));
+                match stuck.is_empty() && write_inline(drain, &mut bytes, &mut piece, &self.shared)
+                {
+                    true => self.spare.push((vacant, bytes)),
+                    false => stuck.push_back((vacant, Buffer { bytes, piece })),
                 }
-                let piece = take(piece);
-                stuck.push_back((vacant, Buffer { bytes, piece }));
             }
             Place::Over => {}
         }
-        None
     }
 
     /// Keeps an empty buffer for later.
+    #[cfg(all(test, not(loom)))]
     pub fn put_aside(&mut self, buffer: Empty) {
         self.spare.push(buffer);
     }
