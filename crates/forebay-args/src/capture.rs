@@ -27,39 +27,42 @@ The simulated card: sim:KEY=VALUE,…
   count=FRAMES       end after this number of frames
   flows=N            number of flows: 1, 2, 4, 8, 16, 32 or
                      64 [default: 64]
-  sender=N           number of the sender, for --verify
-  seed=N             seed from which addresses, ports and
-                     the order of sizes are made
-                     [default: 1]
+  sender=N           number of the sender that is written into each
+                     frame, for --verify
+  seed=N             the same seed gives the same addresses,
+                     ports and, with size=imix, the same order
+                     of frame sizes [default: 1]
   ring=FRAMES        size of the card's ring [default: 1024]
-  host=FRAMES|none   size of the host's ring: the host moves
-                     frames from the card's ring into it, and
-                     forebay reads them there. -B sets the same
-                     size in bytes. none: no such ring, forebay
-                     reads from the card's ring
+  host=FRAMES|none   size of the second ring: the simulated
+                     kernel (the host) moves frames from the
+                     card's ring into it, and forebay reads them
+                     there. -B also sets this size, but in
+                     bytes. none: forebay reads directly from
+                     the card's ring
                      [default: one second of frames]
   stall=2ms@100ms    for 2 ms in every 100 ms, the host does
                      not empty the card's ring
   clock=real|virtual virtual: simulated time, so that every
                      run has the same counts [default: real]
-  cost=TIME          with clock=virtual: the time it takes
-                     to capture one frame
+  cost=TIME          with clock=virtual: the clock advances by
+                     TIME for each frame that forebay takes
+                     [default: 0]
 
 AF_XDP: xdp:INTERFACE,KEY=VALUE,…
   queue=N            read only this receive queue
                      [default: all]
   mode=native|generic
                      native: the driver hands over the frames;
-                     generic: the kernel's network code does,
-                     with any driver
+                     generic: the kernel's network code hands
+                     them over, with any driver
                      [default: native if possible]
   copy=yes           do not use zero-copy, even if the
                      driver supports it
   busy-poll=TIME     poll the hardware for up to TIME before
                      each sleep
 
-Signals: INT (Ctrl-C) and TERM end the capture: forebay writes and syncs the packets that it has. A second INT or TERM cancels \
-syncing, and allows writing for one more second. A third one ends writing at once. Packets that are not written are counted. HUP starts the \
+Signals: INT (Ctrl-C) and TERM end the capture: forebay writes and syncs the packets that it has. After a second INT or \
+TERM, forebay no longer syncs, and stops writing after at most one second. A third one ends writing at once. Packets that are not written are counted. HUP starts the \
 next file of a series (-b, -C, -G); without a series, HUP is like TERM. USR1 prints the counts; with --recorder, it is a trigger \
 instead. USR2 writes buffered packets at once.
 
@@ -107,9 +110,9 @@ Examples:
 
 #[derive(ClapArgs)]
 pub struct Capture {
-    /// Interface to capture from; may be repeated: eth0, any (all interfaces), sim (a simulated card, also sim:rate=10G),
-    /// tap:NAME (packets that another capture shares with --share), or xdp:eth0 (AF_XDP, which takes packets away from this
-    /// machine's network stack)
+    /// Interface to capture from: eth0, any (all interfaces), sim (a simulated card, also sim:rate=10G), tap:NAME (packets that
+    /// another capture shares with --share), or xdp:eth0 (AF_XDP, which takes packets away from this machine's network stack).
+    /// May be repeated
     #[arg(short = 'i', long = "interface", value_name = "INTERFACE")]
     pub interfaces: Vec<Name>,
 
@@ -118,7 +121,7 @@ pub struct Capture {
     #[arg(short = 'r', value_name = "FILE")]
     pub read: Vec<PathBuf>,
 
-    /// Write packets to FILE; - is standard output. Without -w, packets are printed (but see --share)
+    /// Write packets to FILE; - is standard output. Without -w, --share, --serve and --count, packets are printed
     ///
     /// A name that ends in .pcap or .cap selects the format pcap; every other name selects pcapng. With a further .gz or .zst
     /// at the end, the file is compressed
@@ -194,8 +197,8 @@ pub struct Capture {
     #[arg(short = 'B', long = "buffer-size", value_name = "SIZE", value_parser = |text: &str| values::size(text, 1024))]
     pub ring: Option<u64>,
 
-    /// Number and size of the buffers in memory between the receive ring and the output. If this flag is given, their number
-    /// stays fixed, unless --store-limit is given, too [default: 16x4M, or 4x4M if -r is given]
+    /// Number and size of the buffers in memory between the receive ring and the output. By default, forebay adds buffers
+    /// while the output is slow; with this flag, it adds none unless --store-limit is given, too [default: 16x4M, or 4x4M if -r is given]
     #[arg(long, value_name = "COUNTxSIZE", value_parser = buffers)]
     pub store: Option<store::StoreConfig>,
 

@@ -73,8 +73,8 @@ pub struct Print {
     #[arg(long)]
     pub immediate_mode: bool,
 
-    /// Which packets to capture: in (received), out (sent) or inout (both). For in and out, all interfaces must be read with
-    /// AF_PACKET (-i eth0)
+    /// Which packets to capture: in (received), out (sent) or inout (both). With in or with out, each -i must be read with
+    /// AF_PACKET, as eth0 is
     #[arg(short = 'Q', long, value_name = "DIRECTION", default_value = "inout", value_parser = ["in", "out", "inout"])]
     pub direction: String,
 

@@ -4,8 +4,8 @@ use clap::Args as ClapArgs;
 
 #[derive(ClapArgs, Default)]
 pub struct Sandbox {
-    /// Turn off the sandbox. Without this flag, before it reads any input, the process gives up all access except to the files
-    /// and system calls that it needs
+    /// Turn off the sandbox. Without this flag, the process keeps access only to the files and system calls that it needs, and
+    /// gives up the rest before it reads any input
     #[arg(long)]
     pub no_sandbox: bool,
 }

@@ -8,18 +8,18 @@ use forebay_net::port::Fanout;
 #[command(next_help_heading = "Several threads")]
 pub struct Threads {
     /// Receive with N threads, 1 to 64, each with its own receive ring of the size -B. The packets of all threads are written
-    /// in the order of their time stamps. A packet that arrives too late for that is written when it arrives; in a pcapng file,
-    /// a comment marks it
+    /// in the order of their time stamps. If a packet is delivered after later packets
+    /// were already written, it is written out of order; in a pcapng file, a comment marks it
     #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<usize>,
 
-    /// How the kernel chooses a thread for each packet: hash (by flow), lb (one thread after another), cpu (by the processor
+    /// How the kernel chooses a thread for each packet: hash (by flow), lb (the first packet to the first thread, the next one to the next thread), cpu (by the processor
     /// that received the packet), qm (by the receive queue of the interface), rollover (one thread until its ring is nearly
     /// full, then the next) [default: hash]
     #[arg(long, value_name = "MODE", requires = "threads", value_parser = fanout)]
     pub fanout: Option<Fanout>,
 
-    /// Processors on which the threads run, one for each thread: 2,3 or 4-7
+    /// Processors on which the threads run, one for each thread; for example 2,3 (two threads) or 4-7 (four threads)
     #[arg(long, value_name = "LIST", requires = "threads", value_parser = cpus)]
     pub cpus: Option<Cpus>,
 

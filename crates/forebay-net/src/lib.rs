@@ -19,10 +19,10 @@
 //! | [`af_xdp`] | the same through `AF_XDP` sockets, which take frames away from the network stack |
 //! | [`sim`] | the simulated card |
 //! | [`threads`] | reads one interface with several threads |
-//! | [`recorder`] | keeps the last packets in memory, and writes those around a trigger |
+//! | [`recorder`] | keeps the last packets in memory; at a trigger (a signal, a command or a matching packet), writes those before it, and, if asked, after it |
 //! | [`share`], [`serve`] | one capture for many readers: in shared memory, or over TCP |
 //! | **files and filters** | |
-//! | [`file`](mod@file) | reads capture files as a port |
+//! | [`file`](mod@file) | a port that reads capture files |
 //! | [`format`](mod@format) | encodes and decodes pcap and pcapng |
 //! | [`filter`] | compiles and runs filter expressions |
 //! | [`info`] | summarizes a capture file |
