@@ -453,6 +453,29 @@ fn rows_without_a_segment_are_reported_and_rebuild_removes_them() {
     assert_eq!(counts, [100; 3]);
 }
 
+/// As if `ship` had been killed directly after it had added the rows of a segment that `expire` was removing.
+#[test]
+fn rows_of_an_expired_segment_are_removed_when_its_file_is_shipped_again() {
+    let folder = Folder::new();
+    let (spool, to) = (spool(&folder), folder.path("to"));
+    captures(&folder, 1..=2, 100);
+    assert_eq!(ship(&spool, &to, &["--keep-local", "1G"]).0, 0);
+    let removed = segments(&to).remove(0);
+    let name = removed.file_name().unwrap().to_str().unwrap();
+    let record = format!("{to}/sensors/hall/expired-{}.json", &name[..64]);
+    fs::write(record, r#"{"schema": 1, "packets": 100}"#).unwrap();
+    fs::remove_file(&removed).unwrap();
+    assert_eq!(run(&["status", &to]).0, 1);
+    for name in names(&format!("{spool}/shipped")) {
+        fs::rename(format!("{spool}/shipped/{name}"), format!("{spool}/{name}")).unwrap();
+    }
+    let (code, _, err) = ship(&spool, &to, &[]);
+    assert!(code == 0 && err.contains("was removed from there"), "{err}");
+    let sensor = &status(&to)[0];
+    let counts = ["indexed", "shipped", "expired"].map(|it| sensor[it].as_u64().unwrap());
+    assert_eq!(counts, [100; 3]);
+}
+
 /// A second sync after a failed one succeeds and means nothing. So nothing may have its name before its bytes are synced.
 #[test]
 fn a_failed_sync_leaves_nothing_in_the_archive_that_looks_complete() {

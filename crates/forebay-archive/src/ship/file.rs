@@ -6,12 +6,12 @@ use crate::{
     archive::{Archive, StoreFault},
     rebuild,
     segment::{self, Pack, Packed},
-    table::{Rows, Table},
+    table::Rows,
 };
 use anyhow::{Context, Result, bail, ensure};
 use forebay_net::repair::Examined;
 use sha2::{Digest, Sha256};
-use spool::{Finished, Keep};
+use spool::Finished;
 use std::fs::File;
 
 /// Bytes that are read back at once.
@@ -29,9 +29,11 @@ impl Ship<'_> {
             return Ok(()); // a capture still writes it
         };
         let known = self.verified.take().filter(|it| it.mark == found.mark());
+        // Without room for a mark it cannot be sent, so packing it is useless.
+        self.spool.check_mark(found).map_err(Failure::Final)?;
         let mut pending = match known {
             Some(pending) => pending,
-            None => match self.pack(&file) {
+            None => match self.pack(&file).await {
                 Ok((packed, scratch)) => {
                     if !found.is_unchanged() {
                         return Ok(()); // a program without locks writes it; the next pass looks again
@@ -86,39 +88,44 @@ impl Ship<'_> {
         let marked = self.spool.mark(found);
         // Its compressed copy is a finished file from then on.
         self.has_more |= found.is_being_compressed();
-        let freed = self.spool.free(found, self.config.keep != Keep::Nothing);
+        let freed = self.spool.free(found, self.config.keep);
         freed
             .or_else(|error| marked.and(Err(error)))
             .map_err(Failure::Final)?;
+        self.refused.taken(&found.mark());
         self.counts
             .shipped
             .add(packed.directory.packets, found.bytes);
         self.counts.repeated_files += u64::from(matches!(stored, Stored::Before));
         (self.report)(Event::Shipped(found, &packed));
-        // After an outage a pass is long, and what it frees must not fill the disk.
-        match self.config.keep {
-            Keep::Nothing => Ok(()),
-            keep => self.spool.trim_kept(keep).map_err(Failure::Final),
-        }
+        Ok(())
     }
 
     /// Packs a file; on a full disk into the system's folder for temporary files.
-    fn pack(&self, file: &File) -> Result<(Packed, File)> {
-        let options = Pack {
-            sensor: &self.config.sensor,
-            compress: self.config.compress,
-        };
-        let pack = |in_spool: bool| {
-            let mut scratch = self.spool.scratch(in_spool)?;
-            let plain = spool::plain(file).context("reading it")?;
+    async fn pack(&mut self, file: &File) -> Result<(Packed, File)> {
+        match self.pack_into(self.spool.scratch(true), file).await {
+            Err(error) if is_full(&error) => {
+                let packed = self.pack_into(self.spool.scratch(false), file).await;
+                packed.context(
+                    "the disk of the spool is full. Set TMPDIR to a folder on another disk, with room for one packed file",
+                )
+            }
+            packed => packed,
+        }
+    }
+
+    async fn pack_into(&mut self, scratch: Result<File>, file: &File) -> Result<(Packed, File)> {
+        let mut scratch = scratch?;
+        let plain = spool::plain(file).context("reading it")?;
+        let (sensor, compress) = (self.config.sensor.clone(), self.config.compress);
+        let pack = move || {
+            let options = Pack {
+                sensor: &sensor,
+                compress,
+            };
             segment::pack(plain, &mut scratch, &options).map(|packed| (packed, scratch))
         };
-        pack(true).or_else(|error| match is_full(&error) {
-            true => pack(false).context(
-                "the disk of the spool is full. Set TMPDIR to a folder on another disk, with room for one packed file",
-            ),
-            false => Err(error),
-        })
+        self.watched(tokio::task::spawn_blocking(pack)).await?
     }
 
     /// Cuts a damaged file to what is whole, which the next pass ships, or sets it aside.
@@ -172,6 +179,7 @@ impl Ship<'_> {
     async fn store(&mut self, found: &Finished, pending: &mut Pending) -> Result<Stored> {
         let archive = self.config.archive.clone();
         if self.was_removed(&pending.packed).await? {
+            self.remove_rows(&pending.packed).await?;
             return Ok(Stored::Removed);
         }
         // Another run may have stored the same file with another packing.
@@ -218,12 +226,14 @@ impl Ship<'_> {
                     segment: packed.key.clone(),
                     files: packed.index.clone(),
                 };
-                let table = self.table.as_mut().context("the index is not open")?;
-                match table.append(&[rows]).await? {
-                    // `expire` may have removed it meanwhile.
-                    0 if self.was_removed(packed).await? => return Ok(Stored::Removed),
-                    added => added > 0,
+                let mut table = self.table.take().context("the index is not open")?;
+                let added = self.watched(table.append(&[rows])).await?;
+                self.table = Some(table);
+                // `expire` may have removed it meanwhile.
+                if added == 0 && self.was_removed(packed).await? {
+                    return Ok(Stored::Removed);
                 }
+                added > 0
             }
         };
         Ok(match is_new {
@@ -234,13 +244,7 @@ impl Ship<'_> {
 
     /// Whether the index has the rows of a segment. Rows that were added since the index was read last are found when rows are committed.
     async fn has_rows(&mut self, key: &str) -> Result<bool> {
-        let table = match &mut self.table {
-            Some(table) => table,
-            None => {
-                let opened = Table::open_or_create(&self.config.archive).await?;
-                self.table.insert(opened)
-            }
-        };
+        let table = self.table().await?;
         if !table.has(key).await? {
             return Ok(false);
         }
@@ -256,6 +260,19 @@ impl Ship<'_> {
         Ok(self.config.archive.len(&record).await?.is_some())
     }
 
+    /// Removes the rows of a segment that `expire` has removed: a run that was killed may have added them after that.
+    async fn remove_rows(&mut self, packed: &Packed) -> Result<()> {
+        if self.queue.is_some() {
+            return Ok(()); // an indexer adds and removes them
+        }
+        let [key, other] = segment::keys(&packed.directory);
+        if self.has_rows(&key).await? {
+            let table = self.table().await?;
+            table.remove_expired(&[&key, &other]).await?;
+        }
+        Ok(())
+    }
+
     /// Creates the segment and reads it back. Then `pending` has the rows for its offsets, and no packed copy. `Some`: there is a segment
     /// already, and it is damaged.
     async fn create(
@@ -267,11 +284,12 @@ impl Ship<'_> {
         let packed = &mut pending.packed;
         let scratch = pending.scratch.as_mut().context("the file is not packed")?;
         self.spool.mark(found)?;
-        pending.is_new = archive.put_file(&packed.key, scratch, packed.bytes).await?;
+        let put = archive.put_file(&packed.key, scratch, packed.bytes);
+        pending.is_new = self.watched(put).await?;
         if pending.is_new {
             self.counts.sent_bytes += packed.bytes;
         }
-        let hash = stored_hash(&archive, &packed.key).await?;
+        let hash = self.watched(stored_hash(&archive, &packed.key)).await?;
         if hash != packed.stored_sha256 {
             ensure!(
                 !pending.is_new,
@@ -313,7 +331,7 @@ fn is_full(error: &anyhow::Error) -> bool {
 /// A file that is being shipped.
 pub(super) struct Pending {
     /// The version of the file.
-    mark: String,
+    pub(super) mark: String,
     packed: Packed,
     /// The packed copy. `None`: the segment is in the archive, and was read back.
     scratch: Option<File>,

@@ -8,6 +8,7 @@
 //! are committed.
 
 mod file;
+mod refused;
 pub mod spool;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use crate::{
 };
 use anyhow::{Context, Result, anyhow, ensure};
 use file::Pending;
+use refused::Refused;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use spool::{Finished, Keep, Spool};
@@ -27,12 +29,14 @@ use std::{
     collections::{HashMap, HashSet},
     fs,
     path::PathBuf,
-    time::{Duration, SystemTime},
+    pin::pin,
+    time::{Duration, Instant, SystemTime},
 };
 
-/// The longest wait before the store is tried again.
+/// The shortest and the longest wait before the store is tried again.
+const MIN_WAIT: Duration = Duration::from_secs(1);
 const MAX_WAIT: Duration = Duration::from_secs(60);
-/// How often the spool is searched for finished files.
+/// How often the spool is searched for finished files, and its limit is checked.
 const INTERVAL: Duration = Duration::from_secs(2);
 /// Warnings that are remembered.
 const MAX_WARNED: usize = 1000;
@@ -150,8 +154,11 @@ pub struct Ship<'a> {
     /// The file that was being shipped when the index or the queue failed. Its segment is verified.
     verified: Option<Pending>,
     is_claimed: bool,
-    /// How often the store did not take a file that is still there, by [`Finished::mark`], and one.
-    failed_tries: HashMap<String, u32>,
+    refused: Refused,
+    /// The file that is being shipped, in the form of [`Finished::mark`].
+    present: Option<String>,
+    /// When the spool was looked at last.
+    looked: Option<Instant>,
     /// The identity of the archive, for announcements.
     identity: Option<String>,
     is_full: bool,
@@ -190,7 +197,9 @@ impl<'a> Ship<'a> {
             table: None,
             verified: None,
             is_claimed: false,
-            failed_tries: HashMap::new(),
+            refused: Refused::default(),
+            present: None,
+            looked: None,
             identity: None,
             is_full: false,
             has_more: false,
@@ -207,17 +216,21 @@ impl<'a> Ship<'a> {
     /// The spool cannot be read, the name of the sensor belongs to another spool, or the store ignores that objects must only be created.
     /// With `once` also: the store failed, or finished files are left.
     pub async fn run(&mut self) -> Result<()> {
-        let mut wait = Duration::from_secs(1);
+        let mut wait = MIN_WAIT;
         loop {
             self.report_snapshot();
             let shipped = self.counts.shipped.files;
             let done = self.pass().await;
             self.report_snapshot();
             if self.counts.shipped.files > shipped {
-                wait = Duration::from_secs(1);
+                wait = MIN_WAIT;
+            }
+            if done.is_err() {
+                // The next pass asks the store first: before it answers, packing a file is useless.
+                self.is_claimed = false;
             }
             match done {
-                Ok(()) => wait = Duration::from_secs(1),
+                Ok(()) => wait = MIN_WAIT,
                 Err(Failure::Final(error)) => return Err(error),
                 Err(Failure::Store(error) | Failure::Segment(error)) if self.config.once => {
                     return Err(error);
@@ -232,13 +245,11 @@ impl<'a> Ship<'a> {
                     (self.report)(Event::Warning(format!(
                         "{error:#}. Trying again in {seconds} s"
                     )));
-                    self.keep_limit();
-                    tokio::time::sleep(wait).await;
+                    self.watched(tokio::time::sleep(wait)).await;
                     wait = (wait * 2).min(MAX_WAIT);
                     continue;
                 }
             }
-            self.spool.trim_kept(self.config.keep)?;
             if self.config.once {
                 if std::mem::take(&mut self.has_more) {
                     continue;
@@ -254,43 +265,97 @@ impl<'a> Ship<'a> {
 
     /// Ships every file that is finished now.
     async fn pass(&mut self) -> Result<(), Failure> {
+        if let Err(error) = self.spool.trim_kept(self.config.keep) {
+            self.warn_once(&error);
+        }
         self.claim().await?;
         self.ship_records().await?;
         let mut files = self.finished().map_err(Failure::Final)?;
+        if !files.is_empty() && self.queue.is_none() {
+            self.table().await.map_err(Failure::Store)?;
+        }
         // Files that the store did not take must not hold up the others: those with the fewest failures come first. Other runs may have
         // failed with files that are marked. But if no other file can be marked, those come first, because each that is shipped makes
         // room for a mark.
         let marked = files.iter().filter(|it| self.spool.is_marked(it)).count();
         let is_full = marked >= spool::MAX_SENDING;
         let there: HashSet<_> = files.iter().map(Finished::mark).collect();
-        self.failed_tries.retain(|mark, _| there.contains(mark));
+        self.refused.retain(&there);
         files.sort_by_cached_key(|it| {
-            let is_marked = self.spool.is_marked(it);
-            let tries = self.failed_tries.get(&it.mark()).copied();
-            (is_full && !is_marked, tries.unwrap_or(u32::from(is_marked)))
+            let (mark, is_marked) = (it.mark(), self.spool.is_marked(it));
+            let is_verified = self.verified.as_ref().is_some_and(|it| it.mark == mark);
+            let tries = self.refused.tries(&mark);
+            (!is_verified, is_full && !is_marked, tries, is_marked)
         });
         let (mut failure, mut is_second) = (None, false);
         for file in files {
-            self.keep_limit();
-            match self.ship_file(&file).await {
+            let mark = file.mark();
+            if !self.config.once && self.refused.is_waiting(&mark, Instant::now()) {
+                continue;
+            }
+            self.look();
+            self.present = Some(mark.clone());
+            let shipped = self.ship_file(&file).await;
+            self.present = None;
+            match shipped {
                 Ok(()) => is_second = false,
                 Err(Failure::Final(error)) => self.warn_once(&error),
                 Err(Failure::Segment(error)) => {
-                    *self.failed_tries.entry(file.mark()).or_insert(1) += 1;
-                    if is_second && !(self.config.once && self.store_answers().await) {
+                    if !self.store_answers().await {
                         return Err(Failure::Store(error));
                     }
-                    is_second = true;
-                    if failure.is_some() {
-                        self.warn_once(&error);
+                    let wait = self.refused.add(mark, Instant::now());
+                    if self.config.once {
+                        if failure.is_some() {
+                            self.warn_once(&error);
+                        }
+                        failure.get_or_insert(error);
+                    } else if is_second {
+                        // Perhaps it refuses everything.
+                        return Err(Failure::Store(error));
+                    } else {
+                        is_second = true;
+                        self.counts.failures += 1;
+                        let seconds = wait.as_secs();
+                        (self.report)(Event::Warning(format!(
+                            "{error:#}. Trying this file again in {seconds} s"
+                        )));
                     }
-                    failure.get_or_insert(error);
                 }
                 other => return other,
             }
-            self.report_snapshot();
         }
         failure.map_or(Ok(()), |error| Err(Failure::Store(error)))
+    }
+
+    /// Keeps the limit of the spool and reports what waits, once in an [`INTERVAL`]: both list the folder.
+    fn look(&mut self) {
+        if self.looked.is_some_and(|it| it.elapsed() < INTERVAL) {
+            return;
+        }
+        self.looked = Some(Instant::now());
+        self.keep_limit();
+        self.report_snapshot();
+    }
+
+    /// Does this, and looks at the spool meanwhile.
+    async fn watched<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        loop {
+            self.look();
+            tokio::select! {
+                done = &mut work => return done,
+                () = tokio::time::sleep(INTERVAL) => {}
+            }
+        }
+    }
+
+    /// The index.
+    async fn table(&mut self) -> Result<&mut Table> {
+        Ok(match &mut self.table {
+            Some(table) => table,
+            none => none.insert(Table::open_or_create(&self.config.archive).await?),
+        })
     }
 
     /// Reports what was done and what waits, if that is wanted.
@@ -399,12 +464,13 @@ impl<'a> Ship<'a> {
             )));
         }
         if text("machine") != machine {
-            (self.report)(Event::Warning(format!(
+            let warning = anyhow!(
                 "{}: the spool of {sensor} was on another machine ({}). If this machine is a copy of that one, both ship as one sensor: \
                  remove {folder}/.forebay-ship here and choose another name with --sensor",
                 archive.name(),
                 text("host")
-            )));
+            );
+            self.warn_once(&warning);
         }
         if self.queue.is_some() {
             let identity = self.config.archive.identity_or(&self.spool.id).await;
@@ -462,7 +528,8 @@ impl<'a> Ship<'a> {
                 break;
             }
             // Its packets may be in the archive, or in a compressed copy.
-            if self.spool.is_marked(&file) || file.is_being_compressed() {
+            let is_present = self.present.as_ref() == Some(&file.mark());
+            if is_present || self.spool.is_marked(&file) || file.is_being_compressed() {
                 continue;
             }
             match self.drop_file(&file) {

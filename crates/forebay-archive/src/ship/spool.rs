@@ -16,7 +16,7 @@ use forebay::store::{lock_output, open_existing};
 use forebay_net::{file::Plain, repair::Examined};
 use sha2::{Digest, Sha256};
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, HashSet},
     fs::{self, File, Metadata},
     io::{self, Read, Seek, SeekFrom, Write},
     os::unix::fs::{FileExt, MetadataExt},
@@ -46,6 +46,11 @@ pub struct Spool {
     pub id: String,
     /// The files that were sent, in the form of [`Finished::mark`]. Some may be gone.
     sending: Vec<String>,
+    /// The files that were there when the folder was listed last, in the same form, without those that have left it since.
+    there: HashSet<String>,
+    /// The files in `shipped`, and their lengths.
+    kept: BTreeMap<(SystemTime, PathBuf), u64>,
+    kept_bytes: u64,
     /// `.forebay-ship`, with the lock.
     lock: File,
 }
@@ -196,13 +201,17 @@ impl Spool {
                 .and_then(|()| lock.sync_all());
             written.with_context(|| format!("{name}: writing .forebay-ship"))?;
         }
-        let spool = Spool {
+        let mut spool = Spool {
             folder: folder.into(),
             id,
             sending,
+            there: HashSet::new(),
+            kept: BTreeMap::new(),
+            kept_bytes: 0,
             lock,
         };
         spool.finish_drops()?;
+        spool.list()?;
         spool.reserve();
         Ok(spool)
     }
@@ -217,14 +226,7 @@ impl Spool {
             return Ok(());
         }
         let name = self.folder.display();
-        let there: HashSet<String> = finished_in(&self.folder)?
-            .iter()
-            .map(Finished::mark)
-            .collect();
-        let unused = self.sending.iter().position(|it| !there.contains(it));
-        let unused = unused.with_context(|| {
-            format!("{name}: {MAX_SENDING} files may be in the archive and could not be freed; no other one is sent before that")
-        })?;
+        let unused = self.unused()?;
         let line = format!("{mark:<SENDING_LEN$}\n");
         let at = SENDING_AT + (unused * (SENDING_LEN + 1)) as u64;
         let written = self.lock.write_all_at(line.as_bytes(), at);
@@ -233,6 +235,36 @@ impl Spool {
             .with_context(|| format!("{name}: writing .forebay-ship"))?;
         self.sending[unused] = mark;
         Ok(())
+    }
+
+    /// A line that no file needs which is still there.
+    fn unused(&self) -> Result<usize> {
+        let mut lines = self.sending.iter();
+        let unused = lines.position(|it| !self.there.contains(it));
+        unused.with_context(|| {
+            format!(
+                "{}: {MAX_SENDING} files may be in the archive and could not be freed; no other one is sent before that",
+                self.folder.display()
+            )
+        })
+    }
+
+    /// Checks that this file can be [marked](Spool::mark).
+    ///
+    /// # Errors
+    /// Too many files were sent that are still there.
+    pub fn check_mark(&self, file: &Finished) -> Result<()> {
+        match self.is_marked(file) {
+            true => Ok(()),
+            false => self.unused().map(|_| ()),
+        }
+    }
+
+    /// The finished files, without taking over any.
+    fn list(&mut self) -> Result<Vec<Finished>> {
+        let files = finished_in(&self.folder)?;
+        self.there = files.iter().map(Finished::mark).collect();
+        Ok(files)
     }
 
     /// Whether this file may be in the archive.
@@ -292,7 +324,7 @@ impl Spool {
     ///
     /// # Errors
     /// The folder cannot be read.
-    pub fn finished(&self, failed: &mut dyn FnMut(anyhow::Error)) -> Result<Vec<Finished>> {
+    pub fn finished(&mut self, failed: &mut dyn FnMut(anyhow::Error)) -> Result<Vec<Finished>> {
         for path in files_in(&self.folder)? {
             let name = path
                 .file_name()
@@ -309,39 +341,47 @@ impl Spool {
                 }
             }
         }
-        let mut files = finished_in(&self.folder)?;
+        let mut files = self.list()?;
         // Those that may be in the archive first: until they are freed, it is not known where their packets are.
         files.sort_by_key(|it| !self.is_marked(it));
         Ok(files)
     }
 
-    /// Removes a file that is in the archive, or keeps it in `shipped`.
+    /// Removes a file that is in the archive, or keeps it in `shipped` and trims what is kept.
     ///
     /// # Errors
     /// It changed meanwhile, or cannot be removed.
-    pub fn free(&self, file: &Finished, keep: bool) -> Result<()> {
+    pub fn free(&mut self, file: &Finished, keep: Keep) -> Result<()> {
         if !file.is_unchanged() {
             bail!(
                 "{}: changed while it was shipped, and stays",
                 file.path.display()
             );
         }
-        match keep {
-            true => self.move_to(SHIPPED, file),
-            false => fs::remove_file(&file.path)
-                .with_context(|| format!("{}: removing it", file.path.display())),
+        if keep == Keep::Nothing {
+            let removed = fs::remove_file(&file.path);
+            removed.with_context(|| format!("{}: removing it", file.path.display()))?;
+            self.there.remove(&file.mark());
+            return Ok(());
         }
+        let path = self.move_to(SHIPPED, file)?;
+        self.kept_bytes += file.bytes;
+        if let Some(gone) = self.kept.insert((file.modified, path), file.bytes) {
+            self.kept_bytes -= gone;
+        }
+        self.trim(keep);
+        Ok(())
     }
 
     /// Puts a file aside that cannot be read at all.
     ///
     /// # Errors
     /// It cannot be moved.
-    pub fn set_aside(&self, file: &Finished) -> Result<()> {
-        self.move_to(FAILED, file)
+    pub fn set_aside(&mut self, file: &Finished) -> Result<()> {
+        self.move_to(FAILED, file).map(|_| ())
     }
 
-    fn move_to(&self, folder: &str, file: &Finished) -> Result<()> {
+    fn move_to(&mut self, folder: &str, file: &Finished) -> Result<PathBuf> {
         let folder = self.folder.join(folder);
         let (_, inode, _, seconds, _) = file.version;
         let mut to = folder.join(file.name());
@@ -349,32 +389,43 @@ impl Spool {
             to = folder.join(format!("{seconds}-{inode}-{}", file.name()));
         }
         let moved = fs::create_dir_all(&folder).and_then(|()| fs::rename(&file.path, &to));
-        moved.with_context(|| format!("{}: moving it to {}", file.path.display(), folder.display()))
+        moved.with_context(|| {
+            format!("{}: moving it to {}", file.path.display(), folder.display())
+        })?;
+        self.there.remove(&file.mark());
+        Ok(to)
     }
 
-    /// Removes the oldest kept files until the rest is within the limits.
+    /// Lists the kept files, and removes the oldest ones until the rest is within the limits.
     ///
     /// # Errors
     /// The folder cannot be read.
-    pub fn trim_kept(&self, limit: Keep) -> Result<()> {
+    pub fn trim_kept(&mut self, limit: Keep) -> Result<()> {
         let folder = self.folder.join(SHIPPED);
         if !folder.exists() {
             return Ok(());
         }
-        let kept = finished_in(&folder)?;
-        let mut bytes: u64 = kept.iter().map(|it| it.bytes).sum();
-        for file in kept {
+        let kept = finished_in(&folder)?.into_iter();
+        self.kept = kept.map(|it| ((it.modified, it.path), it.bytes)).collect();
+        self.kept_bytes = self.kept.values().sum();
+        self.trim(limit);
+        Ok(())
+    }
+
+    fn trim(&mut self, limit: Keep) {
+        while let Some(oldest) = self.kept.first_entry() {
+            let (modified, path) = oldest.key();
             let is_over = match limit {
                 Keep::Nothing => true,
-                Keep::Bytes(max) => bytes > max,
-                Keep::For(time) => file.modified.elapsed().is_ok_and(|age| age > time),
+                Keep::Bytes(max) => self.kept_bytes > max,
+                Keep::For(time) => modified.elapsed().is_ok_and(|age| age > time),
             };
-            if is_over {
-                let _ = fs::remove_file(&file.path);
-                bytes -= file.bytes;
+            if !is_over {
+                return;
             }
+            let _ = fs::remove_file(path);
+            self.kept_bytes -= oldest.remove();
         }
-        Ok(())
     }
 
     /// Removes a file that was not shipped, and leaves a record of it first.

@@ -6,7 +6,7 @@ use crate::archive::{
     counted::{Counted, Reads},
 };
 use forebay_testing::folder::Folder;
-use std::{fs, path::PathBuf, sync::Arc};
+use std::{cell::RefCell, fs, path::PathBuf, sync::Arc};
 use tokio::runtime::{Builder, Runtime};
 
 /// An archive and a spool with one small capture.
@@ -112,4 +112,38 @@ fn a_segment_is_read_back_once_however_often_it_is_announced_in_vain() {
     .unwrap();
     made.runtime.block_on(ship.run()).unwrap_err();
     assert!(made.reads.segments.bytes() > bytes[0]);
+}
+
+#[test]
+fn no_file_is_packed_again_before_the_store_answers() {
+    let made = Made::new();
+    let warnings = RefCell::new(Vec::new());
+    let mut report = |event: Event<'_>| {
+        if let Event::Warning(text) = event {
+            warnings.borrow_mut().push(text);
+        }
+    };
+    let mut ship = Ship::new(made.config(None), &mut report).unwrap();
+    let mut run = || made.runtime.block_on(ship.run());
+    made.capture(1);
+    run().unwrap();
+    made.capture(2);
+    let (to, away) = (made.folder.path("to"), made.folder.path("away"));
+    fs::rename(&to, &away).unwrap();
+    fs::write(&to, "no folder").unwrap();
+    run().unwrap_err();
+    // Nothing can be packed any more, which is reported only when the store answers.
+    let packing = made.folder.path("spool/.forebay-ship.packing");
+    fs::create_dir_all(format!("{packing}/a")).unwrap();
+    run().unwrap_err();
+    assert!(warnings.borrow().is_empty(), "{warnings:?}");
+    fs::remove_file(&to).unwrap();
+    fs::rename(&away, &to).unwrap();
+    run().unwrap_err();
+    assert!(
+        warnings.borrow()[0].contains("to pack into"),
+        "{warnings:?}"
+    );
+    fs::remove_dir_all(packing).unwrap();
+    run().unwrap();
 }

@@ -16,7 +16,7 @@ use std::{
     os::unix::fs::MetadataExt,
     path::Path,
     process::Command,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 /// One request of S3: its method, path and body.
@@ -62,15 +62,9 @@ fn store(mut answer: impl FnMut(&str, &str, Vec<u8>) -> (u16, Vec<u8>) + Send + 
     format!("http://{address}")
 }
 
-fn ship_to(store: &str, spool: &str) -> (i32, String, String) {
-    let mut command = archive(&[
-        "ship",
-        spool,
-        "s3://captures/lab",
-        "--sensor",
-        "hall",
-        "--once",
-    ]);
+fn ship_to(store: &str, spool: &str, more: &[&str]) -> (i32, String, String) {
+    let args = ["ship", spool, "s3://captures/lab", "--sensor", "hall"];
+    let mut command = archive(&[&args[..], &["--once"], more].concat());
     command
         .env("AWS_ENDPOINT_URL", store)
         .env("AWS_REGION", "us-east-1")
@@ -97,7 +91,7 @@ fn wrong_credentials_are_named_and_the_file_stays() {
     ] {
         let body = format!("<Error><Code>{code}</Code><Message>No.</Message></Error>");
         let address = store(move |_, _, _| (403, body.clone().into()));
-        let (exit, _, err) = ship_to(&address, &spool);
+        let (exit, _, err) = ship_to(&address, &spool, &[]);
         assert!(exit == 1 && err.contains(advice), "{code}: {err}");
         assert_eq!(names(&spool), ["a.pcapng"]);
     }
@@ -122,9 +116,52 @@ fn a_store_that_replaces_objects_which_must_only_be_created_is_refused() {
                 .map_or((404, Vec::new()), |it| (200, it.clone())),
         }
     });
-    let (code, _, err) = ship_to(&address, &spool);
+    let (code, _, err) = ship_to(&address, &spool, &[]);
     assert!(code == 1 && err.contains("although it exists"), "{err}");
     assert_eq!(names(&spool), ["a.pcapng"]);
+}
+
+#[test]
+fn the_limit_of_the_spool_is_kept_during_an_upload() {
+    let folder = Folder::new();
+    let spool = spool(&folder);
+    captures(&folder, 1..=3, 100);
+    let size = fs::metadata(format!("{spool}/1.pcapng")).unwrap().len();
+    let paths = [2, 3].map(|it| {
+        let (away, there) = (
+            folder.path(&format!("{it}")),
+            format!("{spool}/{it}.pcapng"),
+        );
+        fs::rename(&there, &away).unwrap();
+        (away, there)
+    });
+    let mut objects = HashMap::new();
+    let address = store(move |method, path, body| {
+        if method == "PUT" && path.contains("/segments/") {
+            // The capture finishes two files.
+            for (away, there) in &paths {
+                let _ = fs::rename(away, there);
+            }
+            while fs::exists(&paths[0].1).unwrap() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+        match (method, objects.get(path)) {
+            ("PUT", Some(_)) => (412, Vec::new()),
+            ("PUT", None) => {
+                objects.insert(path.to_owned(), body);
+                (200, Vec::new())
+            }
+            (_, there) => there.map_or((404, Vec::new()), |it| (200, it.clone())),
+        }
+    });
+    let limit = format!("{}B", 2 * size + 1000);
+    let limit = ["--spool-limit", &limit, "--when-full", "drop-oldest"];
+    // Nobody listens there, so the first file stays, too.
+    let more = ["--announce", "nats://127.0.0.1:1", "--json"];
+    let (_, out, err) = ship_to(&address, &spool, &[&limit[..], &more].concat());
+    assert_eq!(last_json(&out)["dropped_files"], 1, "{err}");
+    assert_eq!(names(&spool), ["1.pcapng", "3.pcapng", "dropped"], "{err}");
 }
 
 #[test]
@@ -389,7 +426,7 @@ fn a_file_that_a_killed_program_left_under_two_names_is_counted_once() {
     .unwrap();
     let second = captured(&folder, "spool/b.pcapng", "count=100,seed=2");
     captured(&folder, "spool/b.pcapng.zst", "count=100,seed=2");
-    let opened = Spool::open(Path::new(&spool), "hall").unwrap();
+    let mut opened = Spool::open(Path::new(&spool), "hall").unwrap();
     let files = opened.finished(&mut |error| panic!("{error:#}")).unwrap();
     let mut found: Vec<String> = files.iter().map(|it| it.name()).collect();
     found.sort();
