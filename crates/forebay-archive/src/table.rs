@@ -99,8 +99,13 @@ impl Added {
     /// Whether this file is one of them.
     fn has(&self, file: &TableFile) -> bool {
         let path = file.key.strip_prefix("index/");
+        path.is_some_and(|path| self.has_path(path))
+    }
+
+    /// As [`has`](Added::has), with the path of a file in the table.
+    fn has_path(&self, path: &str) -> bool {
         let mut actions = self.actions.iter();
-        actions.any(|it| matches!(it, Action::Add(add) if Some(&*add.path) == path))
+        actions.any(|it| matches!(it, Action::Add(add) if add.path == path))
     }
 
     /// Files that no commit refers to are deleted after a day or more (`compact --vacuum`). This program may have been suspended.
@@ -308,7 +313,9 @@ impl Table {
         for attempt in 0..MAX_TRIES {
             self.refresh().await?;
             // The answer to a commit was lost, and the commit was not.
-            if self.files()?.iter().any(|it| added.has(it)) {
+            let state = self.table.snapshot().context("reading the index")?;
+            let views = state.log_data();
+            if views.iter().any(|it| added.has_path(&it.path())) {
                 return Ok(true);
             }
             let mut actions = self.removals(old, false)?;

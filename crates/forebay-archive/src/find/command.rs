@@ -2,7 +2,7 @@
 
 use super::{
     Answer, Request,
-    flows::{Flows, shown},
+    flows::shown,
     output::Output,
     plan::{self, Block, Plan},
     read::{self, Reading},
@@ -35,8 +35,12 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
+    time::Duration,
 };
 use tokio::signal::unix::{SignalKind, signal};
+
+/// How often a search that waits for the index looks whether it should stop.
+const STOP_CHECK: Duration = Duration::from_millis(50);
 
 /// Find packets in an archive
 ///
@@ -98,7 +102,14 @@ pub async fn run(args: &Args) -> Result<ExitCode> {
     let reads = Arc::new(Reads::default());
     let archive = Archive::open(&args.archive, false)?
         .wrapped(|store| Arc::new(Counted::over(store, reads.clone())));
-    let outcome = search(args, &archive, &request, &stop).await?;
+    let Some(outcome) = search(args, &archive, &request, &stop).await? else {
+        // Standard error may be closed: there is nowhere left to report that.
+        let _ = writeln!(
+            io::stderr(),
+            "forebay find: interrupted before a packet was read"
+        );
+        return Ok(ExitCode::from(130));
+    };
     report(args, &request, &outcome, &reads)?;
     Ok(match &outcome.reading {
         reading if !reading.failed.is_empty() => ExitCode::from(1),
@@ -187,15 +198,31 @@ fn is_sigpipe(status: std::process::ExitStatus) -> bool {
     status.signal() == Some(13)
 }
 
+/// Reads the index as far as it is needed.
+async fn planned(archive: &Archive, request: &Request) -> Result<Plan> {
+    let catalogue = Catalogue::open(archive).await?;
+    let catalogue = catalogue.with_context(|| format!("{0}: there is no index here. Is it an archive? `forebay archive ship SPOOL {0}` makes one", archive.name()))?;
+    plan::plan(archive, &catalogue, request).await
+}
+
+/// Returns after a signal has set `stop`.
+async fn stopped(stop: &AtomicBool) {
+    while !stop.load(Relaxed) {
+        tokio::time::sleep(STOP_CHECK).await;
+    }
+}
+
+/// `None`: it was stopped before it knew which packets to read.
 async fn search(
     args: &Args,
     archive: &Archive,
     request: &Request,
     stop: &AtomicBool,
-) -> Result<Outcome> {
-    let catalogue = Catalogue::open(archive).await?;
-    let catalogue = catalogue.with_context(|| format!("{0}: there is no index here. Is it an archive? `forebay archive ship SPOOL {0}` makes one", archive.name()))?;
-    let mut plan = plan::plan(archive, &catalogue, request).await?;
+) -> Result<Option<Outcome>> {
+    let mut plan = tokio::select! {
+        plan = planned(archive, request) => plan?,
+        () = stopped(stop) => return Ok(None),
+    };
     let mut outcome = Outcome {
         plan: Plan::default(),
         reading: Reading::default(),
@@ -263,18 +290,12 @@ async fn search(
             }
         }
         Answer::Flows | Answer::Count => {
-            let mut flows = Flows::default();
+            let mut flows = std::mem::take(&mut plan.flows);
             let (certain, uncertain): (Vec<Block>, Vec<Block>) = std::mem::take(&mut plan.blocks)
                 .into_iter()
                 .partition(|it| it.is_certain);
-            for block in &certain {
-                for row in &block.rows {
-                    outcome.from_index += row.packets;
-                    if request.answer == Answer::Flows {
-                        flows.row(&block.sensor, row);
-                    }
-                }
-            }
+            outcome.from_index = certain.iter().map(|it| it.packets).sum();
+            drop(certain);
             outcome.packets = outcome.from_index;
             outcome.reading = read::read(
                 archive,
@@ -308,7 +329,7 @@ async fn search(
     }
     progress.clear();
     outcome.plan = plan;
-    Ok(outcome)
+    Ok(Some(outcome))
 }
 
 /// The destination of the packets, its name, and the program that prints them if there is one.

@@ -1,9 +1,9 @@
 //! The flows that were found, as a table or as lines of JSON.
 
 use super::{
-    plan::Row,
     predicate::{Flow, IPV6},
     read::{Packet, Source, flow_of, indexed_time},
+    rows::Row,
 };
 use crate::{archive::printable, index::flow};
 use anyhow::Result;
@@ -17,7 +17,7 @@ use std::{
 };
 
 /// The counts of flows.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Flows {
     flows: HashMap<(Arc<str>, Flow), Counts>,
 }

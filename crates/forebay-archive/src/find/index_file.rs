@@ -1,5 +1,6 @@
 //! A Parquet file of the index, read in ranges.
 
+use super::{footer, statistics::Blooms};
 use crate::{archive::Archive, table::TableFile};
 use anyhow::Result;
 use bytes::Bytes;
@@ -7,6 +8,7 @@ use futures::{FutureExt, future::BoxFuture};
 use object_store::path::Path;
 use parquet::{
     arrow::{arrow_reader::ArrowReaderOptions, async_reader::AsyncFileReader},
+    bloom_filter::Sbbf,
     errors::ParquetError,
     file::metadata::{
         PageIndexPolicy, ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader,
@@ -23,43 +25,92 @@ const WHOLE_BYTES: u64 = 32 << 10;
 /// Row groups with fewer rows have few pages.
 const MIN_ROWS_OF_PAGES: i64 = 8192;
 
-/// A Parquet file of the index. Its end is read once.
-pub struct IndexFile {
+/// The last bytes of a Parquet file of the index.
+pub struct End {
     archive: Archive,
     key: Path,
-    /// The last bytes, and where they begin.
-    tail: (u64, Bytes),
+    /// The length of the file.
+    len: u64,
+    /// Where `bytes` begin.
+    begin: u64,
+    bytes: Bytes,
+}
+
+impl End {
+    /// Reads the end of a file, usually all of its footer and its bloom filters.
+    ///
+    /// # Errors
+    /// The store failed, or the file is shorter than the table says.
+    pub async fn read(archive: &Archive, file: &TableFile) -> Result<End> {
+        let wanted = match file.bytes {
+            ..=WHOLE_BYTES => file.bytes,
+            bytes => TAIL_BYTES.min(WHOLE_BYTES / 2 + bytes / 8),
+        };
+        let begin = file.bytes - wanted;
+        Ok(End {
+            archive: archive.clone(),
+            key: Path::from(file.key.as_str()),
+            len: file.bytes,
+            begin,
+            bytes: archive.range(&file.key, begin..file.bytes).await?,
+        })
+    }
+
+    /// Reads more of the same file.
+    async fn extend(&mut self, wanted: u64) -> Result<()> {
+        let begin = self.len.saturating_sub(wanted);
+        self.bytes = self
+            .archive
+            .range(self.key.as_ref(), begin..self.len)
+            .await?;
+        self.begin = begin;
+        Ok(())
+    }
+
+    /// The bloom filters of these columns for each row group. `None`: they do not lie within this end, or the footer must be decoded
+    /// to find them.
+    pub fn bloom_filters(&self, columns: &[&'static str]) -> Option<Vec<Blooms>> {
+        let groups = footer::bloom_filters(&self.bytes, columns)?;
+        let bloom = |(column, range): &footer::Filter| {
+            let bytes = self.slice(range)?;
+            Some((*column, Sbbf::from_bytes(&bytes).ok()?))
+        };
+        let blooms = |filters: &Vec<footer::Filter>| filters.iter().map(bloom).collect();
+        groups.iter().map(blooms).collect()
+    }
+
+    /// Bytes of the file, if they lie within this end.
+    fn slice(&self, range: &Range<u64>) -> Option<Bytes> {
+        let begin = usize::try_from(range.start.checked_sub(self.begin)?).ok()?;
+        let end = usize::try_from(range.end.checked_sub(self.begin)?).ok()?;
+        (begin <= end && end <= self.bytes.len()).then(|| self.bytes.slice(begin..end))
+    }
+}
+
+/// A Parquet file of the index. Its end is read once.
+pub struct IndexFile {
+    end: End,
     pub metadata: Arc<ParquetMetaData>,
 }
 
 impl IndexFile {
-    /// Reads the footer.
+    /// Decodes the footer.
     ///
     /// # Errors
     /// The store failed, or the file is damaged.
-    pub async fn open(archive: &Archive, file: &TableFile) -> Result<IndexFile> {
-        let mut wanted = match file.bytes {
-            ..=WHOLE_BYTES => file.bytes,
-            bytes => TAIL_BYTES.min(WHOLE_BYTES / 2 + bytes / 8),
-        };
+    pub async fn open(mut end: End) -> Result<IndexFile> {
         loop {
-            let begin = file.bytes - wanted;
-            let tail = archive.range(&file.key, begin..file.bytes).await?;
             let mut reader = ParquetMetaDataReader::new().with_metadata_options(Some(options()));
-            match reader.try_parse_sized(&tail, file.bytes) {
+            match reader.try_parse_sized(&end.bytes, end.len) {
                 Err(ParquetError::NeedMoreData(needed))
-                    if needed as u64 > wanted && needed as u64 <= file.bytes =>
+                    if needed > end.bytes.len() && needed as u64 <= end.len =>
                 {
-                    wanted = needed as u64;
+                    end.extend(needed as u64).await?;
                 }
                 parsed => {
                     parsed?;
-                    return Ok(IndexFile {
-                        archive: archive.clone(),
-                        key: Path::from(file.key.as_str()),
-                        tail: (begin, tail),
-                        metadata: Arc::new(reader.finish()?),
-                    });
+                    let metadata = Arc::new(reader.finish()?);
+                    return Ok(IndexFile { end, metadata });
                 }
             }
         }
@@ -86,18 +137,11 @@ impl IndexFile {
     /// # Errors
     /// The store failed.
     pub async fn ranges(&self, ranges: &[Range<u64>]) -> object_store::Result<Vec<Bytes>> {
-        let (begin, tail) = &self.tail;
-        let end = begin + tail.len() as u64;
-        if ranges
-            .iter()
-            .all(|it| *begin <= it.start && it.start <= it.end && it.end <= end)
-        {
-            let slice = |it: &Range<u64>| {
-                tail.slice((it.start - begin) as usize..(it.end - begin) as usize)
-            };
-            return Ok(ranges.iter().map(slice).collect());
+        if let Some(slices) = ranges.iter().map(|it| self.end.slice(it)).collect() {
+            return Ok(slices);
         }
-        self.archive.store().get_ranges(&self.key, ranges).await
+        let End { archive, key, .. } = &self.end;
+        archive.store().get_ranges(key, ranges).await
     }
 }
 

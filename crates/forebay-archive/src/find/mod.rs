@@ -2,13 +2,14 @@
 //!
 //! ```text
 //!  expression ─▶ tree ─▶ predicate ── files · row groups · rows that may match ──▶ blocks ─▶ packets ─▶ our BPF ─▶ pcapng, flows, count
-//!                         predicate.rs, statistics.rs         plan.rs                read.rs                        output.rs, flows.rs
+//!                         predicate.rs, statistics.rs         plan.rs, rows.rs       read.rs                        output.rs, flows.rs
 //! ```
 //! The index only leaves out what cannot match; the program of the filter decides about each packet. So the result equals a search
 //! through all segments.
 
 mod command;
 mod flows;
+mod footer;
 mod index_file;
 #[cfg(test)]
 mod oracle_tests;
@@ -18,6 +19,7 @@ mod predicate;
 mod read;
 mod report;
 mod row_filter;
+mod rows;
 mod statistics;
 #[cfg(test)]
 mod tests;
@@ -53,9 +55,9 @@ enum Answer {
 }
 
 impl Request {
-    /// Whether the counts of rows are needed.
-    fn is_about_flows(&self) -> bool {
-        matches!(self.answer, Answer::Flows | Answer::Count)
+    /// Whether packets are needed in the order of time.
+    fn is_ordered(&self) -> bool {
+        self.answer == Answer::Packets
     }
 
     fn is_before_end(&self, time_ns: i64) -> bool {

@@ -1,10 +1,12 @@
 //! From the table to the blocks to read: files, row groups and rows that cannot match are left out on the way.
 
 use super::{
-    Request,
-    index_file::IndexFile,
-    predicate::{self, Flow, Truth},
+    Answer, Request,
+    flows::Flows,
+    index_file::{End, IndexFile},
+    predicate::{self, Truth},
     row_filter::{row_filter, with_views},
+    rows::{COLUMNS, Row, read_rows},
     statistics::Bounds,
 };
 use crate::{
@@ -13,9 +15,7 @@ use crate::{
     table::{Catalogue, TableFile},
 };
 use anyhow::{Context, Result};
-use deltalake_core::arrow::array::{
-    Array, Int32Array, Int64Array, RecordBatch, StringArray, StringViewArray,
-};
+use deltalake_core::arrow::array::RecordBatch;
 use forebay_net::filter::tree::{Test, Tree};
 use futures::{StreamExt, TryStreamExt};
 use jiff::{Timestamp, tz::TimeZone};
@@ -28,9 +28,12 @@ use parquet::{
 };
 use std::{
     cell::RefCell,
-    collections::{HashMap, hash_map::Entry},
+    collections::{HashMap, HashSet, hash_map::Entry},
     pin::pin,
-    sync::Arc,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
 };
 
 /// Tasks that read files of the index at the same time, and the files that each reads at the same time.
@@ -39,23 +42,8 @@ const FILES_OF_TASK: usize = 4;
 /// Rows of an index file that are decoded at once.
 const BATCH_ROWS: usize = 8192;
 
-const COLUMNS: [&str; 15] = [
-    schema::SENSOR,
-    schema::SEGMENT,
-    schema::BLOCK_OFFSET,
-    schema::BLOCK_LENGTH,
-    schema::FIRST_NS,
-    schema::LAST_NS,
-    schema::PORT_A,
-    schema::PORT_B,
-    schema::KEY_A,
-    schema::KEY_B,
-    schema::PROTOCOL,
-    schema::ETHER_TYPE,
-    schema::VLAN,
-    schema::VLAN_TAGS,
-    schema::PACKETS,
-];
+/// Rows of a search for flows that are kept until all rows of their blocks are known. If there are more, the index is read twice.
+const MAX_ROWS: usize = 256 << 10;
 
 /// A block of a segment in which packets may match.
 #[derive(Clone, Debug)]
@@ -66,23 +54,23 @@ pub struct Block {
     pub length: u64,
     /// The earliest and latest time of packets that may match.
     pub span: (i64, i64),
-    /// Rows that may match; only collected if the request is about flows.
-    pub rows: Vec<Row>,
+    /// The packets of the rows that may match.
+    pub packets: u64,
     /// Whether all packets of these rows match for certain, so that the index alone answers how many there are.
     pub is_certain: bool,
 }
 
-/// A row that may match.
-#[derive(Clone, Copy, Debug)]
-pub struct Row {
-    pub flow: Flow,
-    pub span: (i64, i64),
-    pub packets: u64,
-    pub bytes: u64,
+impl Block {
+    /// Adds other rows of the same block.
+    fn join(&mut self, other: &Block) {
+        self.span = (self.span.0.min(other.span.0), self.span.1.max(other.span.1));
+        self.packets += other.packets;
+        self.is_certain &= other.is_certain;
+    }
 }
 
 /// What to read, and how it was found.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Plan {
     pub version: u64,
     /// Files of the table.
@@ -101,6 +89,8 @@ pub struct Plan {
     pub rows: u64,
     /// In the order of their earliest packets.
     pub blocks: Vec<Block>,
+    /// If the request is for flows: those that the index alone knows, which are those of the certain blocks.
+    pub flows: Flows,
 }
 
 impl Plan {
@@ -110,21 +100,112 @@ impl Plan {
     }
 }
 
+/// The segment of a block, and where the block begins there.
+type Key = (Arc<str>, u64);
+
+/// A search through the index.
+struct Search {
+    archive: Archive,
+    request: Request,
+    tree: Tree,
+    /// The columns whose bloom filters can exclude rows.
+    bloomed: Vec<&'static str>,
+    flows: FlowSearch,
+}
+
+/// What a search through the index does with the rows of flows.
+///
+/// Packets of a block that is not certain are counted when the block is read, so its rows must not count. Whether a block is certain is
+/// known after all files were read.
+enum FlowSearch {
+    /// The request is not for flows.
+    None,
+    /// Keeps rows, up to a limit. The number counts further ones, too.
+    Keep { kept: AtomicUsize, max: usize },
+    /// Counts the rows of these blocks, which are certain.
+    Count {
+        certain: HashSet<Key>,
+        flows: Mutex<Flows>,
+    },
+}
+
 /// Reads the index as far as it is needed.
 ///
 /// # Errors
 /// The store failed, or the index is damaged.
 pub async fn plan(archive: &Archive, catalogue: &Catalogue, request: &Request) -> Result<Plan> {
+    plan_with(archive, catalogue, request, MAX_ROWS).await
+}
+
+/// As [`plan`], and keeps up to `max` rows.
+pub(super) async fn plan_with(
+    archive: &Archive,
+    catalogue: &Catalogue,
+    request: &Request,
+    max: usize,
+) -> Result<Plan> {
+    let tree = request.filter.tree();
+    let mut columns = Vec::new();
+    bloomed(&tree, &mut columns);
+    let search = |flows| {
+        Arc::new(Search {
+            archive: archive.clone(),
+            request: request.clone(),
+            tree: tree.clone(),
+            bloomed: columns.clone(),
+            flows,
+        })
+    };
+    if request.answer != Answer::Flows {
+        return Ok(read_index(catalogue, &search(FlowSearch::None)).await?.0);
+    }
+    let kept = AtomicUsize::new(0);
+    let first = search(FlowSearch::Keep { kept, max });
+    let (mut plan, rows) = read_index(catalogue, &first).await?;
+    let certain: HashMap<Key, &Block> = plan
+        .blocks
+        .iter()
+        .filter(|it| it.is_certain)
+        .map(|it| ((it.segment.clone(), it.offset), it))
+        .collect();
+    let FlowSearch::Keep { kept, .. } = &first.flows else {
+        unreachable!("this search keeps rows");
+    };
+    if kept.load(Relaxed) <= max {
+        for (key, row) in &rows {
+            if let Some(block) = certain.get(key) {
+                plan.flows.row(&block.sensor, row);
+            }
+        }
+        return Ok(plan);
+    }
+    drop(rows);
+    let second = search(FlowSearch::Count {
+        certain: certain.into_keys().collect(),
+        flows: Mutex::default(),
+    });
+    read_index(catalogue, &second).await?;
+    if let FlowSearch::Count { flows, .. } = &second.flows {
+        plan.flows = std::mem::take(&mut *flows.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+    Ok(plan)
+}
+
+/// Reads the rows that may match, and returns their blocks, and the rows that were kept.
+async fn read_index(
+    catalogue: &Catalogue,
+    search: &Arc<Search>,
+) -> Result<(Plan, Vec<(Key, Row)>)> {
+    let Search { request, tree, .. } = &**search;
     let mut plan = Plan {
         version: catalogue.version(),
         ..Plan::default()
     };
-    let tree = request.filter.tree();
     let last_date = (request.to < i64::MAX)
         .then(|| date(request.to.saturating_sub(1)))
         .flatten();
-    let search = Arc::new((archive.clone(), request.clone(), tree.clone()));
-    let mut blocks: HashMap<(Arc<str>, u64), Block> = HashMap::new();
+    let mut blocks: HashMap<Key, Block> = HashMap::new();
+    let mut rows = Vec::new();
     {
         let counts = RefCell::new(&mut plan);
         // Files are opened while the log is still being read.
@@ -136,12 +217,11 @@ pub async fn plan(archive: &Archive, catalogue: &Catalogue, request: &Request) -
                 || !bounds.may_be_between(request.from, request.to)
             {
                 plan.by_time += 1;
-            } else if !request.may_be_in(&bounds)
-                || predicate::matching(&tree, &bounds) == Truth::No
+            } else if !request.may_be_in(&bounds) || predicate::matching(tree, &bounds) == Truth::No
             {
                 plan.by_statistics += 1;
             } else {
-                return Ok(Some(file));
+                return Ok(Some((file, bounds)));
             }
             Ok(None)
         });
@@ -159,18 +239,13 @@ pub async fn plan(archive: &Archive, catalogue: &Catalogue, request: &Request) -
                 plan.groups_read += found.groups_read;
                 plan.rows_read += found.rows_read;
                 plan.rows += found.rows;
-                for block in found.blocks {
-                    match blocks.entry((block.segment.clone(), block.offset)) {
+                rows.extend(found.kept);
+                for (key, block) in found.blocks {
+                    match blocks.entry(key) {
                         Entry::Vacant(vacant) => {
                             vacant.insert(block);
                         }
-                        Entry::Occupied(mut same) => {
-                            let same = same.get_mut();
-                            same.span =
-                                (same.span.0.min(block.span.0), same.span.1.max(block.span.1));
-                            same.is_certain &= block.is_certain;
-                            same.rows.extend(block.rows);
-                        }
+                        Entry::Occupied(mut same) => same.get_mut().join(&block),
                     }
                 }
             }
@@ -179,7 +254,7 @@ pub async fn plan(archive: &Archive, catalogue: &Catalogue, request: &Request) -
     plan.blocks = blocks.into_values().collect();
     let order = |block: &Block| (block.span.0, block.segment.clone(), block.offset);
     plan.blocks.sort_by_cached_key(order);
-    Ok(plan)
+    Ok((plan, rows))
 }
 
 /// The date (UTC) of a time; `None`: beyond all dates.
@@ -189,42 +264,48 @@ fn date(time_ns: i64) -> Option<String> {
 }
 
 /// What a file of the index holds for a request.
+#[derive(Default)]
 struct Found {
     groups: u64,
     groups_read: u64,
     rows_read: u64,
     rows: u64,
-    blocks: Vec<Block>,
+    blocks: HashMap<Key, Block>,
+    kept: Vec<(Key, Row)>,
 }
 
-/// An archive, and what to find there.
-type Search = (Archive, Request, Tree);
+/// A file of the table, and what its statistics say.
+type Candidate = (TableFile, Bounds);
 
-async fn read_files(search: Arc<Search>, files: Vec<Result<TableFile>>) -> Result<Vec<Found>> {
-    let (archive, request, tree) = &*search;
-    let read = files
-        .into_iter()
-        .map(async |file| read_file(archive, &file?, request, tree).await);
+async fn read_files(search: Arc<Search>, files: Vec<Result<Candidate>>) -> Result<Vec<Found>> {
+    let read = files.into_iter().map(async |file| {
+        let (file, bounds) = file?;
+        read_file(&search, &file, bounds).await
+    });
     futures::future::try_join_all(read).await
 }
 
-async fn read_file(
-    archive: &Archive,
-    file: &TableFile,
-    request: &Request,
-    tree: &Tree,
-) -> Result<Found> {
+async fn read_file(search: &Search, file: &TableFile, mut bounds: Bounds) -> Result<Found> {
+    let Search {
+        archive,
+        request,
+        tree,
+        ..
+    } = search;
     let name = || format!("{}: reading {} of its index", archive.name(), file.key);
-    let mut reader = IndexFile::open(archive, file).await.with_context(name)?;
-    let groups = candidates(&reader, request, tree)
-        .await
-        .with_context(name)?;
+    let end = End::read(archive, file).await.with_context(name)?;
+    if let Some(groups) = excluded(&end, search, &mut bounds) {
+        return Ok(Found {
+            groups,
+            ..Found::default()
+        });
+    }
+    let mut reader = IndexFile::open(end).await.with_context(name)?;
+    let groups = candidates(&reader, search).await.with_context(name)?;
     let mut found = Found {
         groups: reader.metadata.num_row_groups() as u64,
         groups_read: groups.len() as u64,
-        rows_read: 0,
-        rows: 0,
-        blocks: Vec::new(),
+        ..Found::default()
     };
     if groups.is_empty() {
         return Ok(found);
@@ -239,7 +320,7 @@ async fn read_file(
     let views = ArrowReaderOptions::new().with_schema(with_views(arrow.schema()));
     let arrow = open(views).with_context(name)?;
     let mut wanted = COLUMNS.to_vec();
-    if request.is_about_flows() {
+    if request.answer == Answer::Flows {
         wanted.push(schema::BYTES);
     }
     let mask = ProjectionMask::columns(metadata.file_metadata().schema_descr(), wanted);
@@ -252,22 +333,89 @@ async fn read_file(
         builder = builder.with_row_filter(filter);
     }
     let mut batches = builder.build().with_context(name)?;
-    let mut blocks: HashMap<(Arc<str>, u64), Block> = HashMap::new();
-    let mut names = HashMap::new();
+    let mut names = Names::default();
     while let Some(batch) = batches.try_next().await.with_context(name)? {
-        found.rows +=
-            read_rows(&batch, request, tree, &mut names, &mut blocks).with_context(name)?;
+        found.add(search, &batch, &mut names).with_context(name)?;
     }
-    found.blocks = blocks.into_values().collect();
     Ok(found)
 }
 
+/// Names that blocks share.
+#[derive(Default)]
+struct Names(HashSet<Arc<str>>);
+
+impl Names {
+    fn shared(&mut self, name: &str) -> Arc<str> {
+        match self.0.get(name) {
+            Some(name) => name.clone(),
+            None => {
+                let name: Arc<str> = name.into();
+                self.0.insert(name.clone());
+                name
+            }
+        }
+    }
+}
+
+impl Found {
+    /// Adds the rows of a batch that may match.
+    fn add(&mut self, search: &Search, batch: &RecordBatch, names: &mut Names) -> Result<()> {
+        let Search { request, tree, .. } = search;
+        read_rows(batch, request, tree, |place, row| {
+            self.rows += 1;
+            let key = (names.shared(place.segment), place.offset);
+            match &search.flows {
+                FlowSearch::Count { certain, flows } => {
+                    if certain.contains(&key) {
+                        let mut flows = flows.lock().unwrap_or_else(PoisonError::into_inner);
+                        flows.row(&names.shared(place.sensor), &row);
+                    }
+                    return;
+                }
+                // The count publishes nothing but itself.
+                FlowSearch::Keep { kept, max } if kept.fetch_add(1, Relaxed) < *max => {
+                    self.kept.push((key.clone(), row));
+                }
+                _ => {}
+            }
+            let block = Block {
+                sensor: names.shared(place.sensor),
+                segment: key.0.clone(),
+                offset: place.offset,
+                length: place.length,
+                span: row.span,
+                packets: row.packets,
+                is_certain: place.is_certain,
+            };
+            match self.blocks.entry(key) {
+                Entry::Vacant(vacant) => {
+                    vacant.insert(block);
+                }
+                Entry::Occupied(mut same) => same.get_mut().join(&block),
+            }
+        })
+    }
+}
+
+/// The number of row groups of a file if its bloom filters exclude all of them. Then its footer need not be decoded.
+fn excluded(end: &End, search: &Search, bounds: &mut Bounds) -> Option<u64> {
+    if search.bloomed.is_empty() {
+        return None;
+    }
+    let groups = end.bloom_filters(&search.bloomed)?;
+    let number = groups.len() as u64;
+    for blooms in groups {
+        bounds.set_blooms(blooms);
+        if predicate::matching(&search.tree, bounds) != Truth::No {
+            return None;
+        }
+    }
+    Some(number)
+}
+
 /// The row groups in which a row may match, in order.
-async fn candidates(
-    file: &IndexFile,
-    request: &Request,
-    tree: &Tree,
-) -> Result<Vec<(usize, Bounds)>> {
+async fn candidates(file: &IndexFile, search: &Search) -> Result<Vec<(usize, Bounds)>> {
+    let Search { request, tree, .. } = search;
     let mut groups = Vec::new();
     for (number, group) in file.metadata.row_groups().iter().enumerate() {
         let bounds = Bounds::of_group(group);
@@ -276,13 +424,11 @@ async fn candidates(
             groups.push((number, bounds));
         }
     }
-    let mut useful = Vec::new();
-    bloomed(tree, &mut useful);
     let mut filters = Vec::new();
     for (at, (number, _)) in groups.iter().enumerate() {
         for column in file.metadata.row_group(*number).columns() {
             let name = column.column_path().string();
-            let name = useful.iter().find(|it| **it == name);
+            let name = search.bloomed.iter().find(|it| **it == name);
             if let (Some(name), Some(offset), Some(length)) = (
                 name,
                 column.bloom_filter_offset(),
@@ -317,119 +463,4 @@ fn bloomed(tree: &Tree, columns: &mut Vec<&'static str>) {
         Tree::Test(Test::Ports { .. }, _) => add([schema::PORT_A, schema::PORT_B]),
         _ => {}
     }
-}
-
-/// Adds the rows that may match to their blocks; returns their number.
-fn read_rows(
-    batch: &RecordBatch,
-    request: &Request,
-    tree: &Tree,
-    names: &mut HashMap<String, Arc<str>>,
-    blocks: &mut HashMap<(Arc<str>, u64), Block>,
-) -> Result<u64> {
-    let mut found = 0;
-    let [sensor, segment] =
-        [schema::SENSOR, schema::SEGMENT].map(|it| column::<StringArray>(batch, it));
-    let [key_a, key_b] =
-        [schema::KEY_A, schema::KEY_B].map(|it| column::<StringViewArray>(batch, it));
-    let [offset, length, first, last, packets] = [
-        schema::BLOCK_OFFSET,
-        schema::BLOCK_LENGTH,
-        schema::FIRST_NS,
-        schema::LAST_NS,
-        schema::PACKETS,
-    ]
-    .map(|it| column::<Int64Array>(batch, it));
-    let [port_a, port_b, protocol, ether_type, vlan, tags] = [
-        schema::PORT_A,
-        schema::PORT_B,
-        schema::PROTOCOL,
-        schema::ETHER_TYPE,
-        schema::VLAN,
-        schema::VLAN_TAGS,
-    ]
-    .map(|it| column::<Int32Array>(batch, it));
-    let bytes = match request.is_about_flows() {
-        true => Some(column::<Int64Array>(batch, schema::BYTES)?),
-        false => None,
-    };
-    let (sensor, segment, key_a, key_b) = (sensor?, segment?, key_a?, key_b?);
-    let (offset, length, first, last, packets) = (offset?, length?, first?, last?, packets?);
-    let (port_a, port_b, protocol, ether_type, vlan, tags) =
-        (port_a?, port_b?, protocol?, ether_type?, vlan?, tags?);
-    let mut shared = |name: &str| match names.get(name) {
-        Some(name) => name.clone(),
-        None => names.entry(name.into()).or_insert(name.into()).clone(),
-    };
-    for at in 0..batch.num_rows() {
-        // The losses of a segment without packets.
-        if packets.value(at) == 0 {
-            continue;
-        }
-        let span = (first.value(at), last.value(at));
-        if !request.is_before_end(span.0)
-            || span.1 < request.from
-            || !request.is_of(sensor.value(at))
-        {
-            continue;
-        }
-        let both = |a: Option<u16>, b: Option<u16>| Some([a?, b?]);
-        let key = |keys: &StringViewArray| {
-            keys.is_valid(at)
-                .then(|| u128::from_str_radix(keys.value(at), 16))
-                .transpose()
-        };
-        let flow = Flow {
-            tags: small(tags, at)?.map(u32::from),
-            vlan: small(vlan, at)?,
-            ether_type: small(ether_type, at)?,
-            protocol: small(protocol, at)?.map(|it| it as u8),
-            addresses: match (key(key_a)?, key(key_b)?) {
-                (Some(a), Some(b)) => Some([a, b]),
-                _ => None,
-            },
-            ports: both(small(port_a, at)?, small(port_b, at)?),
-        };
-        let matches = predicate::matching(tree, &flow);
-        if matches == Truth::No {
-            continue;
-        }
-        let is_inside = span.0 >= request.from && request.is_before_end(span.1);
-        let is_certain = is_inside && matches == Truth::Yes && predicate::is_certain(tree, &flow);
-        let begin = u64::try_from(offset.value(at)).context("a block lies before its segment")?;
-        let block = blocks.entry((shared(segment.value(at)), begin));
-        let block = block.or_insert_with_key(|(segment, offset)| Block {
-            sensor: shared(sensor.value(at)),
-            segment: segment.clone(),
-            offset: *offset,
-            length: length.value(at).unsigned_abs(),
-            span,
-            rows: Vec::new(),
-            is_certain: true,
-        });
-        block.span = (block.span.0.min(span.0), block.span.1.max(span.1));
-        block.is_certain &= is_certain;
-        if let Some(bytes) = bytes {
-            block.rows.push(Row {
-                flow,
-                span,
-                packets: packets.value(at).unsigned_abs(),
-                bytes: bytes.value(at).unsigned_abs(),
-            });
-        }
-        found += 1;
-    }
-    Ok(found)
-}
-
-fn column<'a, T: 'static>(batch: &'a RecordBatch, name: &str) -> Result<&'a T> {
-    let column = batch
-        .column_by_name(name)
-        .and_then(|it| it.as_any().downcast_ref());
-    column.with_context(|| format!("it has no column `{name}` of the expected type"))
-}
-
-fn small(values: &Int32Array, at: usize) -> Result<Option<u16>> {
-    let value = values.is_valid(at).then(|| u16::try_from(values.value(at)));
-    value.transpose().context("a number is out of range")
 }

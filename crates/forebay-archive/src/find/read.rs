@@ -224,8 +224,9 @@ pub async fn read(
                 fetched.remove(number);
             }
         }
-        // What must not be returned yet.
-        let horizon = order.get(at + 1).map(|(next, _)| next.span.0);
+        // What must not be returned yet. For counts, the order does not matter.
+        let next = order.get(at + 1).filter(|_| request.is_ordered());
+        let horizon = next.map(|(next, _)| next.span.0);
         let is_due =
             |it: &Earliest| horizon.is_none_or(|horizon| indexed_time(it.0.time_ns) < horizon);
         while reading.heap.peek().is_some_and(is_due) {

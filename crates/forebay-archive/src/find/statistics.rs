@@ -38,6 +38,9 @@ enum Values<T> {
     Between(T, T),
 }
 
+/// The bloom filters of columns.
+pub type Blooms = HashMap<&'static str, Sbbf>;
+
 /// Bounds of the columns of some rows.
 #[derive(Default)]
 pub struct Bounds {
@@ -47,7 +50,7 @@ pub struct Bounds {
     texts: [Values<String>; TEXTS.len()],
     /// Whether each of the rows has an EtherType.
     all_have_types: bool,
-    blooms: HashMap<&'static str, Sbbf>,
+    blooms: Blooms,
 }
 
 /// The statistics of a file in the log of the table. Other members are skipped.
@@ -120,7 +123,7 @@ impl Bounds {
             numbers,
             texts,
             all_have_types: file.nulls.ether_type == Some(0),
-            blooms: HashMap::new(),
+            blooms: Blooms::new(),
         }
     }
 
@@ -160,6 +163,11 @@ impl Bounds {
     /// Adds the bloom filter of a column.
     pub fn add_bloom(&mut self, column: &'static str, bloom: Sbbf) {
         self.blooms.insert(column, bloom);
+    }
+
+    /// Replaces the bloom filters.
+    pub fn set_blooms(&mut self, blooms: Blooms) {
+        self.blooms = blooms;
     }
 
     fn number(&self, column: &str) -> &Values<i64> {

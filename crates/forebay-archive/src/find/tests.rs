@@ -274,9 +274,8 @@ fn search_and_scan(expressions: impl Iterator<Item = Filter>) {
         let (_, plan, ..) = made.found(&request);
         let (certain, others): (Vec<_>, Vec<_>) = plan.blocks.iter().partition(|it| it.is_certain);
         if others.is_empty() {
-            let rows = certain.iter().flat_map(|it| &it.rows);
             assert_eq!(
-                rows.map(|it| it.packets).sum::<u64>(),
+                certain.iter().map(|it| it.packets).sum::<u64>(),
                 expected.len() as u64,
                 "{text}"
             );
@@ -286,6 +285,62 @@ fn search_and_scan(expressions: impl Iterator<Item = Filter>) {
         packets > 1000 && excluded > 1,
         "{packets} packets, {excluded} searches that read nothing"
     );
+}
+
+/// The flows that the index alone knows, as lines, and the number of their packets.
+fn flows_of_index(made: &Made, request: &Request, max_rows: usize) -> (String, u64) {
+    let archive = Archive::open(&made.path(), false).unwrap();
+    let plan = made.runtime.block_on(async {
+        let table = Catalogue::open(&archive).await.unwrap().unwrap();
+        let plan = plan::plan_with(&archive, &table, request, max_rows);
+        plan.await.unwrap()
+    });
+    let certain = plan.blocks.iter().filter(|it| it.is_certain);
+    let packets = certain.map(|it| it.packets).sum();
+    let mut lines = Vec::new();
+    plan.flows.print(&mut lines, true, None).unwrap();
+    (String::from_utf8(lines).unwrap(), packets)
+}
+
+#[test]
+fn flows_are_the_same_if_there_are_too_many_rows_to_keep_them() {
+    let made = Made::of(vec![
+        ("north", simulated(1, 1400, 6500)),
+        ("south", capture(&busy(), 86_400_000_000_000 - 250_000)),
+    ]);
+    let (mut some, mut none) = (0, 0);
+    for text in [
+        "",
+        "udp",
+        "tcp",
+        "host 10.1.3.76",
+        "ip6 or port 443",
+        "udp and greater 1",
+    ] {
+        for (from, to) in [
+            (i64::MIN, i64::MAX),
+            // Inside blocks, so that these are not certain.
+            (2_000_000, 86_400_000_000_000 - 1000),
+            (86_400_000_000_000, i64::MAX),
+        ] {
+            let request = Request {
+                answer: Answer::Flows,
+                from,
+                to,
+                ..request(text)
+            };
+            let (all, packets) = flows_of_index(&made, &request, usize::MAX);
+            for max in [0, 1, 20] {
+                let same = flows_of_index(&made, &request, max);
+                assert!(same == (all.clone(), packets), "{text}: {all}{}", same.0);
+            }
+            let lines = all.lines().map(|it| serde_json::from_str(it).unwrap());
+            let sum = lines.map(|it: serde_json::Value| it["packets"].as_u64().unwrap());
+            assert_eq!(sum.sum::<u64>(), packets, "{text}");
+            *(if packets > 0 { &mut some } else { &mut none }) += 1;
+        }
+    }
+    assert!(some >= 5 && none >= 2, "{some} with flows, {none} without");
 }
 
 fn tcp(from: [u8; 4], to: [u8; 4], ports: [u16; 2]) -> (LinkType, Vec<u8>, u32) {
