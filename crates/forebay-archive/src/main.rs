@@ -81,6 +81,11 @@ async fn run(command: &Command) -> Result<ExitCode> {
 }
 
 async fn ship(flags: &args::Ship) -> Result<ExitCode> {
+    // A wrong name of the spool must not leave a new folder as an archive.
+    std::fs::read_dir(&flags.spool).with_context(|| {
+        let spool = flags.spool.display();
+        format!("{spool}: opening the spool. Create the folder, or correct its name")
+    })?;
     let sensor = match &flags.sensor {
         Some(sensor) => sensor.clone(),
         None => std::fs::read_to_string("/proc/sys/kernel/hostname")

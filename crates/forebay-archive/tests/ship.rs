@@ -143,6 +143,26 @@ fn two_spools_cannot_ship_as_one_sensor_and_one_spool_has_one_ship() {
 }
 
 #[test]
+fn a_wrong_name_of_the_spool_leaves_no_archive_and_a_full_disk_is_named() {
+    let folder = Folder::new();
+    let (nowhere, to) = (folder.path("nowhere"), folder.path("to"));
+    let (code, _, err) = ship(&nowhere, &to, &[]);
+    assert!(code == 1 && err.contains("opening the spool"), "{err}");
+    assert!(!fs::exists(&to).unwrap(), "no archive was made");
+    let spool = spool(&folder);
+    captured(&folder, "spool/a.pcapng", "count=10,seed=1");
+    assert_eq!(ship(&spool, &to, &[]).0, 0);
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let done = archive(&["status", &to]).stdout(full).output().unwrap();
+    let err = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(done.status.code(), Some(1));
+    assert!(
+        err.contains("writing to standard output: No space"),
+        "{err}"
+    );
+}
+
+#[test]
 fn a_full_spool_loses_its_oldest_files_only_if_asked_and_they_are_counted() {
     let folder = Folder::new();
     let (spool, to) = (spool(&folder), folder.path("to"));

@@ -1,6 +1,6 @@
 //! What the commands print.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use forebay_archive::{
     archive::{printable, without_password, without_passwords},
     compact::{Compacted, Vacuumed},
@@ -19,7 +19,9 @@ use std::io::{self, Write};
 pub fn line(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     match writeln!(out, "{}", printable(text)).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("writing to standard output")
+        }
         _ => Ok(()),
     }
 }
