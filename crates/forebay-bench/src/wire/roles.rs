@@ -38,12 +38,13 @@ pub enum Role {
     Receive { gap_ns: Option<f64> },
     /// Sends this number of frames of a file, over and over.
     Replay {
+        port: String,
         file: PathBuf,
         rate: Option<u64>,
         count: u64,
     },
     /// Sends generated frames.
-    Generate { spec: String },
+    Generate { port: String, spec: String },
 }
 
 /// Plays the role that `role` has as JSON.
@@ -55,8 +56,13 @@ pub fn play(role: &str) -> Result<()> {
         Role::Walk => walk::walk(),
         Role::Capture { port, file, count } => session::capture(&port, file, count),
         Role::Receive { gap_ns } => arrivals::receive(gap_ns),
-        Role::Replay { file, rate, count } => senders::replay(file, rate, count),
-        Role::Generate { spec } => senders::generate(&spec),
+        Role::Replay {
+            port,
+            file,
+            rate,
+            count,
+        } => senders::replay(&port, file, rate, count),
+        Role::Generate { port, spec } => senders::generate(&port, &spec),
     }
 }
 

@@ -23,16 +23,35 @@ use std::{
 /// One of those compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sender {
-    Replay,
-    Generate,
+    Replay(Through),
+    Generate(Through),
     Tcpreplay,
     Trafgen,
 }
 
+/// How ours hands its frames to the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Through {
+    Packet,
+    Xdp,
+}
+
+impl Through {
+    /// The name of the sending port.
+    fn port(self) -> String {
+        match self {
+            Through::Packet => format!("packet:{SENDER}"),
+            Through::Xdp => format!("xdp:{SENDER}"),
+        }
+    }
+}
+
 /// Ours first.
-pub const SENDERS: [Sender; 4] = [
-    Sender::Replay,
-    Sender::Generate,
+pub const SENDERS: [Sender; 6] = [
+    Sender::Replay(Through::Packet),
+    Sender::Replay(Through::Xdp),
+    Sender::Generate(Through::Packet),
+    Sender::Generate(Through::Xdp),
     Sender::Tcpreplay,
     Sender::Trafgen,
 ];
@@ -78,8 +97,10 @@ impl Frames {
 impl Sender {
     pub fn name(self) -> &'static str {
         match self {
-            Sender::Replay => "forebay replay",
-            Sender::Generate => "forebay generate",
+            Sender::Replay(Through::Packet) => "forebay replay",
+            Sender::Replay(Through::Xdp) => "forebay replay, AF_XDP",
+            Sender::Generate(Through::Packet) => "forebay generate",
+            Sender::Generate(Through::Xdp) => "forebay generate, AF_XDP",
             Sender::Tcpreplay => "tcpreplay",
             Sender::Trafgen => "trafgen",
         }
@@ -95,30 +116,37 @@ impl Sender {
         match self {
             Sender::Tcpreplay => program("tcpreplay", "tcpreplay"),
             Sender::Trafgen => program("trafgen", "netsniff-ng"),
-            Sender::Replay | Sender::Generate => bail!("it is this program"),
+            Sender::Replay(_) | Sender::Generate(_) => bail!("it is this program"),
         }
     }
 
     /// It, sending this number of frames at `rate` frames a second, or as fast as it can.
     pub fn command(self, frames: &Frames, rate: Option<u64>, count: u64) -> Result<Command> {
         let mut command = match self {
-            Sender::Replay => in_role(
+            Sender::Replay(through) => in_role(
                 "wire",
                 &Role::Replay {
+                    port: through.port(),
                     file: frames.pcap.clone(),
                     rate,
                     count,
                 },
             )?,
-            Sender::Generate => {
+            Sender::Generate(through) => {
                 let rate = rate.map_or("max".into(), |rate| format!("{rate}pps"));
                 let spec = format!("rate={rate},size={},count={count}", frames.size);
-                in_role("wire", &Role::Generate { spec })?
+                in_role(
+                    "wire",
+                    &Role::Generate {
+                        port: through.port(),
+                        spec,
+                    },
+                )?
             }
             Sender::Tcpreplay | Sender::Trafgen => self.program()?,
         };
         match self {
-            Sender::Replay | Sender::Generate => &mut command,
+            Sender::Replay(_) | Sender::Generate(_) => &mut command,
             Sender::Tcpreplay => command
                 .args(["-i", SENDER, "--preload-pcap", "--loop=0"])
                 .arg(format!("--limit={count}"))
@@ -140,7 +168,7 @@ impl Sender {
 }
 
 /// `forebay replay` as `forebay_net` has it.
-pub fn replay(file: PathBuf, rate: Option<u64>, count: u64) -> Result<()> {
+pub fn replay(port: &str, file: PathBuf, rate: Option<u64>, count: u64) -> Result<()> {
     let speed = match rate {
         Some(rate) => Speed::Packets(Rate::per_second(rate as f64).context("a rate of 0")?),
         None => Speed::Top,
@@ -153,7 +181,7 @@ pub fn replay(file: PathBuf, rate: Option<u64>, count: u64) -> Result<()> {
         preload: true,
         ..ReplayConfig::default()
     };
-    let mut port = open::transmit(&SENDER.parse()?, &TxConfig::default())?;
+    let mut port = open::transmit(&port.parse()?, &TxConfig::default())?;
     let replay = Replay::new(config, Clock::real(), Control::new()?);
     let summary = replay.run(port.as_mut(), &mut |_| {});
     summary.law().map_err(|why| anyhow!(why))?;
@@ -161,12 +189,12 @@ pub fn replay(file: PathBuf, rate: Option<u64>, count: u64) -> Result<()> {
 }
 
 /// `forebay generate`, likewise.
-pub fn generate(spec: &str) -> Result<()> {
+pub fn generate(port: &str, spec: &str) -> Result<()> {
     let config = GenerateConfig {
         spec: spec.parse()?,
         ..GenerateConfig::default()
     };
-    let mut port = open::transmit(&SENDER.parse()?, &TxConfig::default())?;
+    let mut port = open::transmit(&port.parse()?, &TxConfig::default())?;
     let control = Control::new()?;
     let sent = generate::run(port.as_mut(), &config, Clock::real(), &control, &mut |_| {})?;
     ensure!(sent.law_holds(), "the counts do not add up: {sent:?}");

@@ -158,20 +158,23 @@ fn compare(lab: &Lab, cpus: Cpus, frames: &Frames, task: &Task, effort: Effort, 
         effort.few_rounds()
     ));
     match task.rate {
-        None => conclude(table, "rate", &figures(&millions), Better::Higher),
+        None => {
+            let rates = figures(&millions);
+            for (_, rival) in rates.iter().filter(|(sender, _)| sender.is_rival()) {
+                conclude(table, "rate", &rates, rival, Better::Higher);
+            }
+        }
         Some(_) => {
-            conclude(
-                table,
-                "gap error",
-                &figures(&|it| it.arrivals.median_ns),
-                Better::Lower,
-            );
-            conclude(
-                table,
-                "99 of 100",
-                &figures(&|it| it.arrivals.most_ns),
-                Better::Lower,
-            );
+            let of_gaps: [(&str, &dyn Fn(&Sample) -> f64); 2] = [
+                ("gap error", &|it| it.arrivals.median_ns),
+                ("99 of 100", &|it| it.arrivals.most_ns),
+            ];
+            for (what, figure) in of_gaps {
+                let errors = figures(figure);
+                if let Some(rival) = best_rival(&errors, Better::Lower) {
+                    conclude(table, what, &errors, &rival, Better::Lower);
+                }
+            }
         }
     }
     let versions = SENDERS
@@ -191,13 +194,16 @@ fn best_rival(figures: &[(Sender, Figure)], better: Better) -> Option<Figure> {
     best(rivals.map(|(_, figure)| figure.clone()), better)
 }
 
-/// Notes how each of ours compares with the best rival.
-fn conclude(table: &mut Table, what: &str, figures: &[(Sender, Figure)], better: Better) {
-    let Some(rival) = best_rival(figures, better) else {
-        return;
-    };
+/// Notes how each of ours compares with a rival.
+fn conclude(
+    table: &mut Table,
+    what: &str,
+    figures: &[(Sender, Figure)],
+    rival: &Figure,
+    better: Better,
+) {
     for (_, ours) in figures.iter().filter(|(sender, _)| !sender.is_rival()) {
-        let verdict = verdict(ours, &rival, better, TIE_OF_RATES);
+        let verdict = verdict(ours, rival, better, TIE_OF_RATES);
         table.note(format!("{what}: {verdict}"));
     }
 }
