@@ -165,12 +165,9 @@ fn compare(lab: &Lab, cpus: Cpus, frames: &Frames, task: &Task, effort: Effort, 
             }
         }
         Some(_) => {
-            let of_gaps: [(&str, &dyn Fn(&Sample) -> f64); 2] = [
-                ("gap error", &|it| it.arrivals.median_ns),
-                ("99 of 100", &|it| it.arrivals.most_ns),
-            ];
-            for (what, figure) in of_gaps {
-                let errors = figures(figure);
+            let medians = figures(&|it| it.arrivals.median_ns);
+            let largest = figures(&|it| it.arrivals.most_ns);
+            for (what, errors) in [("gap error", medians), ("99 of 100", largest)] {
                 if let Some(rival) = best_rival(&errors, Better::Lower) {
                     conclude(table, what, &errors, &rival, Better::Lower);
                 }
