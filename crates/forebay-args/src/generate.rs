@@ -42,7 +42,7 @@ pub struct Generate {
     #[arg(value_name = "SPEC", value_parser = spec)]
     pub spec: Spec,
 
-    /// Interface to send on: eth0
+    /// Interface to send on: eth0, or xdp:eth0 (AF_XDP)
     #[arg(short = 'i', long = "interface", value_name = "INTERFACE")]
     pub interface: Name,
 

@@ -46,7 +46,7 @@ pub struct Replay {
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
 
-    /// Interface to send on: eth0
+    /// Interface to send on: eth0, or xdp:eth0 (AF_XDP)
     #[arg(
         short = 'i',
         long = "interface",

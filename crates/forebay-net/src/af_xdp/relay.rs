@@ -96,7 +96,7 @@ fn open(
                 queue: number.next().unwrap_or_default(),
                 stamps,
             };
-            let socket = Socket::open(to.name)?;
+            let socket = Socket::open(to.name, super::RIGHTS)?;
             match &owner {
                 None => socket.register(&memory.registration(), to)?,
                 Some(owner) if to.copies && owner.is_zero_copy() => {

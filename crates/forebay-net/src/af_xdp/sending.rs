@@ -16,11 +16,15 @@ use crate::{
     port::{Interface, LinkType},
     sys,
     transmit::{
-        ETHERNET_HEADER, HEADROOM, Outbox, TxConfig, TxCounts, TxInfo, TxPort, TxWake, VLAN_TAG,
+        ETHERNET_HEADER, HEADROOM, Outbox, TxBackend, TxConfig, TxCounts, TxInfo, TxPort, TxWake,
+        VLAN_TAG,
     },
 };
 use forebay::{Error, Result, packet::Packet};
 use std::{iter, os::fd::AsFd, sync::Arc};
+
+/// Sending attaches no program, so it needs fewer rights than receiving.
+const RIGHTS: &str = "Run as root, or: sudo setcap cap_net_raw+ep $(command -v forebay)";
 
 /// An AF_XDP socket that sends on one queue of an interface.
 #[derive(Debug)]
@@ -50,7 +54,8 @@ impl AfXdpTx {
     /// - The interface does not exist, has no Ethernet frames, or frames that are too long.
     /// - CAP_NET_RAW is missing, or the limit for locked memory is too low.
     /// - Another socket has the queue, or there is no such queue.
-    /// - `spec` has a key that is for receiving only, or a value of `config` is out of its range.
+    /// - `spec` has a key that is for receiving only, a value of `config` is out of its range, or its backend is that of AF_PACKET,
+    ///   [`TxBackend::Ring`].
     pub fn open(spec: &Spec, config: &TxConfig) -> Result<Self> {
         let name = &spec.interface[..];
         Outbox::check(name, config)?;
@@ -58,6 +63,10 @@ impl AfXdpTx {
         if spec.mode.is_some() || spec.copies || spec.busy_poll.is_some() {
             let tried = "mode, copy and busy-poll are for receiving";
             return Err(Error::invalid(name, tried).advise("For sending, only queue=N is possible"));
+        }
+        if config.backend == TxBackend::Ring {
+            return Err(Error::invalid(name, "PACKET_TX_RING belongs to AF_PACKET")
+                .advise(format!("Choose one of the two: AF_XDP, or packet:{name}")));
         }
         let links = Netlink::open()?.links()?;
         let link = find_link(&links, name)?;
@@ -96,7 +105,7 @@ impl AfXdpTx {
         };
         let slots = queue_frames.next_power_of_two();
         let completions = (queue_frames * 2).next_power_of_two();
-        let socket = Socket::open(name)?;
+        let socket = Socket::open(name, RIGHTS)?;
         let binding = Binding {
             name,
             index: link.index,

@@ -89,12 +89,12 @@ impl Losses {
 }
 
 impl Socket {
-    /// Opens a socket that is bound to nothing.
-    pub(super) fn open(name: &str) -> Result<Self> {
+    /// Opens a socket that is bound to nothing. `rights`: how to get the rights that it needs.
+    pub(super) fn open(name: &str, rights: &'static str) -> Result<Self> {
         let fd = sys::socket(libc::AF_XDP, libc::SOCK_RAW, 0).map_err(|cause| {
             let error = Error::new(name, "opening an AF_XDP socket");
             let advice = match cause.raw_os_error() {
-                Some(libc::EPERM) => super::RIGHTS,
+                Some(libc::EPERM) => rights,
                 Some(libc::EAFNOSUPPORT) => {
                     "This kernel has no AF_XDP (CONFIG_XDP_SOCKETS); -i packet:NAME captures without it"
                 }

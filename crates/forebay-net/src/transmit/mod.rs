@@ -70,7 +70,7 @@ use std::{os::fd::BorrowedFd, time::Duration};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TxConfig {
-    /// How frames are handed to the kernel.
+    /// How a port of AF_PACKET hands frames to the kernel. AF_XDP has one way only, and refuses [`TxBackend::Ring`].
     pub backend: TxBackend,
     /// The largest number of pending packets, 1 to 32,768; 512 by default.
     pub queue_frames: u32,

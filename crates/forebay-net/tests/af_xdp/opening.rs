@@ -2,7 +2,10 @@
 
 use crate::support::{ip, skip, tool};
 use crate::{error, lab, open, open_with, spec};
-use forebay_net::af_xdp::{AfXdp, AfXdpConfig};
+use forebay_net::{
+    af_xdp::{AfXdp, AfXdpConfig},
+    transmit::TxConfig,
+};
 use std::{thread, time::Duration};
 
 /// Whether an XDP program is attached to `vb`.
@@ -108,6 +111,13 @@ fn without_rights_or_lockable_memory_the_error_says_how_to_get_them() {
         let text = error("vb");
         assert!(text.contains("operation not permitted"), "{text}");
         assert!(text.contains("cap_net_raw,cap_net_admin,cap_bpf"), "{text}");
+        // To send, fewer rights are enough, also in a user namespace.
+        let name = "xdp:vb".parse().unwrap();
+        let sender = forebay_net::open::transmit(&name, &TxConfig::default());
+        let text = sender.err().expect("refused").to_string();
+        assert!(text.contains("operation not permitted"), "{text}");
+        assert!(text.contains("setcap cap_net_raw+ep"), "{text}");
+        assert!(!text.contains("user namespace"), "{text}");
     });
 }
 

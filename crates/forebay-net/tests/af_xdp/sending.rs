@@ -9,7 +9,7 @@ use forebay_net::{
     af_xdp::AfXdpTx,
     port::Port,
     session::Control,
-    transmit::{self, TxConfig, TxCounts, TxPort},
+    transmit::{self, TxBackend, TxConfig, TxCounts, TxPort},
 };
 use std::time::Duration;
 
@@ -207,6 +207,14 @@ fn a_queue_in_use_and_keys_for_receiving_are_refused_with_advice() {
         assert!(text.contains("There is no such queue"), "{text}");
         let text = refused("xdp:va,mode=native");
         assert!(text.contains("are for receiving"), "{text}");
+        let backend = TxBackend::Ring;
+        let config = TxConfig {
+            backend,
+            ..TxConfig::default()
+        };
+        let opened = forebay_net::open::transmit(&"xdp:va".parse().unwrap(), &config);
+        let text = opened.err().expect("refused").to_string();
+        assert!(text.contains("belongs to AF_PACKET"), "{text}");
         ip("link set vb mtu 9000");
         assert!(refused("xdp:vb").contains("too long for AF_XDP"));
     });

@@ -99,7 +99,7 @@ impl AfXdp {
         plan.open(config, shape, &mut |stamps, to| {
             let memory = Arc::new(Memory::new(shape, 1, false)?);
             let (queue, name) = (0, to.name);
-            Socket::open(name)?.bind(
+            Socket::open(name, super::RIGHTS)?.bind(
                 Umem {
                     memory,
                     queue,

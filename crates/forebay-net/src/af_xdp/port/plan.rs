@@ -34,7 +34,7 @@ pub fn probe() -> Result<()> {
     const NAME: &str = "this system";
     let map = socket_map(NAME, 1)?;
     load(NAME, map.as_fd())?;
-    Socket::open(NAME).map(|_| ())
+    Socket::open(NAME, RIGHTS).map(|_| ())
 }
 
 fn socket_map(name: &str, queues: u32) -> Result<OwnedFd> {
