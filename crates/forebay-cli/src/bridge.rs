@@ -6,7 +6,7 @@ use crate::{
     privileges,
     sandbox::{self, Needs, Sandbox},
     signals::{self, Asked},
-    usage::{Usage, refuse},
+    usage::{self, Usage},
 };
 use anyhow::Result;
 use forebay_net::{
@@ -30,14 +30,7 @@ const SCHEMA: u32 = 1;
 /// # Errors
 /// An interface cannot be opened, or the output cannot be created.
 pub fn run(flags: &Flags) -> Result<ExitCode> {
-    let expression = flags.expression.join(" ");
-    let filter = match expression.trim() {
-        "" => None,
-        text => Some(
-            text.parse()
-                .or_else(|error: forebay_net::filter::Error| refuse(error.to_string()))?,
-        ),
-    };
+    let filter = usage::filter(&flags.expression)?;
     let names = [flags.first.clone(), flags.second.clone()];
     let clock = open::clock(&names).map_err(|error| Usage(error.to_string()))?;
     let mut config = BridgeConfig::default();

@@ -7,6 +7,7 @@ use clap::{
     builder::Styles,
     error::{ContextKind, ContextValue, ErrorKind},
 };
+use forebay_net::filter::{self, Filter};
 
 /// A bad request: exit code 2.
 #[derive(Debug)]
@@ -22,6 +23,20 @@ impl std::error::Error for Usage {}
 
 pub fn refuse<T>(what: String) -> Result<T> {
     Err(Usage(what).into())
+}
+
+/// The filter of the words at the end of a command line; `None` if there are none.
+///
+/// # Errors
+/// The words are not a filter: a bad request.
+pub fn filter(words: &[String]) -> Result<Option<Filter>> {
+    match words.join(" ").trim() {
+        "" => Ok(None),
+        text => text
+            .parse()
+            .map(Some)
+            .or_else(|error: filter::Error| refuse(error.to_string())),
+    }
 }
 
 /// Prints why the command line cannot be parsed, and what to type instead if that is known.

@@ -22,7 +22,7 @@ use crate::{
     sandbox::{self, Needs},
     shares,
     signals::{self, Asked},
-    usage::{Usage, refuse},
+    usage::{self, Usage, refuse},
 };
 use anyhow::{Context, Result};
 use attached::{Attached, Status, follow, of_capture, without_tables};
@@ -109,14 +109,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
                 .into(),
         );
     }
-    let expression = flags.expression.join(" ");
-    let filter = match expression.trim() {
-        "" => None,
-        text => Some(
-            text.parse()
-                .or_else(|error: forebay_net::filter::Error| refuse(error.to_string()))?,
-        ),
-    };
+    let filter = usage::filter(&flags.expression)?;
     let attached = flags.control.as_deref().map(Attached::new).transpose()?;
     if let Some(attached) = &attached {
         names.extend(attached.share.clone());

@@ -13,7 +13,7 @@ use crate::{
     sandbox::{self, Needs, Sandbox},
     shares,
     signals::{self, Asked},
-    usage::{Usage, refuse},
+    usage::{self, Usage, refuse},
 };
 use anyhow::Result;
 use forebay::standard;
@@ -77,14 +77,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     if flags.until_end && !flags.read.is_empty() {
         return refuse("--until-end is about interfaces: a file ends by itself".into());
     }
-    let expression = flags.expression.join(" ");
-    let filter = match expression.trim() {
-        "" => None,
-        text => Some(
-            text.parse()
-                .or_else(|error: forebay_net::filter::Error| refuse(error.to_string()))?,
-        ),
-    };
+    let filter = usage::filter(&flags.expression)?;
     if flags.json {
         standard::output()?;
     }
