@@ -205,13 +205,7 @@ impl Printer {
         }
         self.ethertype(kind, data, len, out).unwrap_or_else(|| {
             if !self.style.link_header {
-                out.put("ethertype ")
-                    .put(names::ethertype(kind).unwrap_or("Unknown"));
-                out.put(" (0x")
-                    .hex_padded(kind.into(), 4)
-                    .put("), length ")
-                    .num(len)
-                    .put(": ");
+                cooked_type(kind, len, out);
             }
             self.undecoded(data, out);
             Ok(())
@@ -228,7 +222,7 @@ impl Printer {
             if address > 0 {
                 out.mac(&header[6..6 + address]).byte(b' ');
             }
-            self.cooked_type(kind, len, out);
+            cooked_type(kind, len, out);
         }
         self.cooked_payload(kind, data.after(16), len.saturating_sub(16), out)
     }
@@ -245,19 +239,9 @@ impl Printer {
             if address > 0 {
                 out.mac(&header[12..12 + address]).byte(b' ');
             }
-            self.cooked_type(kind, len, out);
+            cooked_type(kind, len, out);
         }
         self.cooked_payload(kind, data.after(20), len.saturating_sub(20), out)
-    }
-
-    fn cooked_type(&self, kind: u16, len: usize, out: &mut Text) {
-        out.put("ethertype ")
-            .put(names::ethertype(kind).unwrap_or("Unknown"));
-        out.put(" (0x")
-            .hex_padded(kind.into(), 4)
-            .put("), length ")
-            .num(len)
-            .put(": ");
     }
 
     /// BSD loopback: the protocol is a number of the capturing system, in its byte order.
@@ -371,4 +355,15 @@ impl Printer {
             }
         }
     }
+}
+
+/// The Ethernet type and the length of a packet of Linux's cooked captures.
+fn cooked_type(kind: u16, len: usize, out: &mut Text) {
+    out.put("ethertype ")
+        .put(names::ethertype(kind).unwrap_or("Unknown"));
+    out.put(" (0x")
+        .hex_padded(kind.into(), 4)
+        .put("), length ")
+        .num(len)
+        .put(": ");
 }
