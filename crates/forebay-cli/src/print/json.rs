@@ -4,6 +4,7 @@ use super::{Packet, Printer, Text};
 use etherparse::{EtherType, LaxPacketHeaders, LinkHeader, NetHeaders, TransportHeader};
 use forebay_net::port::Direction;
 use serde_json::{Map, Value, json};
+use std::net::IpAddr;
 
 /// Escapes what a terminal would obey.
 pub type Escape = fn(&Value) -> String;
@@ -55,36 +56,26 @@ fn add_headers(packet: &Packet<'_>, add: &mut dyn FnMut(&str, Value)) {
         let ids: Vec<_> = vlans.iter().map(|id| id.value()).collect();
         add("vlans", json!(ids));
     }
-    match &parsed.net {
-        Some(NetHeaders::Ipv4(header, _)) => {
-            add(
-                "source",
-                std::net::Ipv4Addr::from(header.source).to_string().into(),
-            );
-            add(
-                "destination",
-                std::net::Ipv4Addr::from(header.destination)
-                    .to_string()
-                    .into(),
-            );
-            add("ip_protocol", header.protocol.0.into());
-            add("ttl", header.time_to_live.into());
-        }
-        Some(NetHeaders::Ipv6(header, _)) => {
-            add(
-                "source",
-                std::net::Ipv6Addr::from(header.source).to_string().into(),
-            );
-            add(
-                "destination",
-                std::net::Ipv6Addr::from(header.destination)
-                    .to_string()
-                    .into(),
-            );
-            add("ip_protocol", header.next_header.0.into());
-            add("ttl", header.hop_limit.into());
-        }
-        _ => {}
+    let ip = match &parsed.net {
+        Some(NetHeaders::Ipv4(header, _)) => Some((
+            IpAddr::from(header.source),
+            IpAddr::from(header.destination),
+            header.protocol,
+            header.time_to_live,
+        )),
+        Some(NetHeaders::Ipv6(header, _)) => Some((
+            IpAddr::from(header.source),
+            IpAddr::from(header.destination),
+            header.next_header,
+            header.hop_limit,
+        )),
+        _ => None,
+    };
+    if let Some((source, destination, protocol, ttl)) = ip {
+        add("source", source.to_string().into());
+        add("destination", destination.to_string().into());
+        add("ip_protocol", protocol.0.into());
+        add("ttl", ttl.into());
     }
     match &parsed.transport {
         Some(TransportHeader::Tcp(header)) => {
