@@ -6,7 +6,8 @@ use std::path::PathBuf;
 #[derive(ClapArgs)]
 #[command(next_help_heading = "Printing")]
 pub struct Print {
-    /// Print packets even if -w, --share or --serve is given. Without these flags, packets are printed anyway
+    /// Print packets even if -w, --share or --serve is given. If none of -w, --share, --serve and --count is given, packets are
+    /// printed without this flag
     #[arg(long)]
     pub print: bool,
 
@@ -73,8 +74,8 @@ pub struct Print {
     #[arg(long)]
     pub immediate_mode: bool,
 
-    /// Which packets to capture: in (received), out (sent) or inout (both). With in or with out, each -i must be read with
-    /// AF_PACKET, as eth0 is
+    /// Which packets to capture: in (received), out (sent) or inout (both). The values 'in' and 'out' need AF_PACKET:
+    /// each -i must be an interface such as eth0, not xdp:, tap: or sim
     #[arg(short = 'Q', long, value_name = "DIRECTION", default_value = "inout", value_parser = ["in", "out", "inout"])]
     pub direction: String,
 

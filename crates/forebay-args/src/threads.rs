@@ -8,8 +8,8 @@ use forebay_net::port::Fanout;
 #[command(next_help_heading = "Several threads")]
 pub struct Threads {
     /// Receive with N threads, 1 to 64, each with its own receive ring of the size -B. The packets of all threads are written
-    /// in the order of their time stamps. If a packet is delivered after later packets
-    /// were already written, it is written out of order; in a pcapng file, a comment marks it
+    /// in the order of their time stamps. If the kernel delivers a packet so
+    /// late that packets with later time stamps are already written, it is written out of order; in a pcapng file, a comment marks it
     #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<usize>,
 

@@ -19,7 +19,7 @@
 //! | [`af_xdp`] | the same through `AF_XDP` sockets, which take frames away from the network stack |
 //! | [`sim`] | the simulated card |
 //! | [`threads`] | reads one interface with several threads |
-//! | [`recorder`] | keeps the last packets in memory; at a trigger (a signal, a command or a matching packet), writes those before it, and, if asked, after it |
+//! | [`recorder`] | keeps the last packets in memory; a trigger (a signal, a command or a matching packet) writes the packets from before the trigger to a file, and optionally also those from after the trigger |
 //! | [`share`], [`serve`] | one capture for many readers: in shared memory, or over TCP |
 //! | **files and filters** | |
 //! | [`file`](mod@file) | a port that reads capture files |

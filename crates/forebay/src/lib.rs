@@ -11,7 +11,7 @@
 //!
 //!  packet::Pool ──▶ Packet ──▶ PacketDesc     headroom│data│tailroom; only the 16-byte descriptor passes between threads
 //!
-//!  records ──▶ store::Appender ──▶ file        records are built in large buffers; a thread writes each when it is full, and every second what is ready
+//!  records ──▶ store::Appender ──▶ file        records are built in large buffers; a thread writes each full buffer, and every second the finished part of the current one
 //!
 //!  poll::Poller                                sleeps while idle, polls under load
 //! ```
@@ -22,7 +22,7 @@
 //! | [`foreign`] | [`Foreign`](foreign::Foreign), a file descriptor from another process; dropping it does not block, because a separate thread closes it |
 //! | [`memory`] | [`Mirror`](memory::Mirror), the same memory mapped twice, the second mapping directly after the first; [`Region`](memory::Region), aligned private memory |
 //! | [`packet`] | [`Pool`](packet::Pool) of slots; [`Packet`](packet::Packet) with headroom; [`PacketDesc`](packet::PacketDesc), the 16 bytes that describe a packet |
-//! | [`poll`] | [`Poller`](poll::Poller), which polls under load and sleeps otherwise; an item that arrives just before it sleeps is not missed |
+//! | [`poll`] | [`Poller`](poll::Poller), which polls under load and sleeps otherwise; an item that arrives just before the poller sleeps is not missed |
 //! | [`queue`] | [`Sender`](queue::Sender) and [`Receiver`](queue::Receiver) of messages, many of each, between threads or [processes](queue::shared); [`spsc`](queue::spsc), faster, for exactly one sender and one receiver; [`lanes`](queue::lanes), for processes that are not trusted |
 //! | [`receive`] | [`Driver`](receive::Driver), which takes packets from a source into a pool, and passes them to another thread |
 //! | [`ring`] | [`spsc`](ring::spsc), the ring of elements between two threads; [`broadcast`](ring::broadcast), messages from one producer to any number of readers, also in processes that are not trusted; [`kernel`](ring::kernel), one end of a ring that is shared with the kernel |
@@ -31,7 +31,7 @@
 //! | [`stream`] | [`Writer`](stream::Writer) and [`Reader`](stream::Reader) of a byte stream; [`LocalStream`](stream::LocalStream), faster within one thread |
 //! | [`sync`] | ways to wait: [`Spin`](sync::Spin), [`Park`](sync::Park), [`Eventfd`](sync::Eventfd), [`Task`](sync::Task) |
 //! | [`time`] | [`Clock`](time::Clock), real or virtual |
-//! | [`zerocopy`] | the crate `zerocopy`: a type of record must implement its traits `FromBytes`, `IntoBytes`, `Immutable` and `KnownLayout` |
+//! | [`zerocopy`] | the crate `zerocopy`, exported again: the Rust type of a record must implement the traits of this crate `FromBytes`, `IntoBytes`, `Immutable` and `KnownLayout` |
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(
