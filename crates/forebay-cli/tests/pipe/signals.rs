@@ -78,8 +78,15 @@ fn a_third_signal_ends_also_a_write_that_waits() {
     if !has("script") {
         return;
     }
+    // An input that stays open after more bytes than a terminal takes, and fewer than fill the buffer: reading can end at once.
+    let folder = Folder::new();
+    let path = folder.path("input");
+    mkfifo(&path);
+    let input = fs::OpenOptions::new().read(true).write(true).open(&path);
+    let mut input = input.unwrap();
+    let writing = std::thread::spawn(move || input.write_all(&[b'.'; 1 << 20]).map(|()| input));
     // A terminal that is not read: `script` provides one, and is stopped.
-    let command = format!("exec {FOREBAY} pipe -q /dev/zero");
+    let command = format!("exec {FOREBAY} pipe -q -m 64M {path}");
     let mut terminal = piped(Command::new("script").args(["-qec", &command, "/dev/null"]));
     terminal
         .stdout
@@ -112,6 +119,7 @@ fn a_third_signal_ends_also_a_write_that_waits() {
     interrupt(&terminal, "-CONT");
     drop(terminal.stdout.take());
     terminal.wait().unwrap();
+    drop(writing); // until here, it kept the input open
 }
 
 #[test]
