@@ -27,18 +27,18 @@ The simulated card: sim:KEY=VALUE,…
   count=FRAMES       end after this number of frames
   flows=N            number of flows: 1, 2, 4, 8, 16, 32 or
                      64 [default: 64]
-  sender=N           number of the sender that is written into each
+  sender=N           sender number to write into each
                      frame, for --verify
   seed=N             the same seed gives the same addresses,
                      ports and, with size=imix, the same order
                      of frame sizes [default: 1]
   ring=FRAMES        size of the card's ring [default: 1024]
-  host=FRAMES|none   size of the second ring: the simulated
+  host=FRAMES|none   size of the kernel's ring. The simulated
                      kernel (the host) moves frames from the
-                     card's ring into it, and forebay reads them
-                     there. -B also sets this size, but in
-                     bytes. none: forebay reads directly from
-                     the card's ring
+                     card's ring into this second ring, from
+                     which forebay reads them. -B sets the same
+                     size in bytes. none: forebay reads directly
+                     from the card's ring
                      [default: one second of frames]
   stall=2ms@100ms    for 2 ms in every 100 ms, the host does
                      not empty the card's ring
@@ -61,8 +61,9 @@ AF_XDP: xdp:INTERFACE,KEY=VALUE,…
   busy-poll=TIME     poll the hardware for up to TIME before
                      each sleep
 
-Signals: INT (Ctrl-C) and TERM end the capture: forebay writes and syncs the packets that it has. After a second INT or \
-TERM, forebay no longer syncs, and stops writing after at most one second. A third one ends writing at once. Packets that are not written are counted. HUP starts the \
+Signals: INT (Ctrl-C) and TERM end the capture: forebay writes the packets that it has taken from the receive ring, and then \
+syncs the file unless --sync is none. Packets still in the ring are counted as unread. After a second INT or TERM, forebay no longer syncs, \
+and stops writing after at most one second. A third one ends writing at once. Packets that are not written are counted. HUP starts the \
 next file of a series (-b, -C, -G); without a series, HUP is like TERM. USR1 prints the counts; with --recorder, it is a trigger \
 instead. USR2 writes buffered packets at once.
 
@@ -121,7 +122,8 @@ pub struct Capture {
     #[arg(short = 'r', value_name = "FILE")]
     pub read: Vec<PathBuf>,
 
-    /// Write packets to FILE; - is standard output. Without -w, --share, --serve and --count, packets are printed
+    /// Write packets to FILE; - is standard output. If none of -w, --share, --serve and --count is given, packets are
+    /// printed
     ///
     /// A name that ends in .pcap or .cap selects the format pcap; every other name selects pcapng. With a further .gz or .zst
     /// at the end, the file is compressed

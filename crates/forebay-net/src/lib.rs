@@ -16,7 +16,7 @@
 //! | [`port`] | [`Port`](port::Port), the trait of every source of packets |
 //! | [`ledger`] | [`Ledger`](ledger::Ledger), the counts of a run, and the check that they add up |
 //! | `af_packet` | capture from interfaces, and send on them, through `AF_PACKET` sockets (feature `live`) |
-//! | [`af_xdp`] | the same through `AF_XDP` sockets, which take frames away from the network stack |
+//! | [`af_xdp`] | the same through `AF_XDP` sockets, which take frames away from the network stack; without the feature `live`, it only parses names |
 //! | [`sim`] | the simulated card |
 //! | [`threads`] | reads one interface with several threads |
 //! | [`recorder`] | keeps the last packets in memory; a trigger (a signal, a command or a matching packet) writes the packets from before the trigger to a file, and optionally also those from after the trigger |

@@ -31,7 +31,7 @@
 //! | [`stream`] | [`Writer`](stream::Writer) and [`Reader`](stream::Reader) of a byte stream; [`LocalStream`](stream::LocalStream), faster within one thread |
 //! | [`sync`] | ways to wait: [`Spin`](sync::Spin), [`Park`](sync::Park), [`Eventfd`](sync::Eventfd), [`Task`](sync::Task) |
 //! | [`time`] | [`Clock`](time::Clock), real or virtual |
-//! | [`zerocopy`] | the crate `zerocopy`, exported again: the Rust type of a record must implement the traits of this crate `FromBytes`, `IntoBytes`, `Immutable` and `KnownLayout` |
+//! | [`zerocopy`] | the crate `zerocopy`, re-exported. The Rust type of a record must implement four of its traits: `FromBytes`, `IntoBytes`, `Immutable` and `KnownLayout` |
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(
