@@ -4,7 +4,7 @@
 //! `main`, and everything written is lost without an error. So this module records, before Rust's runtime starts, which of the two
 //! were closed. A program that was started with `>/dev/null` gets no error.
 
-use crate::{Error, Result, sys::standard::was_closed};
+use crate::{Error, Result, sys::stdio::was_closed};
 use std::{fs::File, io, os::fd::AsFd};
 
 /// Standard input, as a descriptor of our own.
@@ -49,7 +49,7 @@ pub fn output() -> Result<File> {
 /// # Errors
 /// The descriptors cannot be listed.
 pub fn close_others_on_exec() -> io::Result<()> {
-    crate::sys::standard::close_others_on_exec()
+    crate::sys::stdio::close_others_on_exec()
 }
 
 fn open(number: u8, name: &str, stream: &impl AsFd, advice: &str) -> Result<File> {

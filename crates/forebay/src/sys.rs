@@ -18,7 +18,7 @@ pub(crate) mod passing;
 pub(crate) mod sealed;
 #[cfg(all(feature = "shared", not(loom)))]
 pub(crate) mod shared;
-pub(crate) mod standard;
+pub(crate) mod stdio;
 
 use std::{
     fs,
