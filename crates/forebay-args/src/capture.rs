@@ -36,8 +36,8 @@ The simulated card: sim:KEY=VALUE,…
   host=FRAMES|none   size of the kernel's ring. The simulated
                      kernel (the host) moves frames from the
                      card's ring into this second ring, from
-                     which forebay reads them. -B sets the same
-                     size in bytes. none: forebay reads directly
+                     which forebay reads them. -B also sets this
+                     size, in bytes. none: forebay reads directly
                      from the card's ring
                      [default: one second of frames]
   stall=2ms@100ms    for 2 ms in every 100 ms, the host does
@@ -130,8 +130,8 @@ pub struct Capture {
     #[arg(short = 'w', value_name = "FILE")]
     pub write: Option<PathBuf>,
 
-    /// Format to write, if the name of FILE does not show it: pcapng, pcap (with nanoseconds), or pcap-us (pcap with
-    /// microseconds)
+    /// Format to write: pcapng, pcap (with nanoseconds), or pcap-us (pcap with microseconds). It must not contradict a name that
+    /// ends in .pcap or .pcapng
     #[arg(long, value_name = "FORMAT", value_parser = format)]
     pub format: Option<FileFormat>,
 
@@ -153,7 +153,8 @@ pub struct Capture {
     #[arg(short = 'G', value_name = "SECONDS", value_parser = values::time)]
     pub rotate_seconds: Option<Duration>,
 
-    /// With -C, keep only COUNT files: once COUNT files exist, the oldest is overwritten. With -G, stop after COUNT files
+    /// With -C, keep only COUNT files: once COUNT files exist, the oldest is overwritten. With -G, stop after COUNT files. Not
+    /// possible with both
     #[arg(short = 'W', value_name = "COUNT", value_parser = values::count)]
     pub file_count: Option<u64>,
 

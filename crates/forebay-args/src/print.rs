@@ -88,7 +88,8 @@ pub struct Print {
     #[arg(short = 'L', long)]
     pub list_data_link_types: bool,
 
-    /// Read the files whose names are in FILE, one name a line, as with -r; - is standard input
+    /// Read packets from several files, as with -r. FILE lists their names, one a line. If FILE is -, the list is read from
+    /// standard input
     #[arg(short = 'V', value_name = "FILE")]
     pub file_list: Option<PathBuf>,
 }

@@ -34,7 +34,8 @@
 //! | [`generate`], [`verify`], [`label`] | sends numbered frames; counts those that were lost; the label that holds the number |
 //! | **other** | |
 //! | `link` | lists interfaces and their properties (feature `live`) |
-//! | [`packets`], [`receive`] | copies frames into pools of the crate `forebay`, and passes them to another thread |
+//! | [`packets`] | copies a frame into a packet of a pool of the crate `forebay` |
+//! | [`receive`] | lets a port feed [`Driver`](forebay::receive::Driver) or [`Poller`](forebay::poll::Poller) of the crate `forebay` |
 //! | [`units`] | parses quantities such as `5M` |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
