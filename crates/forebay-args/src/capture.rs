@@ -36,9 +36,9 @@ The simulated card: sim:KEY=VALUE,…
   host=FRAMES|none   size of the kernel's ring. The simulated
                      kernel (the host) moves frames from the
                      card's ring into this second ring, from
-                     which forebay reads them. -B also sets this
-                     size, in bytes. none: forebay reads directly
-                     from the card's ring
+                     which forebay reads them. -B also sets it,
+                     as an amount of memory. none: forebay reads
+                     directly from the card's ring
                      [default: one second of frames]
   stall=2ms@100ms    for 2 ms in every 100 ms, the host does
                      not empty the card's ring
@@ -63,7 +63,7 @@ AF_XDP: xdp:INTERFACE,KEY=VALUE,…
 
 Signals: INT (Ctrl-C) and TERM end the capture: forebay writes the packets that it has taken from the receive ring, and then \
 syncs the file unless --sync is none. Packets still in the ring are counted as unread. After a second INT or TERM, forebay no longer syncs, \
-and stops writing after at most one second. A third one ends writing at once. Packets that are not written are counted. HUP starts the \
+and stops writing after at most one second. A third one ends writing at once. Packets that were taken but not written are counted as dropped. HUP starts the \
 next file of a series (-b, -C, -G); without a series, HUP is like TERM. USR1 prints the counts; with --recorder, it is a trigger \
 instead. USR2 writes buffered packets at once.
 
@@ -130,8 +130,8 @@ pub struct Capture {
     #[arg(short = 'w', value_name = "FILE")]
     pub write: Option<PathBuf>,
 
-    /// Format to write: pcapng, pcap (with nanoseconds), or pcap-us (pcap with microseconds). It must not contradict a name that
-    /// ends in .pcap or .pcapng
+    /// Format to write, whatever the name of FILE selects: pcapng, pcap (with nanoseconds), or pcap-us (pcap with microseconds).
+    /// It must not contradict a name that ends in .pcap or .pcapng
     #[arg(long, value_name = "FORMAT", value_parser = format)]
     pub format: Option<FileFormat>,
 
@@ -153,8 +153,8 @@ pub struct Capture {
     #[arg(short = 'G', value_name = "SECONDS", value_parser = values::time)]
     pub rotate_seconds: Option<Duration>,
 
-    /// With -C, keep only COUNT files: once COUNT files exist, the oldest is overwritten. With -G, stop after COUNT files. Not
-    /// possible with both
+    /// With -C, keep only COUNT files: once COUNT files exist, the oldest is overwritten. With -G, stop after COUNT files. -W
+    /// cannot be used with both
     #[arg(short = 'W', value_name = "COUNT", value_parser = values::count)]
     pub file_count: Option<u64>,
 
@@ -200,13 +200,13 @@ pub struct Capture {
     #[arg(short = 'B', long = "buffer-size", value_name = "SIZE", value_parser = |text: &str| values::size(text, 1024))]
     pub ring: Option<u64>,
 
-    /// Number and size of the buffers in memory between the receive ring and the output. By default, forebay adds buffers
-    /// while the output is slow; with this flag, it adds none unless --store-limit is given, too [default: 16x4M, or 4x4M if -r is given]
+    /// Number and size of the buffers in memory between the receive ring and the output. If this flag or -r is given, forebay adds
+    /// no buffers while the output is slow, unless --store-limit is given, too [default: 16x4M, or 4x4M if -r is given]
     #[arg(long, value_name = "COUNTxSIZE", value_parser = buffers)]
     pub store: Option<store::StoreConfig>,
 
-    /// While the output is slow, add buffers up to this total: a size (2G) or a share of the available memory (50%). 0 adds
-    /// none [default: 25%, or 0 if --store or -r is given]
+    /// While the output is slow, add buffers until all of them together have this size (2G) or this share of the available memory
+    /// (50%). 0: add none [default: 25%, or 0 if --store or -r is given]
     #[arg(long, value_name = "SIZE|PERCENT", value_parser = store_limit)]
     pub store_limit: Option<Limit>,
 

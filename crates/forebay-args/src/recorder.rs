@@ -12,7 +12,7 @@ pub struct Recording {
     /// last 30 seconds), a SIZE (2G: as many as fit into it), or both (30s,2G: whichever is reached first)
     ///
     /// A trigger is the signal USR1, the command 'forebay trigger', or a packet (--trigger). Each trigger starts a new file,
-    /// unless --after extends the previous one: NAME_00001_20261121143000.pcapng, …, where NAME is that of -w. If only a TIME is given, the packets
+    /// unless --after extends the previous one. With -w a.pcapng, the files are called a_00001_20261121143000.pcapng, …. If only a TIME is given, the packets
     /// may use an eighth of the available memory, at most 2 GiB. If that is too little for this TIME, fewer packets are kept
     #[arg(long, value_name = "TIME|SIZE", requires = "write", value_parser = depth)]
     pub recorder: Option<Depth>,
