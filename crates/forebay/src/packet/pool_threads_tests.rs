@@ -231,7 +231,7 @@ fn an_owner_that_waits_gets_every_slot_that_others_return() {
                 }
             }
         });
-        for number in 0..times(2000, 100) {
+        for number in 0..times(2000, 30) {
             let mut packet = match number % 2 {
                 0 => pool.take_wait(),
                 _ => pool.take_timeout(Duration::MAX).unwrap(),
