@@ -1,6 +1,6 @@
 //! The claims of the text on the byte stream.
 
-use super::{super::results::At, Bound, Claim, Figure, because, ratio};
+use super::{super::results::At, Bound, Claim, Figure, claim, computed};
 
 pub fn all() -> Vec<Claim> {
     const fn test(row: &'static str) -> At {
@@ -12,8 +12,11 @@ pub fn all() -> Vec<Claim> {
     const fn view(row: &'static str) -> At {
         At("stream/view", row, "Gbit/s")
     }
-    const fn part(row: &'static str, column: &'static str) -> At {
-        At("stream/profile", row, column)
+    const fn time(row: &'static str) -> At {
+        At("stream/profile", row, "ns")
+    }
+    const fn share(row: &'static str) -> At {
+        At("stream/profile", row, "share of the copy")
     }
     const QUEUE: &str = "queue of characters, popped one by one";
     const DEQUE: &str = "deque, copied out to be read";
@@ -23,256 +26,148 @@ pub fn all() -> Vec<Claim> {
     const BLOCKS: &str = "sliding vector, block copies, 2×";
     const LARGE: &str = "sliding vector, block copies, 4×";
     const OURS: &str = "forebay's LocalStream, for one thread";
-    let share = |at: At| Figure::Computed(vec![at], |v| 100.0 * v[0]);
-    let sampled = |call, published, printed, bound| {
-        let (says, row) = match call {
-            "push" => (
-                "memcpy takes all the time of a push, by sampled stacks",
-                "push: samples in memcpy",
-            ),
-            _ => (
-                "memcpy takes half the time of a pop, by sampled stacks",
-                "pop: samples in memcpy",
-            ),
-        };
-        let samples = part(row, "share of the copy");
-        Claim {
-            text: 1,
-            says,
-            published,
-            printed,
-            unit: " %",
-            here: Some(share(samples)),
-            ours: None,
-            bound,
-            reason: because(&[samples, part(call, "share of the copy")], |v| {
+    const TEST: &str = "the text's test, a KB";
+    const NO_OUTPUT: &str = "the text's test without its output, a KB";
+    const NO_COPY: &str = "pop without its copy";
+    fn percent(share: At) -> Figure {
+        computed([share], |[share]| 100.0 * share)
+    }
+    /// Ours over the best of the vectors.
+    fn over_best(of: fn(&'static str) -> At) -> Figure {
+        let all = [of(OURS), of(SMALL), of(BLOCKS), of(LARGE)];
+        computed(all, |[ours, vectors @ ..]| {
+            ours / vectors.into_iter().fold(0.0, f64::max)
+        })
+    }
+    fn sampled(says: &'static str, samples: At, left_out: At) -> Claim {
+        claim(says)
+            .here(percent(samples))
+            .because([samples, left_out], |shares| {
+                let [samples, left_out] = shares.map(|share| 100.0 * share);
                 format!(
-                    "perf finds {:.0} % of the samples of a process in memcpy; the time falls by {:.0} % if the copy is left out",
-                    100.0 * v[0],
-                    100.0 * v[1]
+                    "perf finds {samples:.0} % of the samples of a process in memcpy; the time falls by {left_out:.0} % if the copy is left out"
                 )
-            }),
-        }
-    };
+            })
+    }
     vec![
-        ratio(
-            1,
-            "A deque of characters, copied for each read, is slowest: a string is 25 times as fast",
-            (25.6, "25× (2.3 and 0.09 Gbit/s)"),
-            Figure::Ratio(test(STRING), test(DEQUE)),
-            Some(Figure::Ratio(test(OURS), test(DEQUE))),
-            because(&[view(QUEUE), view(DEQUE), view(STRING)], |v| {
+        claim("A deque of characters, copied for each read, is slowest: a string is 25 times as fast")
+            .text(25.6, "25× (2.3 and 0.09 Gbit/s)")
+            .here(test(STRING) / test(DEQUE))
+            .ours(test(OURS) / test(DEQUE))
+            .because([view(QUEUE), view(DEQUE), view(STRING)], |[queue, deque, string]| {
                 format!(
-                    "Read without an output: popping characters one by one {:.2} Gbit/s, copying the whole deque for a look {:.2}, \
-                     a string's view {:.2}: what costs is the copy of everything for each look",
-                    v[0], v[1], v[2]
+                    "Read without an output: popping characters one by one {queue:.2} Gbit/s, copying the whole deque for a look {deque:.2}, \
+                     a string's view {string:.2}: what costs is the copy of everything for each look"
                 )
             }),
-        ),
-        ratio(
-            1,
-            "A vector with two indices is 4 times as fast as the string",
-            (4.35, "4× (10 and 2.3 Gbit/s)"),
-            Figure::Ratio(test(LOOPS), test(STRING)),
-            Some(Figure::Ratio(test(OURS), test(STRING))),
-            because(&[view(STRING), view(BLOCKS)], |v| {
+        claim("A vector with two indices is 4 times as fast as the string")
+            .text(4.35, "4× (10 and 2.3 Gbit/s)")
+            .here(test(LOOPS) / test(STRING))
+            .ours(test(OURS) / test(STRING))
+            .because([view(STRING), view(BLOCKS)], |[string, blocks]| {
                 format!(
-                    "Popping moves an index instead of all content: without an output {:.1} Gbit/s becomes {:.1}",
-                    v[0], v[1]
+                    "Popping moves an index instead of all content: without an output {string:.1} Gbit/s becomes {blocks:.1}"
                 )
             }),
-        ),
-        ratio(
-            1,
-            "Block copies instead of loops make it 3 times as fast",
-            (3.0, "3× (30 and 10 Gbit/s)"),
-            Figure::Ratio(test(BLOCKS), test(LOOPS)),
-            Some(Figure::Ratio(test(OURS), test(LOOPS))),
-            because(
-                &[
-                    view(LOOPS),
-                    view(BLOCKS),
-                    part("the text's test, a KB", "share of the copy"),
+        claim("Block copies instead of loops make it 3 times as fast")
+            .text(3.0, "3× (30 and 10 Gbit/s)")
+            .here(test(BLOCKS) / test(LOOPS))
+            .ours(test(OURS) / test(LOOPS))
+            .because([view(LOOPS), view(BLOCKS), share(TEST)], |[loops, blocks, output]| {
+                format!(
+                    "Without the output the ratio is {:.1}; in the test the output takes {:.0} % of the time, whatever the stream",
+                    blocks / loops,
+                    100.0 * output
+                )
+            }),
+        claim("All in all, more than 300 times the deque")
+            .text(333.0, "more than 300× (30.30 and 0.09 Gbit/s)")
+            .here(test(BLOCKS) / test(DEQUE))
+            .ours(test(OURS) / test(DEQUE))
+            .because([view(BLOCKS), view(DEQUE)], |[blocks, deque]| {
+                format!("Without the output: {:.0}×", blocks / deque)
+            }),
+        claim("The vector's throughput in the course's test")
+            .text(30.3, "30.30 Gbit/s; 23.50 elsewhere")
+            .unit(" Gbit/s", Bound::AtLeast(23.5, 10.0))
+            .here(test(BLOCKS))
+            .ours(test(OURS))
+            .because(
+                [
+                    time("page faults of the test"),
+                    time("page faults without its output"),
+                    time(TEST),
+                    time(NO_OUTPUT),
                 ],
-                |v| {
+                |[faults, fewer, test, no_output]| {
                     format!(
-                        "Without the output the ratio is {:.1}; in the test the output takes {:.0} % of the time, whatever the stream",
-                        v[1] / v[0],
-                        100.0 * v[2]
+                        "The test has {faults:.0} page faults, {fewer:.0} without its output; of {test:.0} ns for 1000 bytes the output takes {:.0}",
+                        test - no_output
                     )
                 },
             ),
-        ),
-        ratio(
-            1,
-            "All in all, more than 300 times the deque",
-            (333.0, "more than 300× (30.30 and 0.09 Gbit/s)"),
-            Figure::Ratio(test(BLOCKS), test(DEQUE)),
-            Some(Figure::Ratio(test(OURS), test(DEQUE))),
-            because(&[view(BLOCKS), view(DEQUE)], |v| {
-                format!("Without the output: {:.0}×", v[0] / v[1])
-            }),
-        ),
-        Claim {
-            text: 1,
-            says: "The vector's throughput in the course's test",
-            published: 30.3,
-            printed: "30.30 Gbit/s; 23.50 elsewhere",
-            unit: " Gbit/s",
-            here: Some(Figure::One(test(BLOCKS))),
-            ours: Some(Figure::One(test(OURS))),
-            bound: Bound::AtLeast(23.5, 10.0),
-            reason: because(
-                &[
-                    part("page faults of the test", "ns"),
-                    part("page faults without its output", "ns"),
-                    part("the text's test, a KB", "ns"),
-                    part("the text's test without its output, a KB", "ns"),
-                ],
-                |v| {
-                    format!(
-                        "The test has {:.0} page faults, {:.0} without its output; of {:.0} ns for 1000 bytes the output takes {:.0}",
-                        v[0],
-                        v[1],
-                        v[2],
-                        v[2] - v[3]
-                    )
-                },
-            ),
-        },
-        Claim {
-            text: 1,
-            says: "Read in place, from a hot source: forebay's stream for one thread over the text's best vector",
-            published: 1.3,
-            printed: "not in the text",
-            unit: "×",
-            here: None,
-            ours: Some(Figure::Computed(
-                vec![view(OURS), view(SMALL), view(BLOCKS), view(LARGE)],
-                |v| v[0] / v[1..].iter().copied().fold(0.0, f64::max),
-            )),
-            bound: Bound::AtLeast(1.3, 1.0),
-            reason: because(
-                &[part("pop", "ns"), part("pop without its copy", "ns")],
-                |v| {
-                    format!(
-                        "Of a pop of {:.1} ns the vector spends {:.1} moving content to the front, which a mirror never does",
-                        v[0],
-                        v[0] - v[1]
-                    )
-                },
-            ),
-        },
-        Claim {
-            text: 1,
-            says: "Copied out, from a hot source: forebay's stream for one thread over the text's best vector",
-            published: 1.0,
-            printed: "not in the text",
-            unit: "×",
-            here: None,
-            ours: Some(Figure::Computed(
-                vec![copy(OURS), copy(SMALL), copy(BLOCKS), copy(LARGE)],
-                |v| v[0] / v[1..].iter().copied().fold(0.0, f64::max),
-            )),
-            bound: Bound::AtLeast(1.0, 0.9),
-            reason: because(
-                &[part("pop", "ns"), part("pop without its copy", "ns")],
-                |v| {
-                    format!(
-                        "Of a pop of {:.1} ns the vector spends {:.1} moving content to the front",
-                        v[0],
-                        v[0] - v[1]
-                    )
-                },
-            ),
-        },
-        ratio(
-            1,
-            "The vector's size matters: too small copies too often, too large leaves the cache",
-            (1.1, "named, not measured"),
-            Figure::Computed(vec![view(SMALL), view(BLOCKS), view(LARGE)], |v| {
-                let most = v.iter().copied().fold(0.0, f64::max);
-                most / v.iter().copied().fold(f64::MAX, f64::min)
-            }),
-            None,
-            because(&[view(SMALL), view(BLOCKS), view(LARGE)], |v| {
+        claim("Read in place, from a hot source: forebay's stream for one thread over the text's best vector")
+            .text(1.3, "not in the text")
+            .unit("×", Bound::AtLeast(1.3, 1.0))
+            .ours(over_best(view))
+            .because([time("pop"), time(NO_COPY)], |[pop, no_copy]| {
+                let moving = pop - no_copy;
                 format!(
-                    "1.25, 2 and 4 times the capacity: {:.0}, {:.0} and {:.0} Gbit/s",
-                    v[0], v[1], v[2]
+                    "Of a pop of {pop:.1} ns the vector spends {moving:.1} moving content to the front, which a mirror never does"
                 )
             }),
-        ),
-        Claim {
-            text: 1,
-            says: "memcpy takes all the time of a push",
-            published: 100.0,
-            printed: "all (a flame graph)",
-            unit: " %",
-            here: Some(share(part("push", "share of the copy"))),
-            ours: None,
-            bound: Bound::AtLeast(90.0, 50.0),
-            reason: because(
-                &[part("push", "ns"), part("push without its copy", "ns")],
-                |v| {
-                    format!(
-                        "A push takes {:.1} ns, and {:.1} with the copy left out",
-                        v[0], v[1]
-                    )
-                },
-            ),
-        },
-        Claim {
-            text: 1,
-            says: "memcpy takes half the time of a pop",
-            published: 50.0,
-            printed: "half (a flame graph)",
-            unit: " %",
-            here: Some(share(part("pop", "share of the copy"))),
-            ours: None,
-            bound: Bound::AtLeast(40.0, 20.0),
-            reason: because(
-                &[part("pop", "ns"), part("pop without its copy", "ns")],
-                |v| {
-                    format!(
-                        "A pop takes {:.1} ns, and {:.1} with the copy left out",
-                        v[0], v[1]
-                    )
-                },
-            ),
-        },
+        claim("Copied out, from a hot source: forebay's stream for one thread over the text's best vector")
+            .text(1.0, "not in the text")
+            .unit("×", Bound::AtLeast(1.0, 0.9))
+            .ours(over_best(copy))
+            .because([time("pop"), time(NO_COPY)], |[pop, no_copy]| {
+                let moving = pop - no_copy;
+                format!("Of a pop of {pop:.1} ns the vector spends {moving:.1} moving content to the front")
+            }),
+        claim("The vector's size matters: too small copies too often, too large leaves the cache")
+            .text(1.1, "named, not measured")
+            .here(computed([view(SMALL), view(BLOCKS), view(LARGE)], |rates| {
+                rates.into_iter().fold(0.0, f64::max) / rates.into_iter().fold(f64::MAX, f64::min)
+            }))
+            .because([view(SMALL), view(BLOCKS), view(LARGE)], |[small, blocks, large]| {
+                format!(
+                    "1.25, 2 and 4 times the capacity: {small:.0}, {blocks:.0} and {large:.0} Gbit/s"
+                )
+            }),
+        claim("memcpy takes all the time of a push")
+            .text(100.0, "all (a flame graph)")
+            .unit(" %", Bound::AtLeast(90.0, 50.0))
+            .here(percent(share("push")))
+            .because([time("push"), time("push without its copy")], |[push, no_copy]| {
+                format!("A push takes {push:.1} ns, and {no_copy:.1} with the copy left out")
+            }),
+        claim("memcpy takes half the time of a pop")
+            .text(50.0, "half (a flame graph)")
+            .unit(" %", Bound::AtLeast(40.0, 20.0))
+            .here(percent(share("pop")))
+            .because([time("pop"), time(NO_COPY)], |[pop, no_copy]| {
+                format!("A pop takes {pop:.1} ns, and {no_copy:.1} with the copy left out")
+            }),
         sampled(
-            "push",
-            100.0,
-            "all (a flame graph)",
-            Bound::AtLeast(90.0, 50.0),
-        ),
+            "memcpy takes all the time of a push, by sampled stacks",
+            share("push: samples in memcpy"),
+            share("push"),
+        )
+        .text(100.0, "all (a flame graph)")
+        .unit(" %", Bound::AtLeast(90.0, 50.0)),
         sampled(
-            "pop",
-            50.0,
-            "half (a flame graph)",
-            Bound::AtLeast(40.0, 20.0),
-        ),
-        Claim {
-            text: 1,
-            says: "Appending to the output takes more than 70 % of the test",
-            published: 70.0,
-            printed: "more than 70 %",
-            unit: " %",
-            here: Some(share(part("the text's test, a KB", "share of the copy"))),
-            ours: None,
-            bound: Bound::AtLeast(70.0, 40.0),
-            reason: because(
-                &[
-                    part("the text's test, a KB", "ns"),
-                    part("the text's test without its output, a KB", "ns"),
-                ],
-                |v| {
-                    format!(
-                        "{:.0} ns for 1000 bytes, and {:.0} with the output left out",
-                        v[0], v[1]
-                    )
-                },
-            ),
-        },
+            "memcpy takes half the time of a pop, by sampled stacks",
+            share("pop: samples in memcpy"),
+            share("pop"),
+        )
+        .text(50.0, "half (a flame graph)")
+        .unit(" %", Bound::AtLeast(40.0, 20.0)),
+        claim("Appending to the output takes more than 70 % of the test")
+            .text(70.0, "more than 70 %")
+            .unit(" %", Bound::AtLeast(70.0, 40.0))
+            .here(percent(share(TEST)))
+            .because([time(TEST), time(NO_OUTPUT)], |[test, no_output]| {
+                format!("{test:.0} ns for 1000 bytes, and {no_output:.0} with the output left out")
+            }),
     ]
 }

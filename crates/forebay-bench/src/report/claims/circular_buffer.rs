@@ -1,6 +1,6 @@
 //! The claims of the text on the circular buffer.
 
-use super::{super::results::At, Claim, Figure, because, ratio};
+use super::{super::results::At, Claim, claim};
 
 pub fn all() -> Vec<Claim> {
     const fn micro(row: &'static str) -> At {
@@ -16,6 +16,7 @@ pub fn all() -> Vec<Claim> {
     const QUEUE_TWO: At = queue("the source text's, two copies, %");
     const QUEUE_MASK: At = queue("two copies, mask and branch");
     const QUEUE_ONE: At = queue("the source text's mirror");
+    const QUEUE_OURS: At = queue("forebay, a LocalStream, copied");
     const fn page(row: &'static str, column: &'static str) -> At {
         At("mirror/pages", row, column)
     }
@@ -27,86 +28,65 @@ pub fn all() -> Vec<Claim> {
     const SCATTERED: At = page("scattered, pages of 4 KiB", "ns");
     const SCATTERED_HUGE: At = page("scattered, huge pages", "ns");
     vec![
-        ratio(
-            0,
-            "A write of 32 bytes by one copy is about three times as fast as by two",
-            (3.03, "3.03× (12.196 and 4.024 ns)"),
-            Figure::Ratio(TWO, ONE),
-            Some(Figure::Ratio(TWO, OURS)),
-            because(&[QUEUE_TWO, QUEUE_MASK, QUEUE_ONE], |v| {
-                let (saved, left) = (v[0] - v[1], v[1] - v[2]);
+        claim("A write of 32 bytes by one copy is about three times as fast as by two")
+            .text(3.03, "3.03× (12.196 and 4.024 ns)")
+            .here(TWO / ONE)
+            .ours(TWO / OURS)
+            .because([QUEUE_TWO, QUEUE_MASK, QUEUE_ONE], |[two, mask, one]| {
+                let (saved, left) = (two - mask, mask - one);
+                let most = match saved > left {
+                    true => "most of the gain needs no mirror",
+                    false => "most of the gain is the mirror's",
+                };
                 format!(
                     "In the whole queue a mask and a branch instead of the division and the second copy save {saved:.2} ns of \
-                     {:.2}; the mirror saves {left:.2} ns more: {}",
-                    v[0],
-                    match saved > left {
-                        true => "most of the gain needs no mirror",
-                        false => "most of the gain is the mirror's",
-                    }
+                     {two:.2}; the mirror saves {left:.2} ns more: {most}"
                 )
             }),
-        ),
-        ratio(
-            0,
-            "… and much faster than byte by byte with a division each",
-            (26.1, "26.1× (104.943 and 4.024 ns)"),
-            Figure::Ratio(BYTES, ONE),
-            Some(Figure::Ratio(BYTES, OURS)),
-            because(&[BYTES, TWO], |v| {
-                let each = (v[0] - v[1]) / 32.0;
+        claim("… and much faster than byte by byte with a division each")
+            .text(26.1, "26.1× (104.943 and 4.024 ns)")
+            .here(BYTES / ONE)
+            .ours(BYTES / OURS)
+            .because([BYTES, TWO], |[bytes, two]| {
+                let each = (bytes - two) / 32.0;
                 format!(
                     "The loop takes {each:.2} ns a byte more than two block copies, which divide once"
                 )
             }),
-        ),
-        ratio(
-            0,
-            "The whole queue gains, too: put and get of 64 bytes",
-            (3.03, "not measured; taken as the write's 3×"),
-            Figure::Ratio(QUEUE_TWO, QUEUE_ONE),
-            Some(Figure::Ratio(
-                QUEUE_TWO,
-                queue("forebay, a LocalStream, copied"),
-            )),
-            because(&[QUEUE_MASK, QUEUE_ONE], |v| {
+        claim("The whole queue gains, too: put and get of 64 bytes")
+            .text(3.03, "not measured; taken as the write's 3×")
+            .here(QUEUE_TWO / QUEUE_ONE)
+            .ours(QUEUE_TWO / QUEUE_OURS)
+            .because([QUEUE_MASK, QUEUE_ONE], |[mask, one]| {
+                let times = mask / one;
                 format!(
-                    "Beside two copies with a mask and a branch the text's mirror is {:.2} times as fast",
-                    v[0] / v[1]
+                    "Beside two copies with a mask and a branch the text's mirror is {times:.2} times as fast"
                 )
             }),
-        ),
-        ratio(
-            0,
-            "Page faults could change the result",
-            (1.1, "named, not measured"),
-            Figure::Ratio(FIRST, LATER),
-            Some(Figure::Ratio(FIRST_HUGE, LATER)),
-            because(&[FAULTS, FIRST, LATER, FAULTS_HUGE], |v| {
+        claim("Page faults could change the result")
+            .text(1.1, "named, not measured")
+            .here(FIRST / LATER)
+            .ours(FIRST_HUGE / LATER)
+            .because([FAULTS, FIRST, LATER, FAULTS_HUGE], |[faults, first, later, huge]| {
+                let cost = (first - later) / faults;
                 format!(
-                    "By the kernel's counter the first round has {:.2} page faults a write of 4096 bytes, later rounds none; \
-                     a fault costs {:.0} ns. With huge pages there are {:.3} a write",
-                    v[0],
-                    (v[1] - v[2]) / v[0],
-                    v[3]
+                    "By the kernel's counter the first round has {faults:.2} page faults a write of 4096 bytes, later rounds none; \
+                     a fault costs {cost:.0} ns. With huge pages there are {huge:.3} a write"
                 )
             }),
-        ),
-        ratio(
-            0,
-            "TLB misses could change the result",
-            (1.1, "named, not measured"),
-            Figure::Ratio(SCATTERED, SCATTERED_HUGE),
-            Some(Figure::Ratio(SCATTERED, SCATTERED_HUGE)),
-            because(
-                &[SCATTERED, SCATTERED_HUGE, FAULTS, FAULTS_HUGE],
-                |v| match v[3] < v[2] / 2.0 {
+        claim("TLB misses could change the result")
+            .text(1.1, "named, not measured")
+            .here(SCATTERED / SCATTERED_HUGE)
+            .ours(SCATTERED / SCATTERED_HUGE)
+            .because(
+                [SCATTERED, SCATTERED_HUGE, FAULTS, FAULTS_HUGE],
+                |[small, huge, faults, huge_faults]| match huge_faults < faults / 2.0 {
                     true => format!(
                         "Scattered writes differ only in the pages' size: 4 KiB instead of huge ones cost {:.1} ns each",
-                        v[0] - v[1]
+                        small - huge
                     ),
                     false => "The kernel gave no huge pages: the two differ in nothing".into(),
                 },
             ),
-        ),
     ]
 }

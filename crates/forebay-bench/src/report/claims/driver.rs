@@ -1,6 +1,6 @@
 //! The claims of the text on the driver of a network card.
 
-use super::{super::results::At, Bound, Claim, Figure, because, ratio};
+use super::{super::results::At, Bound, Claim, Figure, claim, computed};
 
 pub fn all() -> Vec<Claim> {
     const CARD: &str = "driver/1 Gb/s of 64-byte frames, 1.488 million a second";
@@ -13,8 +13,23 @@ pub fn all() -> Vec<Claim> {
     const fn card(row: &'static str, column: &'static str) -> At {
         At(CARD, row, column)
     }
-    const fn alone(row: &'static str, column: &'static str) -> At {
-        At("ring/alone", row, column)
+    const fn rate(row: &'static str) -> At {
+        card(row, "million/s")
+    }
+    const fn lost(row: &'static str) -> At {
+        card(row, "lost %")
+    }
+    const fn busy(row: &'static str) -> At {
+        card(row, "CPU %")
+    }
+    const fn cycles(row: &'static str) -> At {
+        card(row, "cycles a packet")
+    }
+    const fn work(row: &'static str) -> At {
+        card(row, "interrupts aside")
+    }
+    const fn alone(row: &'static str) -> At {
+        At("ring/alone", row, "ns")
     }
     const fn pass(row: &'static str) -> At {
         At("ring/pass/1024 slots, one by one", row, "NEAR|FAR")
@@ -41,397 +56,228 @@ pub fn all() -> Vec<Claim> {
     const OUR_ONE: &str = "forebay, one at a time";
     const OUR_MANY: &str = "forebay, 32 at a time";
     const FETCHED: &str = "forebay, 32 at a time, the next one prefetched";
+    const MOVED: &str = "memmove, with the header written";
+    const WRITTEN: &str = "forebay, with the header written";
     const ALL: At = split("list, spinlock, malloc, copy, processing");
     const NO_MALLOC: At = split("without malloc and free");
     const NO_COPY: At = split("without the copy, too");
     const NO_LOCK: At = split("without the lock, too");
     const BARE: At = split("without processing, too: the list");
-    let mbit = |row| Figure::Computed(vec![card(row, "million/s")], |v| 672.0 * v[0]);
-    let interrupts = || {
-        because(
-            &[
-                card(LIST, "cycles a packet"),
-                card(LIST, "interrupts aside"),
-                card(POOLED, "lost %"),
-                card(POLLED, "lost %"),
-            ],
-            |v| {
-                format!(
-                    "Of {:.0} cycles a packet {:.0} are interrupts. With the ring and the pool, but an interrupt a packet, {:.1} % \
-                     are lost; with polling {:.2} %",
-                    v[0],
-                    v[0] - v[1],
-                    v[2],
-                    v[3]
-                )
-            },
-        )
-    };
-    let misses = |says, published, printed, one: At, other: At, ours| {
-        ratio(
-            3,
-            says,
-            (published, printed),
-            Figure::Ratio(one, other),
-            Some(ours),
-            because(&[one, other], |v| {
-                format!("By the processor's counter: {:.2} and {:.2}", v[0], v[1])
-            }),
-        )
-    };
+    fn mbit(row: &'static str) -> Figure {
+        computed([rate(row)], |[rate]| 672.0 * rate)
+    }
+    fn interrupts(claim: Claim) -> Claim {
+        let of = [cycles(LIST), work(LIST), lost(POOLED), lost(POLLED)];
+        claim.because(of, |[cycles, work, pooled, polled]| {
+            let interrupts = cycles - work;
+            format!(
+                "Of {cycles:.0} cycles a packet {interrupts:.0} are interrupts. With the ring and the pool, but an interrupt a packet, {pooled:.1} % \
+                 are lost; with polling {polled:.2} %"
+            )
+        })
+    }
+    /// Cache misses in three rows of a table: one of the text's, a better one of the text's, and ours.
+    fn misses(
+        says: &'static str,
+        [one, other, ours]: [&'static str; 3],
+        of: fn(&'static str) -> At,
+    ) -> Claim {
+        claim(says)
+            .here(of(one) / of(other))
+            .because([of(one), of(other)], |[one, other]| {
+                format!("By the processor's counter: {one:.2} and {other:.2}")
+            })
+            .ours(of(one) / of(ours))
+    }
     vec![
-        Claim {
-            text: 3,
-            says: "The first driver loses packets at the line rate",
-            published: 31.1,
-            printed: "31.1 %",
-            unit: " %",
-            here: Some(Figure::One(card(LIST, "lost %"))),
-            ours: Some(Figure::One(card(LAST, "lost %"))),
-            bound: Bound::AtLeast(15.0, 2.0),
-            reason: interrupts(),
-        },
-        Claim {
-            text: 3,
-            says: "The last driver loses almost none",
-            published: 0.12,
-            printed: "0.12 %",
-            unit: " %",
-            here: Some(Figure::One(card(POLLED, "lost %"))),
-            ours: Some(Figure::One(card(LAST, "lost %"))),
-            bound: Bound::AtMost(0.12, 2.0),
-            reason: interrupts(),
-        },
-        Claim {
-            text: 3,
-            says: "The first driver's throughput",
-            published: 599.0,
-            printed: "599 Mbit/s",
-            unit: " Mbit/s",
-            here: Some(mbit(LIST)),
-            ours: Some(mbit(LAST)),
-            bound: Bound::AtMost(800.0, 900.0),
-            reason: interrupts(),
-        },
-        ratio(
-            3,
-            "The last driver's throughput is 1.7 times the first's",
-            (1.70, "1.70× (599 and 1020 Mbit/s)"),
-            Figure::Ratio(card(POLLED, "million/s"), card(LIST, "million/s")),
-            Some(Figure::Ratio(
-                card(LAST, "million/s"),
-                card(LIST, "million/s"),
-            )),
-            interrupts(),
-        ),
-        ratio(
-            3,
-            "… with less of the processor",
-            (1.40, "1.40× (95 and 68 %)"),
-            Figure::Ratio(card(LIST, "CPU %"), card(POLLED, "CPU %")),
-            Some(Figure::Ratio(card(LIST, "CPU %"), card(LAST, "CPU %"))),
-            because(
-                &[
-                    card(POLLED, "cycles a packet"),
-                    card(BATCHED, "cycles a packet"),
-                    card(LAST, "cycles a packet"),
-                ],
-                |v| {
+        interrupts(claim("The first driver loses packets at the line rate"))
+            .text(31.1, "31.1 %")
+            .unit(" %", Bound::AtLeast(15.0, 2.0))
+            .here(lost(LIST))
+            .ours(lost(LAST)),
+        interrupts(claim("The last driver loses almost none"))
+            .text(0.12, "0.12 %")
+            .unit(" %", Bound::AtMost(0.12, 2.0))
+            .here(lost(POLLED))
+            .ours(lost(LAST)),
+        interrupts(claim("The first driver's throughput"))
+            .text(599.0, "599 Mbit/s")
+            .unit(" Mbit/s", Bound::AtMost(800.0, 900.0))
+            .here(mbit(LIST))
+            .ours(mbit(LAST)),
+        interrupts(claim("The last driver's throughput is 1.7 times the first's"))
+            .text(1.70, "1.70× (599 and 1020 Mbit/s)")
+            .here(rate(POLLED) / rate(LIST))
+            .ours(rate(LAST) / rate(LIST)),
+        claim("… with less of the processor")
+            .text(1.40, "1.40× (95 and 68 %)")
+            .here(busy(LIST) / busy(POLLED))
+            .ours(busy(LIST) / busy(LAST))
+            .because([POLLED, BATCHED, LAST].map(cycles), |[polled, batched, ours]| {
+                format!(
+                    "Polling alone takes {polled:.0} cycles a packet, and {batched:.0} if the sender hands over what one poll found at once; \
+                     the library's driver takes {ours:.0}"
+                )
+            }),
+        misses("The last driver has 6.6 times fewer cache misses", [LIST, POLLED, LAST], |row| {
+            card(row, "cache misses")
+        })
+        .text(6.6, "6.6× (18.5 and 2.8 million a second)"),
+        claim("A ring is 5.3 times as fast as a list under a spinlock: one thread")
+            .text(5.3, "5.3× (450 and 85 cycles)")
+            .here(alone(A_LIST) / alone(A_RING))
+            .ours(alone(A_LIST) / alone("forebay"))
+            .because([NO_COPY, NO_LOCK, BARE], |[locked, unlocked, bare]| {
+                let lock = locked - unlocked;
+                format!(
+                    "An uncontended lock costs {lock:.1} ns of {locked:.1}, the bare list {bare:.1}"
+                )
+            }),
+        claim("… two threads")
+            .text(5.3, "5.3× (450 and 85 cycles)")
+            .here(pass(A_RING) / pass(A_LIST))
+            .ours(pass("forebay") / pass(A_LIST))
+            .because(
+                [pass(A_LIST), alone(A_LIST), pass(A_RING), alone(A_RING)],
+                |[list, list_alone, ring, ring_alone]| {
+                    let (list, ring) = (1e3 / list, 1e3 / ring);
                     format!(
-                        "Polling alone takes {:.0} cycles a packet, and {:.0} if the sender hands over what one poll found at once; \
-                         the library's driver takes {:.0}",
-                        v[0], v[1], v[2]
+                        "Two threads instead of one: the list takes {list:.0} ns instead of {list_alone:.1} for a number, the ring {ring:.0} instead of {ring_alone:.1}"
                     )
                 },
             ),
-        ),
-        misses(
-            "The last driver has 6.6 times fewer cache misses",
-            6.6,
-            "6.6× (18.5 and 2.8 million a second)",
-            card(LIST, "cache misses"),
-            card(POLLED, "cache misses"),
-            Figure::Ratio(card(LIST, "cache misses"), card(LAST, "cache misses")),
-        ),
-        ratio(
-            3,
-            "A ring is 5.3 times as fast as a list under a spinlock: one thread",
-            (5.3, "5.3× (450 and 85 cycles)"),
-            Figure::Ratio(alone(A_LIST, "ns"), alone(A_RING, "ns")),
-            Some(Figure::Ratio(alone(A_LIST, "ns"), alone("forebay", "ns"))),
-            because(&[NO_COPY, NO_LOCK, BARE], |v| {
-                format!(
-                    "An uncontended lock costs {:.1} ns of {:.1}, the bare list {:.1}",
-                    v[0] - v[1],
-                    v[0],
-                    v[2]
-                )
-            }),
-        ),
-        ratio(
-            3,
-            "… two threads",
-            (5.3, "5.3× (450 and 85 cycles)"),
-            Figure::Ratio(pass(A_RING), pass(A_LIST)),
-            Some(Figure::Ratio(pass("forebay"), pass(A_LIST))),
-            because(
-                &[
-                    pass(A_LIST),
-                    alone(A_LIST, "ns"),
-                    pass(A_RING),
-                    alone(A_RING, "ns"),
-                ],
-                |v| {
+        misses("… with 6.6 times fewer cache misses", [A_LIST, A_RING, "forebay"], |row| {
+            At("ring/alone", row, "cache misses")
+        })
+        .text(6.6, "6.6× (18.5 and 2.8 million)"),
+        claim("The list and its lock take 70.8 % of the first driver's time")
+            .text(70.8, "70.8 % (42.3 enqueue and dequeue, 28.5 contention; 18.7 processing, 10.5 other)")
+            .unit(" %", Bound::AtLeast(55.0, 30.0))
+            .here(computed([ALL, NO_COPY, NO_LOCK, BARE], |[all, no_copy, no_lock, bare]| {
+                100.0 * (no_copy - no_lock + bare) / all
+            }))
+            .because(
+                [ALL, NO_MALLOC, NO_COPY, NO_LOCK, BARE],
+                |[all, no_malloc, no_copy, no_lock, bare]| {
+                    let share = |part: f64| 100.0 * part / all;
                     format!(
-                        "Two threads instead of one: the list takes {:.0} ns instead of {:.1} for a number, the ring {:.0} instead of {:.1}",
-                        1e3 / v[0],
-                        v[1],
-                        1e3 / v[2],
-                        v[3]
+                        "One thread, each part left out, of {all:.1} ns: malloc and free {:.0} %, copy {:.0} %, lock {:.0} %, \
+                         processing {:.0} %, list {:.0} %",
+                        share(all - no_malloc),
+                        share(no_malloc - no_copy),
+                        share(no_copy - no_lock),
+                        share(no_lock - bare),
+                        share(bare)
                     )
                 },
             ),
-        ),
-        misses(
-            "… with 6.6 times fewer cache misses",
-            6.6,
-            "6.6× (18.5 and 2.8 million)",
-            alone(A_LIST, "cache misses"),
-            alone(A_RING, "cache misses"),
-            Figure::Ratio(
-                alone(A_LIST, "cache misses"),
-                alone("forebay", "cache misses"),
-            ),
-        ),
-        Claim {
-            text: 3,
-            says: "The list and its lock take 70.8 % of the first driver's time",
-            published: 70.8,
-            printed: "70.8 % (42.3 enqueue and dequeue, 28.5 contention; 18.7 processing, 10.5 other)",
-            unit: " %",
-            here: Some(Figure::Computed(vec![ALL, NO_COPY, NO_LOCK, BARE], |v| {
-                100.0 * (v[1] - v[2] + v[3]) / v[0]
-            })),
-            ours: None,
-            bound: Bound::AtLeast(55.0, 30.0),
-            reason: because(&[ALL, NO_MALLOC, NO_COPY, NO_LOCK, BARE], |v| {
-                let share = |part: f64| 100.0 * part / v[0];
+        claim("Contention for the lock takes 28.5 %, and none with a ring")
+            .text(28.5, "28.5 %")
+            .unit(" %", Bound::AtLeast(20.0, 5.0))
+            .here(computed([pass(A_LIST), alone(A_LIST)], |[pass, alone]| {
+                100.0 * (1.0 - alone / (1e3 / pass))
+            }))
+            .ours(computed([pass("forebay"), alone("forebay")], |[pass, alone]| {
+                100.0 * (1.0 - alone / (1e3 / pass)).max(0.0)
+            }))
+            .because([pass(A_LIST), alone(A_LIST)], |[pass, alone]| {
+                let two = 1e3 / pass;
                 format!(
-                    "One thread, each part left out, of {:.1} ns: malloc and free {:.0} %, copy {:.0} %, lock {:.0} %, \
-                     processing {:.0} %, list {:.0} %",
-                    v[0],
-                    share(v[0] - v[1]),
-                    share(v[1] - v[2]),
-                    share(v[2] - v[3]),
-                    share(v[3] - v[4]),
-                    share(v[4])
+                    "A number through the list takes {two:.1} ns with two threads, {alone:.1} with one"
                 )
             }),
-        },
-        Claim {
-            text: 3,
-            says: "Contention for the lock takes 28.5 %, and none with a ring",
-            published: 28.5,
-            printed: "28.5 %",
-            unit: " %",
-            here: Some(Figure::Computed(
-                vec![pass(A_LIST), alone(A_LIST, "ns")],
-                |v| 100.0 * (1.0 - v[1] / (1e3 / v[0])),
-            )),
-            ours: Some(Figure::Computed(
-                vec![pass("forebay"), alone("forebay", "ns")],
-                |v| 100.0 * (1.0 - v[1] / (1e3 / v[0])).max(0.0),
-            )),
-            bound: Bound::AtLeast(20.0, 5.0),
-            reason: because(&[pass(A_LIST), alone(A_LIST, "ns")], |v| {
-                format!(
-                    "A number through the list takes {:.1} ns with two threads, {:.1} with one",
-                    1e3 / v[0],
-                    v[1]
-                )
-            }),
-        },
-        ratio(
-            3,
-            "A pool is 40 times as fast as malloc",
-            (40.0, "40× (200 and 5 cycles)"),
-            Figure::Ratio(pool(MALLOC, "ns"), pool(FREE, "ns")),
-            Some(Figure::Ratio(pool(MALLOC, "ns"), pool(OURS, "ns"))),
-            because(
-                &[
-                    pool(MALLOC, "cycles"),
-                    pool(FREE, "cycles"),
-                    pool(OURS, "cycles"),
-                ],
-                |v| {
+        claim("A pool is 40 times as fast as malloc")
+            .text(40.0, "40× (200 and 5 cycles)")
+            .here(pool(MALLOC, "ns") / pool(FREE, "ns"))
+            .ours(pool(MALLOC, "ns") / pool(OURS, "ns"))
+            .because(
+                [MALLOC, FREE, OURS].map(|row| pool(row, "cycles")),
+                |[malloc, text, ours]| {
                     format!(
-                        "malloc and free take {:.0} cycles where the text has 200; the text's ring of free buffers {:.1}, ours {:.1}",
-                        v[0], v[1], v[2]
+                        "malloc and free take {malloc:.0} cycles where the text has 200; the text's ring of free buffers {text:.1}, ours {ours:.1}"
                     )
                 },
             ),
-        ),
-        Claim {
-            text: 3,
-            says: "A buffer from the text's pool takes 5 cycles",
-            published: 5.0,
-            printed: "5 cycles",
-            unit: " cycles",
-            here: Some(Figure::One(pool(FREE, "cycles"))),
-            ours: Some(Figure::One(pool(OURS, "cycles"))),
-            bound: Bound::AtMost(6.0, 12.0),
-            reason: because(&[pool(FREE, "ns"), pool(OURS, "ns")], |v| {
+        claim("A buffer from the text's pool takes 5 cycles")
+            .text(5.0, "5 cycles")
+            .unit(" cycles", Bound::AtMost(6.0, 12.0))
+            .here(pool(FREE, "cycles"))
+            .ours(pool(OURS, "cycles"))
+            .because([pool(FREE, "ns"), pool(OURS, "ns")], |[text, ours]| {
                 format!(
-                    "Not touched, the text's pool takes {:.2} ns and ours, which also checks and counts, {:.2}",
-                    v[0], v[1]
+                    "Not touched, the text's pool takes {text:.2} ns and ours, which also checks and counts, {ours:.2}"
                 )
             }),
-        },
-        misses(
-            "… with 12 times fewer cache misses",
-            12.0,
-            "12× (12 and 1 million)",
-            pool(MALLOC, "cache misses"),
-            pool(FREE, "cache misses"),
-            Figure::Ratio(pool(MALLOC, "cache misses"), pool(OURS, "cache misses")),
-        ),
-        ratio(
-            3,
-            "32 packets at a time are 1.6 times as fast as one: no card, no interrupts",
-            (1.6, "1.6× (850 and 520 cycles)"),
-            Figure::Ratio(batch(ONE, "ns"), batch(MANY, "ns")),
-            Some(Figure::Ratio(batch(OUR_ONE, "ns"), batch(OUR_MANY, "ns"))),
-            because(
-                &[
-                    batch(ONE, "cycles"),
-                    batch(MANY, "cycles"),
-                    batch(OUR_ONE, "cycles"),
-                    batch(OUR_MANY, "cycles"),
-                ],
-                |v| {
+        misses("… with 12 times fewer cache misses", [MALLOC, FREE, OURS], |row| {
+            pool(row, "cache misses")
+        })
+        .text(12.0, "12× (12 and 1 million)"),
+        claim("32 packets at a time are 1.6 times as fast as one: no card, no interrupts")
+            .text(1.6, "1.6× (850 and 520 cycles)")
+            .here(batch(ONE, "ns") / batch(MANY, "ns"))
+            .ours(batch(OUR_ONE, "ns") / batch(OUR_MANY, "ns"))
+            .because(
+                [ONE, MANY, OUR_ONE, OUR_MANY].map(|row| batch(row, "cycles")),
+                |[one, many, our_one, our_many]| {
                     format!(
-                        "Drained by one thread: {:.0} and {:.0} cycles a packet; ours {:.0} and {:.0}",
-                        v[0], v[1], v[2], v[3]
+                        "Drained by one thread: {one:.0} and {many:.0} cycles a packet; ours {our_one:.0} and {our_many:.0}"
                     )
                 },
             ),
-        ),
-        ratio(
-            3,
-            "… in the driver, with an interrupt a packet",
-            (1.6, "1.6× (850 and 520 cycles)"),
-            Figure::Ratio(
-                card(POOLED, "interrupts aside"),
-                card(BATCHES, "interrupts aside"),
-            ),
-            None,
-            because(
-                &[
-                    card(POOLED, "interrupts aside"),
-                    card(BATCHES, "interrupts aside"),
+        claim("… in the driver, with an interrupt a packet")
+            .text(1.6, "1.6× (850 and 520 cycles)")
+            .here(work(POOLED) / work(BATCHES))
+            .because([work(POOLED), work(BATCHES)], |[one, many]| {
+                format!("Interrupts aside, {one:.0} and {many:.0} cycles a packet")
+            }),
+        misses("… with 1.6 times fewer cache misses", [ONE, MANY, MANY], |row| {
+            batch(row, "cache misses")
+        })
+        .text(1.6, "1.6× (45 and 28 million)")
+        .ours(batch(OUR_ONE, "cache misses") / batch(OUR_MANY, "cache misses")),
+        claim("The next packet of a batch can be prefetched")
+            .text(1.1, "named, not measured")
+            .here(batch(OUR_MANY, "ns") / batch(FETCHED, "ns"))
+            .ours(batch(OUR_MANY, "ns") / batch(FETCHED, "ns"))
+            .because([batch(OUR_MANY, "ns"), batch(FETCHED, "ns")], |[without, with]| {
+                let helps = match without > 1.05 * with {
+                    true => "it helps",
+                    false => "it does not help, and forebay does not do it",
+                };
+                format!("{without:.2} ns a packet without and {with:.2} with: {helps}")
+            }),
+        claim("Interrupts at the line rate take more than a whole processor")
+            .text(124.0, "124 % (1000 cycles each at 1.2 GHz)")
+            .unit(" %", Bound::AtLeast(100.0, 60.0))
+            .here(computed(
+                [cycles(LIST), work(LIST), busy(LIST), rate(LIST)],
+                |[cycles, work, busy, rate]| (cycles - work) / cycles * busy * 1.488 / rate,
+            ))
+            .because([busy(LIST), rate(LIST)], |[busy, rate]| {
+                format!(
+                    "Modelled: each interrupt spins for the text's 1000 cycles at 1.2 GHz. The driver takes {busy:.0} % of a processor at \
+                     {rate:.2} million packets a second"
+                )
+            }),
+        interrupts(claim("Polling instead of interrupts: throughput"))
+            .text(1.48, "1.48× (690 and 1020 Mbit/s)")
+            .here(rate(POLLED) / rate(BATCHES))
+            .ours(rate(LAST) / rate(BATCHES)),
+        claim("A header is added by moving a pointer 37.5 times as fast as by copying")
+            .text(37.5, "37.5× (450 and 12 cycles)")
+            .here(header(MOVED, "ns") / header(WRITTEN, "ns"))
+            .ours(header(MOVED, "ns") / header("forebay, push and pull", "ns"))
+            .because(
+                [
+                    header(MOVED, "cycles"),
+                    header(WRITTEN, "cycles"),
+                    At("header/add and remove 14 bytes/64", MOVED, "cycles"),
                 ],
-                |v| {
+                |[moved, pointer, few]| {
                     format!(
-                        "Interrupts aside, {:.0} and {:.0} cycles a packet",
-                        v[0], v[1]
+                        "4000 bytes moved take {moved:.0} cycles, the pointer {pointer:.0}; 64 bytes moved take {few:.0}"
                     )
                 },
             ),
-        ),
-        misses(
-            "… with 1.6 times fewer cache misses",
-            1.6,
-            "1.6× (45 and 28 million)",
-            batch(ONE, "cache misses"),
-            batch(MANY, "cache misses"),
-            Figure::Ratio(
-                batch(OUR_ONE, "cache misses"),
-                batch(OUR_MANY, "cache misses"),
-            ),
-        ),
-        ratio(
-            3,
-            "The next packet of a batch can be prefetched",
-            (1.1, "named, not measured"),
-            Figure::Ratio(batch(OUR_MANY, "ns"), batch(FETCHED, "ns")),
-            Some(Figure::Ratio(batch(OUR_MANY, "ns"), batch(FETCHED, "ns"))),
-            because(&[batch(OUR_MANY, "ns"), batch(FETCHED, "ns")], |v| {
-                format!(
-                    "{:.2} ns a packet without and {:.2} with: {}",
-                    v[0],
-                    v[1],
-                    match v[0] > 1.05 * v[1] {
-                        true => "it helps",
-                        false => "it does not help, and forebay does not do it",
-                    }
-                )
-            }),
-        ),
-        Claim {
-            text: 3,
-            says: "Interrupts at the line rate take more than a whole processor",
-            published: 124.0,
-            printed: "124 % (1000 cycles each at 1.2 GHz)",
-            unit: " %",
-            here: Some(Figure::Computed(
-                vec![
-                    card(LIST, "cycles a packet"),
-                    card(LIST, "interrupts aside"),
-                    card(LIST, "CPU %"),
-                    card(LIST, "million/s"),
-                ],
-                |v| (v[0] - v[1]) / v[0] * v[2] * 1.488 / v[3],
-            )),
-            ours: None,
-            bound: Bound::AtLeast(100.0, 60.0),
-            reason: because(&[card(LIST, "CPU %"), card(LIST, "million/s")], |v| {
-                format!(
-                    "Modelled: each interrupt spins for the text's 1000 cycles at 1.2 GHz. The driver takes {:.0} % of a processor at \
-                     {:.2} million packets a second",
-                    v[0], v[1]
-                )
-            }),
-        },
-        ratio(
-            3,
-            "Polling instead of interrupts: throughput",
-            (1.48, "1.48× (690 and 1020 Mbit/s)"),
-            Figure::Ratio(card(POLLED, "million/s"), card(BATCHES, "million/s")),
-            Some(Figure::Ratio(
-                card(LAST, "million/s"),
-                card(BATCHES, "million/s"),
-            )),
-            interrupts(),
-        ),
-        ratio(
-            3,
-            "A header is added by moving a pointer 37.5 times as fast as by copying",
-            (37.5, "37.5× (450 and 12 cycles)"),
-            Figure::Ratio(
-                header("memmove, with the header written", "ns"),
-                header("forebay, with the header written", "ns"),
-            ),
-            Some(Figure::Ratio(
-                header("memmove, with the header written", "ns"),
-                header("forebay, push and pull", "ns"),
-            )),
-            because(
-                &[
-                    header("memmove, with the header written", "cycles"),
-                    header("forebay, with the header written", "cycles"),
-                    At(
-                        "header/add and remove 14 bytes/64",
-                        "memmove, with the header written",
-                        "cycles",
-                    ),
-                ],
-                |v| {
-                    format!(
-                        "4000 bytes moved take {:.0} cycles, the pointer {:.0}; 64 bytes moved take {:.0}",
-                        v[0], v[1], v[2]
-                    )
-                },
-            ),
-        ),
     ]
 }

@@ -1,6 +1,6 @@
 //! What the five texts claim, a row each: the text's figure, the figures of a run, and the measured reason.
 //!
-//! A reason is computed from named figures of the run ([`Reason::of`]). Without one of them there is no reason: the row says
+//! A reason is computed from named figures of the run ([`Claim::reason`]). Without one of them there is no reason: the row says
 //! [`NOT_SHOWN`].
 
 mod byte_stream;
@@ -10,6 +10,7 @@ mod driver;
 mod two_copies;
 
 use super::results::{At, Results};
+use std::ops::Div;
 
 /// What stands where the run does not show something.
 pub const NOT_SHOWN: &str = "not shown here";
@@ -36,10 +37,46 @@ pub const TEXTS: [(&str, &str); 5] = [
 pub enum Figure {
     /// One figure.
     One(At),
-    /// How many times the second the first is.
+    /// How many times the second the first is: `one / other`.
     Ratio(At, At),
     /// Something computed.
-    Computed(Vec<At>, fn(&[f64]) -> f64),
+    Computed(Computed<f64>),
+}
+
+type Compute<T> = Box<dyn Fn(&[f64]) -> T>;
+
+/// Figures of a run, and what is made of their values.
+pub struct Computed<T> {
+    of: Vec<At>,
+    compute: Compute<T>,
+}
+
+impl<T> Computed<T> {
+    fn new<const N: usize>(of: [At; N], compute: impl Fn([f64; N]) -> T + 'static) -> Self {
+        Computed {
+            of: of.into(),
+            compute: Box::new(move |values| {
+                compute(values.try_into().expect("a value for each figure"))
+            }),
+        }
+    }
+}
+
+fn computed<const N: usize>(of: [At; N], compute: fn([f64; N]) -> f64) -> Figure {
+    Figure::Computed(Computed::new(of, compute))
+}
+
+impl From<At> for Figure {
+    fn from(at: At) -> Figure {
+        Figure::One(at)
+    }
+}
+
+impl Div for At {
+    type Output = Figure;
+    fn div(self, other: At) -> Figure {
+        Figure::Ratio(self, other)
+    }
 }
 
 impl Figure {
@@ -47,7 +84,7 @@ impl Figure {
         match self {
             Figure::One(at) => vec![*at],
             Figure::Ratio(one, other) => vec![*one, *other],
-            Figure::Computed(all, _) => all.clone(),
+            Figure::Computed(all) => all.of.clone(),
         }
     }
 
@@ -57,7 +94,7 @@ impl Figure {
         let values = values?;
         Some(match (self, &values[..]) {
             (Figure::Ratio(..), &[one, other]) => (one / other, Some((one, other))),
-            (Figure::Computed(_, compute), all) => (compute(all), None),
+            (Figure::Computed(figure), all) => ((figure.compute)(all), None),
             (_, all) => (*all.first()?, None),
         })
     }
@@ -91,13 +128,6 @@ impl Verdict {
     }
 }
 
-/// Why a figure is what it is: figures that show it, and what they say. It compares them, and names no cause that the figures
-/// do not show.
-pub struct Reason {
-    of: Vec<At>,
-    says: fn(&[f64]) -> String,
-}
-
 /// One row.
 pub struct Claim {
     /// Which of [`TEXTS`].
@@ -113,7 +143,9 @@ pub struct Claim {
     /// Forebay's.
     pub ours: Option<Figure>,
     pub bound: Bound,
-    pub reason: Option<Reason>,
+    /// Why a figure is what it is: figures that show it, and what they say. It compares them, and names no cause that the
+    /// figures do not show.
+    pub reason: Option<Computed<String>>,
 }
 
 impl Claim {
@@ -139,7 +171,7 @@ impl Claim {
     pub fn reason(&self, run: &Results) -> Option<(String, &[At])> {
         let reason = self.reason.as_ref()?;
         let values: Option<Vec<f64>> = reason.of.iter().map(|&at| run.figure(at)).collect();
-        Some(((reason.says)(&values?), &reason.of))
+        Some(((reason.compute)(&values?), &reason.of))
     }
 
     /// Every figure that the row is made of.
@@ -151,39 +183,69 @@ impl Claim {
     }
 }
 
-/// A claim of a ratio: it holds if most of it is there, and in part if there is any.
-fn ratio(
-    text: usize,
-    says: &'static str,
-    (published, printed): (f64, &'static str),
-    here: Figure,
-    ours: Option<Figure>,
-    reason: Option<Reason>,
-) -> Claim {
+fn claim(says: &'static str) -> Claim {
     Claim {
-        text,
+        text: 0, // `all` sets it
         says,
-        published,
-        printed,
+        published: 0.0,
+        printed: "in a chart only",
         unit: "×",
-        here: Some(here),
-        ours,
-        bound: Bound::AtLeast(0.8 * published, 1.1),
-        reason,
+        here: None,
+        ours: None,
+        bound: Bound::AtLeast(0.0, 0.0),
+        reason: None,
     }
 }
 
-fn because(of: &[At], says: fn(&[f64]) -> String) -> Option<Reason> {
-    let of = of.to_vec();
-    Some(Reason { of, says })
+/// What a row says besides its claim.
+impl Claim {
+    /// The text's figure, a ratio unless [`Claim::unit`] follows: it holds if most of it is there, and in part if there is any.
+    fn text(self, published: f64, printed: &'static str) -> Claim {
+        Claim {
+            published,
+            printed,
+            bound: Bound::AtLeast(0.8 * published, 1.1),
+            ..self
+        }
+    }
+
+    fn unit(self, unit: &'static str, bound: Bound) -> Claim {
+        Claim {
+            unit,
+            bound,
+            ..self
+        }
+    }
+
+    fn here(self, figure: impl Into<Figure>) -> Claim {
+        let here = Some(figure.into());
+        Claim { here, ..self }
+    }
+
+    fn ours(self, figure: impl Into<Figure>) -> Claim {
+        let ours = Some(figure.into());
+        Claim { ours, ..self }
+    }
+
+    fn because<const N: usize>(self, of: [At; N], says: fn([f64; N]) -> String) -> Claim {
+        let reason = Some(Computed::new(of, says));
+        Claim { reason, ..self }
+    }
 }
 
 /// Every claim.
 pub fn all() -> Vec<Claim> {
-    let mut all = circular_buffer::all();
-    all.extend(byte_stream::all());
-    all.extend(two_copies::all());
-    all.extend(driver::all());
-    all.extend(descriptors::all());
-    all
+    let texts = [
+        circular_buffer::all(),
+        byte_stream::all(),
+        two_copies::all(),
+        driver::all(),
+        descriptors::all(),
+    ];
+    let numbered = texts.into_iter().enumerate();
+    let claims = numbered.flat_map(|(text, claims)| {
+        let of_text = move |claim| Claim { text, ..claim };
+        claims.into_iter().map(of_text)
+    });
+    claims.collect()
 }
