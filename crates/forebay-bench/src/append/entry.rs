@@ -16,7 +16,10 @@ pub trait Entry: Record + Copy + Send + 'static {
     fn new(number: u64) -> Self;
 
     /// Built where it is.
-    fn build(&mut self, number: u64);
+    #[inline(always)]
+    fn build(&mut self, number: u64) {
+        *self = Self::new(number);
+    }
 
     /// Written a field at a time.
     fn write_fields(number: u64, to: &mut impl Write) -> Result<()>;
@@ -60,11 +63,6 @@ impl Entry for Entry28 {
     }
 
     #[inline(always)]
-    fn build(&mut self, number: u64) {
-        *self = Self::new(number);
-    }
-
-    #[inline(always)]
     fn write_fields(number: u64, to: &mut impl Write) -> Result<()> {
         to.write_all(&number.to_le_bytes())?;
         to.write_all(&key(number).to_le_bytes())?;
@@ -84,11 +82,6 @@ impl Entry for Entry32 {
             offset: (number << 5).into(),
             len: number.into(),
         }
-    }
-
-    #[inline(always)]
-    fn build(&mut self, number: u64) {
-        *self = Self::new(number);
     }
 
     #[inline(always)]

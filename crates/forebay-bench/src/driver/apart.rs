@@ -6,7 +6,7 @@
 use super::{
     buffer::{BUFFER_BYTES, Buffer},
     card::header_sum,
-    path::{BATCH, HELD, processed, ring},
+    path::{BATCH, HELD, pool, processed, ring},
     textbook::{Ends, Queue},
 };
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
 };
 use anyhow::Result;
 use forebay::{
-    packet::{Packet, PacketDesc, Pool, PoolConfig},
+    packet::{Packet, PacketDesc, Pool},
     ring::spsc::{Consumer, Producer},
     sync::Spin,
 };
@@ -111,11 +111,7 @@ struct Ours {
 impl Drained for Ours {
     fn new() -> Result<Ours> {
         let (producer, consumer) = ring()?;
-        let pool = Pool::new(&PoolConfig {
-            slots: 2 * HELD as u32,
-            slot_bytes: BUFFER_BYTES as u32,
-            ..PoolConfig::default()
-        })?;
+        let pool = pool()?;
         Ok(Ours {
             pool,
             producer,

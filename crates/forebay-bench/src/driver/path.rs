@@ -92,12 +92,17 @@ pub fn ring<T: Send, W: Wait>() -> Result<(Producer<T, W>, Consumer<T, W>)> {
 
 fn ends<W: Wait>() -> Result<(FromPool<W>, Consumer<PacketDesc, W>)> {
     let (producer, consumer) = ring()?;
-    let pool = Pool::new(&PoolConfig {
+    let pool = pool()?;
+    Ok((FromPool { pool, producer }, consumer))
+}
+
+/// A pool for twice the packets that are held.
+pub fn pool() -> Result<Pool> {
+    Ok(Pool::new(&PoolConfig {
         slots: 2 * HELD as u32,
         slot_bytes: BUFFER_BYTES as u32,
         ..PoolConfig::default()
-    })?;
-    Ok((FromPool { pool, producer }, consumer))
+    })?)
 }
 
 impl Path for Pooled {

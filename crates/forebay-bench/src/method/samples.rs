@@ -66,14 +66,12 @@ pub struct Times {
     pub misses: Option<Summary>,
 }
 
-/// One sample of a side; returns the nanoseconds and the number of operations.
-pub type Work<'a> = Box<dyn FnMut() -> Result<(f64, u64)> + 'a>;
-
 /// One of those compared.
 pub struct Side<'a> {
     /// What a row calls it.
     pub name: String,
-    work: Work<'a>,
+    /// Takes one sample; returns the nanoseconds and the number of operations.
+    pub work: Box<dyn FnMut() -> Result<(f64, u64)> + 'a>,
 }
 
 impl<'a> Side<'a> {

@@ -4,31 +4,14 @@ use super::{
     Effort,
     line::Mode,
     machine::pin,
-    samples::{Summary, Work},
+    samples::{Side, Summary},
 };
 use anyhow::{Result, anyhow};
 use std::{collections::HashMap, sync::Barrier, thread, time::Instant};
 
-/// One of those compared.
-pub struct Pair<'a> {
-    /// What a row calls it.
-    pub name: String,
-    work: Work<'a>,
-}
-
-impl<'a> Pair<'a> {
-    /// A pair whose `work` returns nanoseconds and a number of operations, by [`run_pair`].
-    pub fn new(name: impl Into<String>, work: impl FnMut() -> Result<(f64, u64)> + 'a) -> Pair<'a> {
-        Pair {
-            name: name.into(),
-            work: Box::new(work),
-        }
-    }
-}
-
-/// Runs every pair once a round, each round beginning with the next one, and once before to warm up.
+/// Runs every side, a pair of threads by [`run_pair`], once a round, each round beginning with the next one, and once before to warm up.
 pub fn contest(
-    pairs: &mut [Pair<'_>],
+    pairs: &mut [Side<'_>],
     rounds: usize,
     cpus: (usize, usize),
 ) -> Result<Vec<Samples<f64>>> {

@@ -8,8 +8,9 @@
 use crate::method::{
     Effort,
     line::Mode,
+    samples::Side,
     table::{Cell, Table},
-    two::{Pair, contest, run_pair},
+    two::{contest, run_pair},
 };
 use anyhow::{Result, ensure};
 use forebay::{
@@ -42,17 +43,17 @@ const ASLEEP_AFTER: Duration = Duration::from_micros(100);
 pub fn run(effort: Effort, cpus: (usize, usize)) -> Result<Table> {
     let wakes = effort.scaled(300) as usize;
     let mut pairs = [
-        Pair::new("bare eventfd", || by_eventfd(cpus, wakes)),
-        Pair::new("bare futex", || by_futex(cpus, wakes)),
-        Pair::new("bare pipe", || by_pipe(cpus, wakes)),
-        Pair::new("crossbeam's channel", || by_channel(cpus, wakes)),
-        Pair::new("forebay, a ring that parks", || {
+        Side::timed("bare eventfd", || by_eventfd(cpus, wakes)),
+        Side::timed("bare futex", || by_futex(cpus, wakes)),
+        Side::timed("bare pipe", || by_pipe(cpus, wakes)),
+        Side::timed("crossbeam's channel", || by_channel(cpus, wakes)),
+        Side::timed("forebay, a ring that parks", || {
             by_ring::<Park>(cpus, wakes)
         }),
-        Pair::new("forebay, a ring with a descriptor", || {
+        Side::timed("forebay, a ring with a descriptor", || {
             by_ring::<Eventfd>(cpus, wakes)
         }),
-        Pair::new("forebay's poller on a stream's descriptor", || {
+        Side::timed("forebay's poller on a stream's descriptor", || {
             by_poller(cpus, wakes)
         }),
     ];

@@ -22,8 +22,9 @@ use crate::method::{
     Effort,
     line::Mode,
     machine::pair,
+    samples::Side,
     table::{Cell, Table},
-    two::{Pair, contest, near_and_far},
+    two::{contest, near_and_far},
 };
 use anyhow::{Result, anyhow};
 use crew::{Kind, Meeting};
@@ -183,7 +184,7 @@ fn compare(kind: Kind, shape: &Shape, effort: Effort, cpus: Cpus) -> Result<Tabl
         .min(effort.scaled(800_000_000) / len as u64);
     let pair = |one: &Entrant| {
         let (sample, messages) = (one.sample, messages / one.part);
-        Pair::new(one.name, move || sample(kind, shape, cpus, messages))
+        Side::timed(one.name, move || sample(kind, shape, cpus, messages))
     };
     let mut pairs: Vec<_> = entrants.iter().map(pair).collect();
     let results = contest(&mut pairs, effort.rounds, cpus)?;
