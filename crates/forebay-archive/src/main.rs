@@ -122,7 +122,9 @@ async fn ship(flags: &args::Ship) -> Result<ExitCode> {
             let dropped = json!({"schema": 1, "event": "dropped", "file": file.name(), "packets": packets, "bytes": file.bytes});
             let _ = text::line(&dropped.to_string());
         }
-        Event::Shipped(..) => {}
+        Event::Shipped(file, packed) => {
+            text::note(&text::shipped(&file.name(), packed.directory.packets));
+        }
         Event::Dropped(file, packets) => {
             text::note(&format!(
                 "{}: dropped with {packets} packets: the spool is full",

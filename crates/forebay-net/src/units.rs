@@ -175,3 +175,14 @@ pub fn scaled_binary(value: f64) -> String {
     };
     format!("{value:.digits$} {prefix}")
 }
+
+/// A number with a noun or a clause in the right form: `1 gap is`, `2 gaps are`.
+///
+/// ```
+/// # use forebay_net::units::counted;
+/// assert_eq!(counted(1, "file", "files"), "1 file");
+/// assert_eq!(counted(0, "file", "files"), "0 files");
+/// ```
+pub fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}

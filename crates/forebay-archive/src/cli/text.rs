@@ -8,9 +8,12 @@ use forebay_archive::{
     ship::{Amount, Counts},
     status::Sensor,
 };
-use forebay_net::units;
+use forebay_net::units::{self, counted};
 use serde_json::{Value, json};
 use std::io::{self, Write};
+
+/// The width of a terminal that a line about progress fits into.
+const MAX_COLUMNS: usize = 80;
 
 /// Prints lines of data on standard output, without control characters.
 ///
@@ -55,26 +58,52 @@ pub fn bad_arguments(error: &clap::Error) {
     }
 }
 
+/// A line about a file that was shipped. The end of its name is shown if the line would be longer than a terminal is wide: series
+/// have their numbers and times there.
+pub fn shipped(name: &str, packets: u64) -> String {
+    let packets = counted(packets, "packet", "packets");
+    let others = "forebay-archive: shipped , ".len() + packets.len();
+    let columns = MAX_COLUMNS.saturating_sub(others);
+    let len = name.chars().count();
+    match len > columns {
+        true => {
+            let end: String = name.chars().skip(len + 1 - columns.max(1)).collect();
+            format!("shipped …{end}, {packets}")
+        }
+        false => format!("shipped {name}, {packets}"),
+    }
+}
+
 pub fn counts(sensor: &str, counts: &Counts) -> String {
+    let amount = |it: &Amount| {
+        let files = counted(it.files, "file", "files");
+        format!("{files} with {}", counted(it.packets, "packet", "packets"))
+    };
     let mut text = format!(
-        "{sensor}: shipped {} files with {} packets ({} sent)",
-        counts.shipped.files,
-        counts.shipped.packets,
+        "{sensor}: shipped {} ({} sent)",
+        amount(&counts.shipped),
         units::binary(counts.sent_bytes)
     );
-    for (count, what) in [
-        (counts.repeated_files, "were in the archive already"),
-        (counts.failed.files, "are in the folder `failed`"),
-        (counts.failures, "tries failed"),
+    for (count, one, many) in [
+        (
+            counts.repeated_files,
+            "was in the archive already",
+            "were in the archive already",
+        ),
+        (
+            counts.failed.files,
+            "is in the folder `failed`",
+            "are in the folder `failed`",
+        ),
+        (counts.failures, "try failed", "tries failed"),
     ] {
         if count > 0 {
-            text += &format!("; {count} {what}");
+            text += &format!("; {}", counted(count, one, many));
         }
     }
     if counts.dropped.files > 0 {
-        let Amount { files, packets, .. } = counts.dropped;
-        text +=
-            &format!("; dropped {files} files with {packets} packets because the spool was full");
+        let dropped = amount(&counts.dropped);
+        text += &format!("; dropped {dropped} because the spool was full");
     }
     text
 }
@@ -102,24 +131,32 @@ pub fn gathered(counts: &gather::Counts) -> String {
         commits,
         ..
     } = counts;
-    let mut text =
-        format!("indexed {segments} segments with {packets} packets in {commits} commits");
-    for (count, what) in [
-        (counts.repeated, "messages were about segments in the index"),
+    let mut text = format!(
+        "indexed {} with {} in {}",
+        counted(*segments, "segment", "segments"),
+        counted(*packets, "packet", "packets"),
+        counted(*commits, "commit", "commits")
+    );
+    let message = ["message was", "messages were"];
+    let time = ["time", "times"];
+    for (count, [one, many], what) in [
+        (counts.repeated, message, " about segments in the index"),
+        (counts.expired, message, " about segments that have expired"),
         (
-            counts.expired,
-            "messages were about segments that have expired",
+            counts.failed_tries,
+            ["try at a segment", "tries at a segment"],
+            " failed",
         ),
-        (counts.failed_tries, "tries at a segment failed"),
-        (counts.set_aside, "messages were set aside"),
+        (counts.set_aside, message, " set aside"),
         (
             counts.other_archive,
-            "times a message about another archive was given back",
+            time,
+            " a message about another archive was given back",
         ),
-        (counts.failures, "times the store or the server failed"),
+        (counts.failures, time, " the store or the server failed"),
     ] {
         if count > 0 {
-            text += &format!("; {count} {what}");
+            text += &format!("; {}{what}", counted(count, one, many));
         }
     }
     text
@@ -270,4 +307,32 @@ pub fn compacted_json(dry_run: bool, done: &Compacted, vacuumed: Option<&Vacuume
         "deleted_files": vacuumed.map(|it| it.files),
         "deleted_bytes": vacuumed.map(|it| it.bytes),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_about_a_shipped_file_fits_a_terminal_and_counts_in_plain_english() {
+        assert_eq!(shipped("a.pcapng", 1), "shipped a.pcapng, 1 packet");
+        let series = "eth0_00001_20261125221000.pcapng";
+        assert_eq!(
+            shipped(series, 300_000),
+            format!("shipped {series}, 300000 packets")
+        );
+        for name in [String::from("ä").repeat(300), format!("{series}{series}")] {
+            let line = shipped(&name, u64::MAX);
+            let columns = format!("forebay-archive: {line}").chars().count();
+            assert!(columns == MAX_COLUMNS && line.contains('…'), "{line}");
+        }
+        let mut counts = Counts::default();
+        counts.shipped.files = 1;
+        counts.shipped.packets = 2;
+        counts.failures = 1;
+        assert_eq!(
+            super::counts("hall", &counts),
+            "hall: shipped 1 file with 2 packets (0 B sent); 1 try failed"
+        );
+    }
 }

@@ -3,6 +3,7 @@
 use super::{Answer, Request, command::Args, plan::Plan, read::Reading};
 use crate::archive::{counted::Reads, printable};
 use anyhow::{Context, Result};
+use forebay_net::units::counted;
 use serde_json::{Value, json};
 use std::{
     io::{self, IsTerminal, Write},
@@ -101,30 +102,29 @@ pub fn report(args: &Args, request: &Request, outcome: &Outcome, reads: &Reads) 
         }
     }
     if request.answer != Answer::Plan {
-        let s = |n: u64| if n == 1 { "" } else { "s" };
         let found = match outcome.reader_ended {
             true => "written before the reader of the output ended",
             false => "found",
         };
-        let mut line = format!("{} packet{} {found}", outcome.packets, s(outcome.packets));
+        let packets = |count| counted(count, "packet", "packets");
+        let mut line = format!("{} {found}", packets(outcome.packets));
         if let Some(flows) = outcome.flows {
-            line += &format!(" in {flows} flow{}", s(flows));
+            line += &format!(" in {}", counted(flows, "flow", "flows"));
         }
         line += &format!(
-            "; {} block{} and {} bytes of segments read",
-            reading.blocks,
-            s(reading.blocks),
+            "; {} and {} bytes of segments read",
+            counted(reading.blocks, "block", "blocks"),
             reads.segments.bytes()
         );
         if let Some(lost @ 1..) = outcome.lost {
-            line += &format!("; the sensors lost {lost} packet{} between them", s(lost));
+            line += &format!("; the sensors lost {} between them", packets(lost));
         }
         if reading.stopped {
             line += "; interrupted: later packets are missing";
         }
         if !reading.failed.is_empty() {
-            let n = reading.failed.len() as u64;
-            line += &format!("; {n} segment{} could not be read", s(n));
+            let failed = counted(reading.failed.len() as u64, "segment", "segments");
+            line += &format!("; {failed} could not be read");
         }
         lines.push(line);
     }

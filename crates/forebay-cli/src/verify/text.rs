@@ -4,14 +4,9 @@ use crate::output::{self, Line, plain};
 use forebay_net::{
     ledger::Ledger,
     session::{Progress, Summary},
-    units,
+    units::{self, counted},
     verify::{SenderReport, VerifyReport},
 };
-
-/// `1 frame`, `2 frames`.
-fn counted(count: u64, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
-}
 
 /// `0.0012 %`: with enough digits to see that it is not zero.
 fn percent(part: u64, whole: u64) -> String {

@@ -1,12 +1,12 @@
 //! The lines after a capture: tcpdump's three, the accounting, what was kept and what was lost.
 
-use super::{counted, packets, share, some_files};
+use super::{packets, share, some_files};
 use forebay::store::Totals;
 use forebay_net::{
     ledger::{Dropped, Ledger},
     port::{Left, Odd, Outages},
     session::{Source, Summary},
-    units,
+    units::{self, counted},
 };
 use std::time::Duration;
 

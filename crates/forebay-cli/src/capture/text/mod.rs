@@ -20,7 +20,7 @@ use forebay::memory::HugePages;
 use forebay_net::{
     port::Outages,
     session::{Behind, KeepFree, Progress, Recovered, Session, Summary},
-    units,
+    units::{self, counted},
     verify::VerifyReport,
 };
 pub use starting::{listening, not_as_on_the_wire};
@@ -430,11 +430,6 @@ fn progress_line(progress: &Progress, writes: bool, columns: usize) -> String {
         }
     }
     line.fit("  ", columns)
-}
-
-/// `1 gap is`, `2 gaps are`.
-fn counted(count: u64, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 fn packets(count: u64) -> String {
