@@ -8,7 +8,7 @@ fn is_ip(kind: u16) -> bool {
 }
 
 impl Printer {
-    pub(super) fn arp(&mut self, data: Data<'_>, len: usize, out: &mut Text) -> Printed {
+    pub(super) fn arp(&mut self, data: Data<'_>, out: &mut Text) -> Printed {
         self.protocol = "arp";
         self.kind = Kind::Arp;
         data.slice(0, 8)?;
@@ -47,7 +47,7 @@ impl Printer {
             };
             out.put(" (len ").num(protocol_len).byte(b')');
             if !verbose {
-                out.put(", length ").num(len);
+                out.put(", length ").num(data.len);
                 return Ok(());
             }
             out.put(", ");
@@ -108,11 +108,11 @@ impl Printer {
                     10 => out.put("NACK Reply "),
                     other => out.put("Unknown (").num(other).put(") "),
                 };
-                hex::hex_and_text(data.0, out);
+                hex::hex_and_text(data.captured, out);
                 return Ok(());
             }
         }
-        out.put(", length ").num(len);
+        out.put(", length ").num(data.len);
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! The captured bytes of a layer, which may end anywhere.
+//! A layer: its captured bytes, which may end anywhere, and its length.
 
 /// The captured bytes end in the middle of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,19 +7,29 @@ pub struct Cut;
 pub type Printed = Result<(), Cut>;
 
 #[derive(Clone, Copy)]
-pub struct Data<'a>(pub &'a [u8]);
+pub struct Data<'a> {
+    pub captured: &'a [u8],
+    /// The length on the wire.
+    pub len: usize,
+}
+
+impl<'a> From<&'a [u8]> for Data<'a> {
+    fn from(captured: &'a [u8]) -> Data<'a> {
+        let len = captured.len();
+        Data { captured, len }
+    }
+}
 
 impl<'a> Data<'a> {
-    pub fn len(self) -> usize {
-        self.0.len()
-    }
-
     pub fn u8(self, at: usize) -> Result<u8, Cut> {
-        self.0.get(at).copied().ok_or(Cut)
+        self.captured.get(at).copied().ok_or(Cut)
     }
 
     pub fn array<const N: usize>(self, at: usize) -> Result<[u8; N], Cut> {
-        let bytes = self.0.get(at..).and_then(|rest| rest.first_chunk::<N>());
+        let bytes = self
+            .captured
+            .get(at..)
+            .and_then(|rest| rest.first_chunk::<N>());
         bytes.copied().ok_or(Cut)
     }
 
@@ -37,17 +47,24 @@ impl<'a> Data<'a> {
     }
 
     pub fn slice(self, at: usize, len: usize) -> Result<&'a [u8], Cut> {
-        self.0.get(at..).and_then(|rest| rest.get(..len)).ok_or(Cut)
+        self.captured
+            .get(at..)
+            .and_then(|rest| rest.get(..len))
+            .ok_or(Cut)
     }
 
     /// What follows the first `at` bytes; empty if that is past the end.
     pub fn after(self, at: usize) -> Data<'a> {
-        Data(self.0.get(at..).unwrap_or_default())
+        Data {
+            captured: self.captured.get(at..).unwrap_or_default(),
+            len: self.len.saturating_sub(at),
+        }
     }
 
-    /// The first `len` bytes, or all there are.
+    /// The first `len` bytes, as far as they are captured.
     pub fn first(self, len: usize) -> Data<'a> {
-        Data(&self.0[..len.min(self.0.len())])
+        let captured = &self.captured[..len.min(self.captured.len())];
+        Data { captured, len }
     }
 }
 

@@ -13,7 +13,7 @@ const MESSAGES: [&str; 8] = [
 ];
 
 impl Printer {
-    pub(super) fn dhcp(&mut self, data: Data<'_>, len: usize, out: &mut Text) -> Printed {
+    pub(super) fn dhcp(&mut self, data: Data<'_>, out: &mut Text) -> Printed {
         self.protocol = "bootp";
         out.put("BOOTP/DHCP, ");
         match data.u8(0)? {
@@ -28,7 +28,7 @@ impl Printer {
         if data.u8(0)? == 1 && (hardware, address_len) == (1, 6) {
             out.put(" from ").mac(data.slice(28, 6)?);
         }
-        out.put(", length ").num(len);
+        out.put(", length ").num(data.len);
         if let Ok(Some(kind)) = option(data, 53)
             && let [number @ 1..=8] = kind
         {
@@ -66,11 +66,11 @@ impl Printer {
             out.put("\n\t  ").put(name).byte(b' ');
             match code {
                 12 | 15 | 60 => drop(out.byte(b'"').foreign(value).byte(b'"')),
-                51 => drop(out.num(Data(value).u32(0)?)),
+                51 => drop(out.num(Data::from(value).u32(0)?)),
                 _ => {
                     for (number, address) in value.chunks_exact(4).enumerate() {
                         out.put(if number > 0 { "," } else { "" });
-                        out.ipv4(Data(address).array(0)?);
+                        out.ipv4(Data::from(address).array(0)?);
                     }
                 }
             }

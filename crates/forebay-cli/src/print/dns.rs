@@ -51,13 +51,7 @@ const RESULTS: [&str; 16] = [
 ];
 
 impl Printer {
-    pub(super) fn dns(
-        &mut self,
-        data: Data<'_>,
-        len: usize,
-        multicast: bool,
-        out: &mut Text,
-    ) -> Printed {
+    pub(super) fn dns(&mut self, data: Data<'_>, multicast: bool, out: &mut Text) -> Printed {
         self.protocol = "domain";
         let flags = data.u16(2)?;
         let counts = [data.u16(4)?, data.u16(6)?, data.u16(8)?, data.u16(10)?];
@@ -124,14 +118,14 @@ impl Printer {
         let sections = [("", answers), (" ns:", authorities), (" ar:", additional)];
         for (name, count) in sections.into_iter().take(shown_sections) {
             for number in 0..count {
-                if at >= data.len() && at < len {
+                if at >= data.captured.len() && at < data.len {
                     return Err(Cut);
                 }
                 out.put(if number == 0 { name } else { "," });
                 at = record(data, at, verbose, out)?;
             }
         }
-        out.put(" (").num(len).byte(b')');
+        out.put(" (").num(data.len).byte(b')');
         Ok(())
     }
 }

@@ -10,13 +10,7 @@ use super::{
 const INNER: usize = 8;
 
 impl Printer {
-    pub(super) fn icmp(
-        &mut self,
-        data: Data<'_>,
-        len: usize,
-        ends: Ends,
-        out: &mut Text,
-    ) -> Printed {
+    pub(super) fn icmp(&mut self, data: Data<'_>, ends: Ends, out: &mut Text) -> Printed {
         self.protocol = "icmp";
         self.kind = Kind::Icmp;
         let (kind, code) = (data.u8(0)?, data.u8(1)?);
@@ -28,11 +22,11 @@ impl Printer {
             out.truncate(start);
             return described;
         }
-        out.put(", length ").num(len);
+        out.put(", length ").num(data.len);
         if self.style.verbose > 0 {
             if !ends.is_fragment
                 && !self.style.no_checksums
-                && let Ok(bytes) = data.slice(0, len)
+                && let Ok(bytes) = data.slice(0, data.len)
             {
                 let wrong = checksum(&[bytes]);
                 if wrong != 0 {
@@ -44,9 +38,13 @@ impl Printer {
             if matches!(kind, 3 | 4 | 5 | 11 | 12) {
                 out.put("\n\t");
                 let inner = data.after(INNER);
-                let stated = inner.u16(2).map_or(inner.len(), usize::from);
+                let stated = inner.u16(2).map_or(inner.captured.len(), usize::from);
                 let link_header = std::mem::take(&mut self.style.link_header);
-                let printed = self.nested(|it| it.ipv4(inner, stated, out));
+                let inner = Data {
+                    len: stated,
+                    ..inner
+                };
+                let printed = self.nested(|it| it.ipv4(inner, out));
                 self.style.link_header = link_header;
                 return printed;
             }

@@ -13,20 +13,14 @@ const ICMP6: u8 = 58;
 const INNER: usize = 8;
 
 impl Printer {
-    pub(super) fn icmp6(
-        &mut self,
-        data: Data<'_>,
-        len: usize,
-        ends: Ends,
-        out: &mut Text,
-    ) -> Printed {
+    pub(super) fn icmp6(&mut self, data: Data<'_>, ends: Ends, out: &mut Text) -> Printed {
         self.protocol = "icmp6";
         self.kind = Kind::Icmp;
         data.u8(1)?;
         if self.style.verbose > 0
             && !ends.is_fragment
             && !self.style.no_checksums
-            && let Ok(bytes) = data.slice(0, len)
+            && let Ok(bytes) = data.slice(0, data.len)
         {
             let (wrong, found) = (ends.checksum(ICMP6, bytes), data.u16(2)?);
             match wrong {
@@ -39,20 +33,20 @@ impl Printer {
             }
         }
         out.put("ICMP6, ");
-        self.icmp6_type(data, len, out)?;
+        self.icmp6_type(data, out)?;
         // With -v the length stands after the name, or nowhere.
         let kind = data.u8(0)?;
         if self.style.verbose == 0 || !matches!(kind, 1..=4 | 128..=137 | 143) {
-            out.put(", length ").num(len);
+            out.put(", length ").num(data.len);
         }
         let is_unknown = names::icmp6(kind).is_none() || kind >= 200;
         if is_unknown && self.style.verbose < 2 {
-            hex::hex(data.first(len).0, out);
+            hex::hex(data.first(data.len).captured, out);
         }
         Ok(())
     }
 
-    fn icmp6_type(&mut self, data: Data<'_>, len: usize, out: &mut Text) -> Printed {
+    fn icmp6_type(&mut self, data: Data<'_>, out: &mut Text) -> Printed {
         let (kind, code) = (data.u8(0)?, data.u8(1)?);
         let verbose = self.style.verbose > 0;
         match names::icmp6(kind) {
@@ -60,7 +54,7 @@ impl Printer {
             Some(name) => out.put(name),
         };
         if verbose && matches!(kind, 130..=137 | 143) {
-            out.put(", length ").num(len);
+            out.put(", length ").num(data.len);
         }
         match kind {
             1 => {
@@ -99,7 +93,7 @@ impl Printer {
                     .put(", seq ")
                     .num(data.u16(6)?);
             }
-            130 if len >= 28 => {
+            130 if data.len >= 28 => {
                 out.put(" v2 [max resp delay=").num(data.u16(4)?).byte(b']');
                 let group = data.array(8)?;
                 if group != [0; 16] {
@@ -115,18 +109,13 @@ impl Printer {
             133 if verbose => self.neighbour_options(data, 8, out)?,
             134 if verbose => {
                 let flags = data.u8(5)?;
-                out.put("\n\thop limit ").num(data.u8(4)?).put(", Flags [");
-                let all = [
+                out.put("\n\thop limit ").num(data.u8(4)?).put(", Flags ");
+                let names = [
                     (0x80, "managed"),
                     (0x40, "other stateful"),
                     (0x20, "home agent"),
                 ];
-                let set: Vec<_> = all.iter().filter(|(bit, _)| flags & bit != 0).collect();
-                for (number, (_, name)) in set.iter().enumerate() {
-                    out.put(if number > 0 { ", " } else { "" }).put(name);
-                }
-                out.put(if set.is_empty() { "none" } else { "" })
-                    .put("], pref ");
+                out.flags(flags.into(), &names).put(", pref ");
                 out.put(["medium", "high", "reserved", "low"][usize::from(flags >> 3 & 3)]);
                 out.put(", router lifetime ")
                     .num(data.u16(6)?)
@@ -149,13 +138,8 @@ impl Printer {
                 out.put(", tgt is ").ipv6(target);
                 if verbose {
                     let flags = data.u8(4)?;
-                    out.put(", Flags [");
-                    let all = [(0x80, "router"), (0x40, "solicited"), (0x20, "override")];
-                    let set: Vec<_> = all.iter().filter(|(bit, _)| flags & bit != 0).collect();
-                    for (number, (_, name)) in set.iter().enumerate() {
-                        out.put(if number > 0 { ", " } else { "" }).put(name);
-                    }
-                    out.put(if set.is_empty() { "none" } else { "" }).byte(b']');
+                    let names = [(0x80, "router"), (0x40, "solicited"), (0x20, "override")];
+                    out.put(", Flags ").flags(flags.into(), &names);
                     self.neighbour_options(data, 24, out)?;
                 }
             }
@@ -214,7 +198,7 @@ impl Printer {
 
     /// The options of neighbour discovery, a line each.
     fn neighbour_options(&mut self, data: Data<'_>, mut at: usize, out: &mut Text) -> Printed {
-        while at < data.len() {
+        while at < data.captured.len() {
             let (kind, words) = (data.u8(at)?, usize::from(data.u8(at + 1)?));
             if words == 0 {
                 return Err(Cut);

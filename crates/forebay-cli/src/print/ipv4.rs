@@ -88,8 +88,8 @@ pub fn has_ports(protocol: u8) -> bool {
 }
 
 impl Printer {
-    /// Prints an IPv4 packet; `len` bytes follow the link-layer header on the wire.
-    pub(super) fn ipv4(&mut self, data: Data<'_>, len: usize, out: &mut Text) -> Printed {
+    /// Prints an IPv4 packet.
+    pub(super) fn ipv4(&mut self, data: Data<'_>, out: &mut Text) -> Printed {
         self.protocol = "ip";
         match data.u8(0)? >> 4 {
             4 => {}
@@ -106,8 +106,8 @@ impl Printer {
             out.put("IP ");
         }
         data.slice(0, HEADER)?;
-        if len < HEADER {
-            out.put("truncated-ip ").num(len);
+        if data.len < HEADER {
+            out.put("truncated-ip ").num(data.len);
             return Ok(());
         }
         let header_len = usize::from(data.u8(0)? & 15) * 4;
@@ -116,9 +116,9 @@ impl Printer {
             return Ok(());
         }
         let mut total = usize::from(data.u16(2)?);
-        if len < total {
+        if data.len < total {
             out.put("truncated-ip - ")
-                .num(total - len)
+                .num(total - data.len)
                 .put(" bytes missing! ");
         }
         if total < header_len {
@@ -127,10 +127,9 @@ impl Printer {
                 return Ok(());
             }
             // The card splits what the kernel hands to it, and fills in the length.
-            total = len;
+            total = data.len;
         }
         let data = data.first(total);
-        let payload = total.saturating_sub(header_len);
         let flags = data.u16(6)?;
         let offset = usize::from(flags & 0x1fff) * 8;
         let protocol = data.u8(9)?;
@@ -154,12 +153,12 @@ impl Printer {
             ends.are_printed = true;
         }
         // Options make the header longer than what is captured of it.
-        if Ipv4HeaderSlice::from_slice(data.0).is_err() {
-            out.put(" [remaining caplen(").num(data.len());
+        if Ipv4HeaderSlice::from_slice(data.captured).is_err() {
+            out.put(" [remaining caplen(").num(data.captured.len());
             out.put(") < header length(").num(header_len).put(")]");
             return Err(Cut);
         }
-        self.ip_payload(protocol, data.after(header_len), payload, ends, out)
+        self.ip_payload(protocol, data.after(header_len), ends, out)
     }
 
     fn ipv4_details(
@@ -178,11 +177,7 @@ impl Printer {
         out.put(", id ").num(data.u16(4)?);
         out.put(", offset ").num(u32::from(flags & 0x1fff) * 8);
         let names = [(0x2000, "+"), (0x4000, "DF"), (0x8000, "rsvd")];
-        let set = names.into_iter().filter(|(bit, _)| flags & bit != 0);
-        let set: Vec<_> = set.map(|(_, name)| name).collect();
-        out.put(", flags [")
-            .put(if set.is_empty() { "none" } else { "" });
-        out.put(&set.join(", ")).put("], proto ");
+        out.put(", flags ").flags(flags, &names).put(", proto ");
         out.put(names::protocol(data.u8(9)?))
             .put(" (")
             .num(data.u8(9)?);
@@ -190,7 +185,7 @@ impl Printer {
         if header_len > HEADER {
             out.put(", options (");
             let options = data.after(HEADER).first(header_len - HEADER);
-            if ipv4_options(options, header_len - HEADER, out).is_err() {
+            if ipv4_options(options, out).is_err() {
                 out.put(" [truncated-option]))\n    ");
                 ends.print(out);
                 out.put(": ");
@@ -217,15 +212,14 @@ impl Printer {
         &mut self,
         protocol: u8,
         data: Data<'_>,
-        len: usize,
         ends: Ends,
         out: &mut Text,
     ) -> Printed {
         match protocol {
-            TCP => self.tcp(data, len, ends, out),
-            UDP => self.udp(data, len, ends, out),
-            ICMP if !ends.is_v6() => self.icmp(data, len, ends, out),
-            58 if ends.is_v6() => self.icmp6(data, len, ends, out),
+            TCP => self.tcp(data, ends, out),
+            UDP => self.udp(data, ends, out),
+            ICMP if !ends.is_v6() => self.icmp(data, ends, out),
+            58 if ends.is_v6() => self.icmp6(data, ends, out),
             ICMP | 2 if ends.is_v6() => {
                 out.byte(b'[')
                     .put(names::protocol(protocol))
@@ -238,16 +232,16 @@ impl Printer {
             }
             2 => {
                 self.protocol = "igmp";
-                self.igmp(data, len, out)
+                self.igmp(data, out)
             }
-            4 => self.nested(|it| it.ipv4(data, len, out)),
-            41 => self.nested(|it| it.ipv6(data, len, out)),
-            47 => self.nested(|it| it.gre(data, len, out)),
+            4 => self.nested(|it| it.ipv4(data, out)),
+            41 => self.nested(|it| it.ipv6(data, out)),
+            47 => self.nested(|it| it.gre(data, out)),
             50 => {
                 self.protocol = "esp";
                 out.put("ESP(spi=0x").hex_padded(data.u32(0)?.into(), 8);
                 out.put(",seq=0x").hex(data.u32(4)?.into());
-                out.put("), length ").num(len);
+                out.put("), length ").num(data.len);
                 Ok(())
             }
             51 => {
@@ -262,9 +256,8 @@ impl Printer {
                     out.hex_padded(byte.into(), 2);
                 }
                 out.put("): ");
-                let used = used.max(12);
-                let (rest, left) = (data.after(used), len.saturating_sub(used));
-                self.nested(|it| it.ip_payload(next, rest, left, ends, out))
+                let rest = data.after(used.max(12));
+                self.nested(|it| it.ip_payload(next, rest, ends, out))
             }
             DCCP | SCTP => {
                 self.protocol = if protocol == SCTP { "sctp" } else { "dccp" };
@@ -278,7 +271,7 @@ impl Printer {
                 };
                 ends.print_with_ports(source, destination, out);
                 out.put(if protocol == SCTP { "sctp" } else { "DCCP" });
-                out.put(", length ").num(len);
+                out.put(", length ").num(data.len);
                 Ok(())
             }
             59 => {
@@ -286,17 +279,19 @@ impl Printer {
                 Ok(())
             }
             9 | 88 | 89 | 103 | 108 | 112 | 113 | 135 => {
-                out.put(names::protocol(protocol)).put(", length ").num(len);
+                out.put(names::protocol(protocol))
+                    .put(", length ")
+                    .num(data.len);
                 Ok(())
             }
             _ => {
-                out.put(" ip-proto-").num(protocol).byte(b' ').num(len);
+                out.put(" ip-proto-").num(protocol).byte(b' ').num(data.len);
                 Ok(())
             }
         }
     }
 
-    fn igmp(&mut self, data: Data<'_>, len: usize, out: &mut Text) -> Printed {
+    fn igmp(&mut self, data: Data<'_>, out: &mut Text) -> Printed {
         self.kind = Kind::Icmp;
         out.put("igmp ");
         let kind = data.u8(0)?;
@@ -308,7 +303,7 @@ impl Printer {
             Ok(())
         };
         match kind {
-            0x11 if len >= 12 => {
+            0x11 if data.len >= 12 => {
                 out.put("query v3");
                 group(out)?;
             }
@@ -340,9 +335,9 @@ impl Printer {
 }
 
 /// `NOP,RR 1.2.3.4,…`
-fn ipv4_options(options: Data<'_>, len: usize, out: &mut Text) -> Printed {
+fn ipv4_options(options: Data<'_>, out: &mut Text) -> Printed {
     let mut at = 0;
-    while at < len {
+    while at < options.len {
         if at > 0 {
             out.byte(b',');
         }
@@ -368,7 +363,7 @@ fn ipv4_options(options: Data<'_>, len: usize, out: &mut Text) -> Printed {
             1 => 1,
             _ => usize::from(options.u8(at + 1)?),
         };
-        if size < 1 + usize::from(code != 1) || size > len - at {
+        if size < 1 + usize::from(code != 1) || size > options.len - at {
             out.put(" [bad length ").num(size).byte(b']');
             return Ok(());
         }

@@ -11,7 +11,7 @@ use etherparse::Ipv6HeaderSlice;
 const HEADER: usize = 40;
 
 impl Printer {
-    pub(super) fn ipv6(&mut self, data: Data<'_>, len: usize, out: &mut Text) -> Printed {
+    pub(super) fn ipv6(&mut self, data: Data<'_>, out: &mut Text) -> Printed {
         self.protocol = "ip6";
         data.slice(0, HEADER)?;
         if !self.style.link_header {
@@ -22,20 +22,20 @@ impl Printer {
             out.put("version error: ").num(version).put(" != 6");
             return Ok(());
         }
-        if len < HEADER {
-            out.put("truncated-ip6 ").num(len);
+        if data.len < HEADER {
+            out.put("truncated-ip6 ").num(data.len);
             return Ok(());
         }
-        let header = Ipv6HeaderSlice::from_slice(data.0).map_err(|_| Cut)?;
+        let header = Ipv6HeaderSlice::from_slice(data.captured).map_err(|_| Cut)?;
         let payload = usize::from(header.payload_length());
-        let total = if payload == 0 && len > HEADER {
-            len
+        let total = if payload == 0 && data.len > HEADER {
+            data.len
         } else {
             payload + HEADER
         };
-        if len < total {
+        if data.len < total {
             out.put("truncated-ip6 - ")
-                .num(total - len)
+                .num(total - data.len)
                 .put(" bytes missing!");
         }
         let next = header.next_header().0;
@@ -68,7 +68,7 @@ impl Printer {
             out.put(": ");
             ends.are_printed = true;
         }
-        self.ipv6_headers(next, data.first(total), total, ends, out)
+        self.ipv6_headers(next, data.first(total), ends, out)
     }
 
     /// Extension headers, and then the packet of another protocol.
@@ -76,13 +76,12 @@ impl Printer {
         &mut self,
         mut next: u8,
         data: Data<'_>,
-        total: usize,
         mut ends: Ends,
         out: &mut Text,
     ) -> Printed {
         let mut at = HEADER;
         loop {
-            let (rest, left) = (data.after(at), total.saturating_sub(at));
+            let rest = data.after(at);
             match next {
                 0 | 60 => {
                     self.protocol = if next == 0 { "hbhopt" } else { "dstopt" };
@@ -130,7 +129,7 @@ impl Printer {
                     }
                     out.num(offset)
                         .byte(b'|')
-                        .num(left.saturating_sub(8))
+                        .num(rest.len.saturating_sub(8))
                         .byte(b')');
                     if offset > 0 {
                         return Ok(());
@@ -164,7 +163,7 @@ impl Printer {
                     };
                     return Ok(());
                 }
-                _ => return self.ip_payload(next, rest, left, ends, out),
+                _ => return self.ip_payload(next, rest, ends, out),
             }
         }
     }

@@ -26,53 +26,47 @@ impl Printer {
         &mut self,
         link: LinkType,
         data: Data<'_>,
-        len: usize,
         out: &mut Text,
     ) -> (usize, Printed) {
         match link.0 {
-            1 => self.ethernet(data, len, out),
-            12 | 14 | 101 | 228 | 229 => (0, self.raw_ip(data, len, out)),
-            113 => (16, self.cooked(data, len, out)),
-            276 => (20, self.cooked2(data, len, out)),
-            0 | 108 => (4, self.loopback(link, data, len, out)),
-            9 | 50 => self.ppp_link(data, len, out),
+            1 => self.ethernet(data, out),
+            12 | 14 | 101 | 228 | 229 => (0, self.raw_ip(data, out)),
+            113 => (16, self.cooked(data, out)),
+            276 => (20, self.cooked2(data, out)),
+            0 | 108 => (4, self.loopback(link, data, out)),
+            9 | 50 => self.ppp_link(data, out),
             _ => {
                 match link.names() {
                     Some((name, _)) => out.put(name),
                     None => out.put("link-type ").num(link.0),
                 };
-                out.put(", length ").num(len);
+                out.put(", length ").num(data.len);
                 (0, Ok(()))
             }
         }
     }
 
-    pub(super) fn ethernet(
-        &mut self,
-        data: Data<'_>,
-        len: usize,
-        out: &mut Text,
-    ) -> (usize, Printed) {
+    pub(super) fn ethernet(&mut self, data: Data<'_>, out: &mut Text) -> (usize, Printed) {
         self.protocol = "ether";
-        let Ok(header) = Ethernet2HeaderSlice::from_slice(data.0) else {
-            return (data.len(), Err(Cut));
+        let Ok(header) = Ethernet2HeaderSlice::from_slice(data.captured) else {
+            return (data.captured.len(), Err(Cut));
         };
-        if len < ETHERNET {
-            return (len, Err(Cut));
+        if data.len < ETHERNET {
+            return (data.len, Err(Cut));
         }
         let kind = header.ether_type().0;
         if self.style.link_header {
-            self.ethernet_header(&header, kind, len, out);
+            self.ethernet_header(&header, kind, data.len, out);
         }
         let (mut kind, mut used) = (kind, ETHERNET);
         while VLANS.contains(&kind) {
-            let Ok(tag) = SingleVlanHeaderSlice::from_slice(data.after(used).0) else {
+            let Ok(tag) = SingleVlanHeaderSlice::from_slice(data.after(used).captured) else {
                 self.protocol = "vlan";
-                return (data.len(), Err(Cut));
+                return (data.captured.len(), Err(Cut));
             };
-            if len - used < 4 {
+            if data.len - used < 4 {
                 self.protocol = "vlan";
-                return (len, Err(Cut));
+                return (data.len, Err(Cut));
             }
             kind = tag.ether_type().0;
             if self.style.link_header {
@@ -91,19 +85,18 @@ impl Printer {
             }
             used += 4;
         }
-        let (inner, left) = (data.after(used), len - used);
+        let inner = data.after(used);
         if kind <= MAX_LENGTH {
             let (source, destination) = (header.source(), header.destination());
-            let stated = left.min(kind.into());
-            let inner = inner.first(stated);
-            return match self.llc(inner, stated, (source, destination), out) {
+            let inner = inner.first(inner.len.min(kind.into()));
+            return match self.llc(inner, (source, destination), out) {
                 Ok(more) => (used + more, Ok(())),
                 Err(cut) => (used, Err(cut)),
             };
         }
-        let printed = self.ethertype(kind, inner, left, out).unwrap_or_else(|| {
+        let printed = self.ethertype(kind, inner, out).unwrap_or_else(|| {
             if !self.style.link_header {
-                self.ethernet_header(&header, kind, len, out);
+                self.ethernet_header(&header, kind, data.len, out);
             }
             match names::ethertype(kind) {
                 None => self.undecoded(inner, out),
@@ -150,16 +143,15 @@ impl Printer {
         &mut self,
         kind: u16,
         data: Data<'_>,
-        len: usize,
         out: &mut Text,
     ) -> Option<Printed> {
         Some(match kind {
-            IPV4 => self.ipv4(data, len, out),
-            IPV6 => self.ipv6(data, len, out),
-            ARP | REVERSE_ARP => self.arp(data, len, out),
-            BRIDGED => self.nested(|it| it.ethernet(data, len, out).1),
-            PPPOE_SESSION => self.pppoe(data, len, out),
-            _ if MPLS.contains(&kind) => self.mpls(data, len, out),
+            IPV4 => self.ipv4(data, out),
+            IPV6 => self.ipv6(data, out),
+            ARP | REVERSE_ARP => self.arp(data, out),
+            BRIDGED => self.nested(|it| it.ethernet(data, out).1),
+            PPPOE_SESSION => self.pppoe(data, out),
+            _ if MPLS.contains(&kind) => self.mpls(data, out),
             _ => return None,
         })
     }
@@ -176,15 +168,15 @@ impl Printer {
     }
 
     /// IPv4 or IPv6, as the first four bits say.
-    pub(super) fn raw_ip(&mut self, data: Data<'_>, len: usize, out: &mut Text) -> Printed {
+    pub(super) fn raw_ip(&mut self, data: Data<'_>, out: &mut Text) -> Printed {
         self.protocol = "ip";
-        if len == 0 {
+        if data.len == 0 {
             out.put("truncated-ip 0");
             return Ok(());
         }
         match data.u8(0)? >> 4 {
-            4 => self.ipv4(data, len, out),
-            6 => self.ipv6(data, len, out),
+            4 => self.ipv4(data, out),
+            6 => self.ipv6(data, out),
             other => {
                 out.put("unknown ip ").num(other);
                 Ok(())
@@ -193,26 +185,26 @@ impl Printer {
     }
 
     /// The link-layer header's protocol, and what follows.
-    fn cooked_payload(&mut self, kind: u16, data: Data<'_>, len: usize, out: &mut Text) -> Printed {
+    fn cooked_payload(&mut self, kind: u16, data: Data<'_>, out: &mut Text) -> Printed {
         if kind <= MAX_LENGTH {
             return match kind {
-                4 => self.llc(data, len, ([0; 6], [0; 6]), out).map(drop),
+                4 => self.llc(data, ([0; 6], [0; 6]), out).map(drop),
                 _ => {
-                    out.put("802.3, length ").num(len);
+                    out.put("802.3, length ").num(data.len);
                     Ok(())
                 }
             };
         }
-        self.ethertype(kind, data, len, out).unwrap_or_else(|| {
+        self.ethertype(kind, data, out).unwrap_or_else(|| {
             if !self.style.link_header {
-                cooked_type(kind, len, out);
+                cooked_type(kind, data.len, out);
             }
             self.undecoded(data, out);
             Ok(())
         })
     }
 
-    fn cooked(&mut self, data: Data<'_>, len: usize, out: &mut Text) -> Printed {
+    fn cooked(&mut self, data: Data<'_>, out: &mut Text) -> Printed {
         self.protocol = "linux_sll";
         let header = data.slice(0, 16)?;
         let kind = data.u16(14)?;
@@ -222,12 +214,12 @@ impl Printer {
             if address > 0 {
                 out.mac(&header[6..6 + address]).byte(b' ');
             }
-            cooked_type(kind, len, out);
+            cooked_type(kind, data.len, out);
         }
-        self.cooked_payload(kind, data.after(16), len.saturating_sub(16), out)
+        self.cooked_payload(kind, data.after(16), out)
     }
 
-    fn cooked2(&mut self, data: Data<'_>, len: usize, out: &mut Text) -> Printed {
+    fn cooked2(&mut self, data: Data<'_>, out: &mut Text) -> Printed {
         self.protocol = "linux_sll2";
         let header = data.slice(0, 20)?;
         let kind = data.u16(0)?;
@@ -239,13 +231,13 @@ impl Printer {
             if address > 0 {
                 out.mac(&header[12..12 + address]).byte(b' ');
             }
-            cooked_type(kind, len, out);
+            cooked_type(kind, data.len, out);
         }
-        self.cooked_payload(kind, data.after(20), len.saturating_sub(20), out)
+        self.cooked_payload(kind, data.after(20), out)
     }
 
     /// BSD loopback: the protocol is a number of the capturing system, in its byte order.
-    fn loopback(&mut self, link: LinkType, data: Data<'_>, len: usize, out: &mut Text) -> Printed {
+    fn loopback(&mut self, link: LinkType, data: Data<'_>, out: &mut Text) -> Printed {
         self.protocol = "null";
         let mut family = data.u32(0)?;
         if link.0 == 0 && family > 0xffff {
@@ -254,7 +246,7 @@ impl Printer {
         if link.0 == 0 && family == 0 {
             family = u32::from_le_bytes(data.array(0)?);
         }
-        let (inner, left) = (data.after(4), len.saturating_sub(4));
+        let inner = data.after(4);
         let name = match family {
             2 => "IPv4",
             10 | 24 | 28 | 30 => "IPv6",
@@ -266,12 +258,12 @@ impl Printer {
             out.put(" (")
                 .num(family)
                 .put("), length ")
-                .num(len)
+                .num(data.len)
                 .put(": ");
         }
         match name {
-            "IPv4" => self.ipv4(inner, left, out),
-            "IPv6" => self.ipv6(inner, left, out),
+            "IPv4" => self.ipv4(inner, out),
+            "IPv6" => self.ipv6(inner, out),
             _ => {
                 self.undecoded(inner, out);
                 Ok(())
@@ -279,22 +271,22 @@ impl Printer {
         }
     }
 
-    fn ppp_link(&mut self, data: Data<'_>, len: usize, out: &mut Text) -> (usize, Printed) {
-        let framed = data.0.starts_with(&[0xff, 3]);
+    fn ppp_link(&mut self, data: Data<'_>, out: &mut Text) -> (usize, Printed) {
+        let framed = data.captured.starts_with(&[0xff, 3]);
         let header = if framed { 4 } else { 2 };
-        let printed = self.ppp(data.after(header - 2), len.saturating_sub(header - 2), out);
+        let printed = self.ppp(data.after(header - 2), out);
         (header, printed)
     }
 
     /// From the protocol number on.
-    pub(super) fn ppp(&mut self, data: Data<'_>, len: usize, out: &mut Text) -> Printed {
+    pub(super) fn ppp(&mut self, data: Data<'_>, out: &mut Text) -> Printed {
         self.protocol = "ppp";
         let kind = data.u16(0)?;
-        let (inner, left) = (data.after(2), len.saturating_sub(2));
+        let inner = data.after(2);
         let name = names::ppp(kind);
         if self.style.link_header || !matches!(kind, 0x21 | 0x57) {
             out.put(name).put(" (0x").hex_padded(kind.into(), 4);
-            out.put("), length ").num(len);
+            out.put("), length ").num(data.len);
             out.put(if matches!(kind, 0x21 | 0x57) {
                 ": "
             } else {
@@ -302,13 +294,13 @@ impl Printer {
             });
         }
         match kind {
-            0x21 => self.ipv4(inner, left, out),
-            0x57 => self.ipv6(inner, left, out),
+            0x21 => self.ipv4(inner, out),
+            0x57 => self.ipv6(inner, out),
             _ => Ok(()),
         }
     }
 
-    fn pppoe(&mut self, data: Data<'_>, len: usize, out: &mut Text) -> Printed {
+    fn pppoe(&mut self, data: Data<'_>, out: &mut Text) -> Printed {
         self.protocol = "pppoe";
         out.put("PPPoE ");
         let session = data.u16(2)?;
@@ -316,10 +308,10 @@ impl Printer {
             out.put(" [ses 0x").hex(session.into()).put("] ");
         }
         data.u16(4)?;
-        self.ppp(data.after(6), len.saturating_sub(6), out)
+        self.ppp(data.after(6), out)
     }
 
-    fn mpls(&mut self, data: Data<'_>, len: usize, out: &mut Text) -> Printed {
+    fn mpls(&mut self, data: Data<'_>, out: &mut Text) -> Printed {
         self.protocol = "mpls";
         out.put("MPLS");
         let mut at = 0;
@@ -344,13 +336,13 @@ impl Printer {
                 break;
             }
         }
-        let (inner, left) = (data.after(at), len.saturating_sub(at));
+        let inner = data.after(at);
         out.byte(b' ');
         match inner.u8(0)? >> 4 {
-            4 => self.ipv4(inner, left, out),
-            6 => self.ipv6(inner, left, out),
+            4 => self.ipv4(inner, out),
+            6 => self.ipv6(inner, out),
             _ => {
-                out.put("length ").num(left);
+                out.put("length ").num(inner.len);
                 Ok(())
             }
         }

@@ -10,7 +10,6 @@ impl Printer {
     pub(super) fn llc(
         &mut self,
         data: Data<'_>,
-        len: usize,
         (source, destination): ([u8; 6], [u8; 6]),
         out: &mut Text,
     ) -> Result<usize, Cut> {
@@ -18,15 +17,15 @@ impl Printer {
         let (to, from, control) = (data.u8(0)?, data.u8(1)?, data.u8(2)?);
         if (to, from, control) == (SNAP, SNAP, 3) {
             let (organisation, kind) = (data.u24(3)?, data.u16(6)?);
-            let (inner, left) = (data.after(8), len.saturating_sub(8));
+            let inner = data.after(8);
             if matches!(organisation, 0 | 0xf8)
-                && let Some(printed) = self.ethertype(kind, inner, left, out)
+                && let Some(printed) = self.ethertype(kind, inner, out)
             {
                 return printed.map(|()| 8);
             }
             out.put("SNAP, oui 0x").hex_padded(organisation.into(), 6);
             out.put(", pid 0x").hex_padded(kind.into(), 4);
-            out.put(", length ").num(left);
+            out.put(", length ").num(inner.len);
             return Ok(8);
         }
         match (to, from) {
@@ -46,7 +45,7 @@ impl Printer {
                 out.hex_padded(control.into(), 2)
             }
         };
-        out.put(", length ").num(len);
+        out.put(", length ").num(data.len);
         Ok(if control & 3 == 3 { 3 } else { 4 })
     }
 }

@@ -203,17 +203,20 @@ impl Printer {
         self.protocol = "";
         self.kind = Kind::Plain;
         self.depth = 0;
-        let data = Data(packet.data);
+        let data = Data {
+            captured: packet.data,
+            len: packet.wire_len as usize,
+        };
         if packet.data.is_empty() {
             out.put("[Invalid header: caplen==0]");
             return;
         }
-        let (header, printed) = self.link(packet.link, data, packet.wire_len as usize, out);
+        let (header, printed) = self.link(packet.link, data, out);
         if printed.is_err() {
             out.put(" [|").put(self.protocol).byte(b']');
         }
         let from = if self.style.dump.with_link { 0 } else { header };
-        let dumped = data.after(from).0;
+        let dumped = data.after(from).captured;
         match self.style.dump.form {
             _ if dumped.is_empty() => {}
             Form::None => {}
@@ -227,7 +230,7 @@ impl Printer {
     fn undecoded(&self, data: Data<'_>, out: &mut Text) {
         let is_dumped = matches!(self.style.dump.form, Form::Hex | Form::HexAndText);
         if !is_dumped && !self.style.brief {
-            hex::hex_and_text(data.0, out);
+            hex::hex_and_text(data.captured, out);
         }
     }
 }

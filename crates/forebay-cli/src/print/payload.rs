@@ -31,18 +31,18 @@ const HTTP_WORDS: [&[u8]; 11] = [
 impl Printer {
     /// Appends a summary of the data of a TCP segment, if it is of a known kind. Data that is cut short is no error here: most
     /// messages continue in the next segment.
-    pub(super) fn tcp_payload(&mut self, data: Data<'_>, len: usize, ports: Ports, out: &mut Text) {
+    pub(super) fn tcp_payload(&mut self, data: Data<'_>, ports: Ports, out: &mut Text) {
         let start = out.len();
-        let printed = if has(ports, 53) && len > 2 {
+        let printed = if has(ports, 53) && data.len > 2 {
             // The message follows its length.
-            self.dns(data.after(2), len - 2, false, out)
-        } else if let Some(line) = http(data.0) {
+            self.dns(data.after(2), false, out)
+        } else if let Some(line) = http(data.captured) {
             out.put(": HTTP: ").foreign(line);
             Ok(())
         } else if HTTP_PORTS.iter().any(|&port| has(ports, port)) {
             out.put(": HTTP");
             Ok(())
-        } else if data.0.starts_with(&[22, 3]) {
+        } else if data.captured.starts_with(&[22, 3]) {
             tls(data, out)
         } else {
             Ok(())
@@ -56,16 +56,15 @@ impl Printer {
     pub(super) fn udp_payload(
         &mut self,
         data: Data<'_>,
-        len: usize,
         ports: Ports,
         out: &mut Text,
     ) -> Option<Printed> {
         Some(match ports {
-            _ if has(ports, 53) || has(ports, 5355) => self.dns(data, len, false, out),
-            _ if has(ports, 5353) => self.dns(data, len, true, out),
-            _ if has(ports, 67) || has(ports, 68) => self.dhcp(data, len, out),
-            (_, 4789 | 8472) | (8472, _) => self.nested(|it| it.vxlan(data, len, out)),
-            _ if has(ports, 6081) => self.nested(|it| it.geneve(data, len, out)),
+            _ if has(ports, 53) || has(ports, 5355) => self.dns(data, false, out),
+            _ if has(ports, 5353) => self.dns(data, true, out),
+            _ if has(ports, 67) || has(ports, 68) => self.dhcp(data, out),
+            (_, 4789 | 8472) | (8472, _) => self.nested(|it| it.vxlan(data, out)),
+            _ if has(ports, 6081) => self.nested(|it| it.geneve(data, out)),
             _ => return None,
         })
     }

@@ -18,13 +18,7 @@ const URGENT: u8 = 32;
 const LETTERS: &[u8; 8] = b"FSRP.UEW";
 
 impl Printer {
-    pub(super) fn tcp(
-        &mut self,
-        data: Data<'_>,
-        len: usize,
-        ends: Ends,
-        out: &mut Text,
-    ) -> Printed {
+    pub(super) fn tcp(&mut self, data: Data<'_>, ends: Ends, out: &mut Text) -> Printed {
         self.protocol = "tcp";
         let ports = data.u16(0).and_then(|source| Ok((source, data.u16(2)?)));
         let Ok((source, destination)) = ports else {
@@ -37,7 +31,7 @@ impl Printer {
         let header_len = usize::from(data.u8(12)? >> 4) * 4;
         if header_len < HEADER {
             out.put(" tcp ")
-                .num(len as i64 - header_len as i64)
+                .num(data.len as i64 - header_len as i64)
                 .put(" [bad hdr length ");
             out.num(header_len).put(" - too short, < 20]");
             return Ok(());
@@ -48,10 +42,10 @@ impl Printer {
         whole[12] = 5 << 4 | whole[12] & 15;
         let header = TcpHeaderSlice::from_slice(&whole).map_err(|_| Cut)?;
         if self.style.brief {
-            out.put("tcp ").num(len as i64 - header_len as i64);
-            if header_len > len {
+            out.put("tcp ").num(data.len as i64 - header_len as i64);
+            if header_len > data.len {
                 out.put(" [bad hdr length ").num(header_len);
-                out.put(" - too long, > ").num(len).byte(b']');
+                out.put(" - too long, > ").num(data.len).byte(b']');
             }
             return Ok(());
         }
@@ -82,15 +76,15 @@ impl Printer {
                     .base(&ends, (source, destination), numbers, begins)
             }
         };
-        if header_len > len {
+        if header_len > data.len {
             out.put(" [bad hdr length ").num(header_len);
-            out.put(" - too long, > ").num(len).byte(b']');
+            out.put(" - too long, > ").num(data.len).byte(b']');
             return Ok(());
         }
         if self.style.verbose > 0
             && !ends.is_fragment
             && !self.style.no_checksums
-            && let Ok(bytes) = data.slice(0, len)
+            && let Ok(bytes) = data.slice(0, data.len)
         {
             let (wrong, found) = (ends.checksum(TCP, bytes), header.checksum());
             out.put(", cksum 0x").hex_padded(found.into(), 4);
@@ -104,7 +98,7 @@ impl Printer {
                 }
             }
         }
-        let payload = len - header_len;
+        let payload = data.len - header_len;
         if self.style.verbose > 1 || payload > 0 || flags & (SYN | FIN | RESET) != 0 {
             let sequence = sequence.wrapping_sub(base.sequence);
             out.put(", seq ").num(sequence);
@@ -122,9 +116,12 @@ impl Printer {
         }
         if header_len > HEADER {
             out.put(", options [");
-            let options = data.after(HEADER);
+            let options = Data {
+                len: header_len - HEADER,
+                ..data.after(HEADER)
+            };
             let mut is_later_value = false;
-            match tcp_options(options, header_len - HEADER, base, &mut is_later_value, out) {
+            match tcp_options(options, base, &mut is_later_value, out) {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
                 Err(Cut) if !is_later_value => return Err(Cut),
@@ -138,13 +135,13 @@ impl Printer {
         if payload == 0 {
             return Ok(());
         }
-        if data.len() < header_len {
-            out.put(" [remaining caplen(").num(data.len());
+        if data.captured.len() < header_len {
+            out.put(" [remaining caplen(").num(data.captured.len());
             out.put(") < header length(").num(header_len).put(")]");
             return Err(Cut);
         }
         if flags & RESET == 0 {
-            self.tcp_payload(data.after(header_len), payload, (source, destination), out);
+            self.tcp_payload(data.after(header_len), (source, destination), out);
         }
         Ok(())
     }
@@ -153,13 +150,12 @@ impl Printer {
 /// Prints the options; `false`: one has a length that cannot be.
 fn tcp_options(
     options: Data<'_>,
-    len: usize,
     base: Base,
     is_later_value: &mut bool,
     out: &mut Text,
 ) -> Result<bool, Cut> {
     let mut at = 0;
-    while at < len {
+    while at < options.len {
         if at > 0 {
             out.byte(b',');
         }
@@ -169,7 +165,7 @@ fn tcp_options(
             0 | 1 => 1,
             _ => {
                 let size = usize::from(options.u8(at + 1)?);
-                if size < 2 || size > len - at {
+                if size < 2 || size > options.len - at {
                     return Ok(bad_option(at, out));
                 }
                 size
@@ -178,7 +174,7 @@ fn tcp_options(
         let (value, body) = (options.after(at + 2), size.saturating_sub(2));
         *is_later_value = at > 0;
         // Like tcpdump, believe in the kind and not in the length.
-        let room = (len - at).saturating_sub(2);
+        let room = value.len;
         let name = match kind {
             0 => "eol",
             1 => "nop",

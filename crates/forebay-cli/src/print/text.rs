@@ -132,6 +132,17 @@ impl Text {
         self
     }
 
+    /// The names of the flags that are set: `[router, override]` or `[none]`.
+    pub fn flags(&mut self, flags: u16, names: &[(u16, &str)]) -> &mut Self {
+        let set = names.iter().filter(|(bit, _)| flags & bit != 0);
+        let set: Vec<_> = set.map(|(_, name)| *name).collect();
+        let shown = match set.is_empty() {
+            true => "none",
+            false => &set.join(", "),
+        };
+        self.byte(b'[').put(shown).byte(b']')
+    }
+
     /// Text of a packet: printable ASCII as it is, everything else as `\` and three octal digits.
     pub fn foreign(&mut self, text: &[u8]) -> &mut Self {
         for &byte in text {

@@ -7,29 +7,24 @@ use super::{
 };
 
 impl Printer {
-    pub(super) fn gre(&mut self, data: Data<'_>, len: usize, out: &mut Text) -> Printed {
+    pub(super) fn gre(&mut self, data: Data<'_>, out: &mut Text) -> Printed {
         self.protocol = "gre";
         let (flags, kind) = (data.u16(0)?, data.u16(2)?);
         out.put("GREv").num(flags & 7);
         if flags & 7 > 1 {
-            out.put(", unknown-version, length ").num(len);
+            out.put(", unknown-version, length ").num(data.len);
             return Ok(());
         }
         let is_pptp = flags & 7 == 1;
         let mut at = 4;
         if self.style.verbose > 0 {
-            out.put(", Flags [");
-            let all = [
+            let names = [
                 (0x8000, "checksum present"),
                 (0x4000, "routing present"),
                 (0x2000, "key present"),
                 (0x1000, "sequence# present"),
             ];
-            let set: Vec<_> = all.iter().filter(|(bit, _)| flags & bit != 0).collect();
-            for (number, (_, name)) in set.iter().enumerate() {
-                out.put(if number > 0 { ", " } else { "" }).put(name);
-            }
-            out.put(if set.is_empty() { "none" } else { "" }).byte(b']');
+            out.put(", Flags ").flags(flags, &names);
         }
         if !is_pptp && flags & 0xc000 != 0 {
             if self.style.verbose > 0 && flags & 0x8000 != 0 {
@@ -54,16 +49,16 @@ impl Printer {
             at += 4;
         }
         if flags & 0x4000 != 0 && !is_pptp {
-            out.put(", routing, length ").num(len);
+            out.put(", routing, length ").num(data.len);
             return Ok(());
         }
-        out.put(", length ").num(len).put(": ");
-        let (inner, left) = (data.after(at), len.saturating_sub(at));
+        out.put(", length ").num(data.len).put(": ");
+        let inner = data.after(at);
         match kind {
-            IPV4 => self.ipv4(inner, left, out),
-            IPV6 => self.ipv6(inner, left, out),
-            BRIDGED => self.ethernet(inner, left, out).1,
-            0x880b => self.ppp(inner, left, out),
+            IPV4 => self.ipv4(inner, out),
+            IPV6 => self.ipv6(inner, out),
+            BRIDGED => self.ethernet(inner, out).1,
+            0x880b => self.ppp(inner, out),
             _ => {
                 out.put("gre-proto-0x").hex_padded(kind.into(), 4);
                 Ok(())
@@ -71,7 +66,7 @@ impl Printer {
         }
     }
 
-    pub(super) fn vxlan(&mut self, data: Data<'_>, len: usize, out: &mut Text) -> Printed {
+    pub(super) fn vxlan(&mut self, data: Data<'_>, out: &mut Text) -> Printed {
         self.protocol = "vxlan";
         let flags = data.u8(0)?;
         let network = data.u24(4)?;
@@ -83,10 +78,10 @@ impl Printer {
             .put("), vni ")
             .num(network)
             .put(": ");
-        self.ethernet(data.after(8), len.saturating_sub(8), out).1
+        self.ethernet(data.after(8), out).1
     }
 
-    pub(super) fn geneve(&mut self, data: Data<'_>, len: usize, out: &mut Text) -> Printed {
+    pub(super) fn geneve(&mut self, data: Data<'_>, out: &mut Text) -> Printed {
         self.protocol = "geneve";
         let (first, flags, kind) = (data.u8(0)?, data.u8(1)?, data.u16(2)?);
         out.put("Geneve");
@@ -108,10 +103,10 @@ impl Printer {
             out.put(", options [").num(options).put(" bytes]");
         }
         out.put(": ");
-        let (inner, left) = (data.after(8 + options), len.saturating_sub(8 + options));
+        let inner = data.after(8 + options);
         match kind {
-            BRIDGED => self.ethernet(inner, left, out).1,
-            kind => self.ethertype(kind, inner, left, out).unwrap_or_else(|| {
+            BRIDGED => self.ethernet(inner, out).1,
+            kind => self.ethertype(kind, inner, out).unwrap_or_else(|| {
                 out.put("geneve-proto-0x").hex(kind.into());
                 Ok(())
             }),

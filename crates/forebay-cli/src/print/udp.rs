@@ -10,13 +10,7 @@ use etherparse::UdpHeaderSlice;
 const HEADER: usize = 8;
 
 impl Printer {
-    pub(super) fn udp(
-        &mut self,
-        data: Data<'_>,
-        len: usize,
-        ends: Ends,
-        out: &mut Text,
-    ) -> Printed {
+    pub(super) fn udp(&mut self, data: Data<'_>, ends: Ends, out: &mut Text) -> Printed {
         self.protocol = "udp";
         self.kind = Kind::Udp;
         let ports = data.u16(0).and_then(|source| Ok((source, data.u16(2)?)));
@@ -28,20 +22,20 @@ impl Printer {
             return Err(Cut);
         };
         ends.print_with_ports(source, destination, out);
-        if len < HEADER {
-            out.put("truncated-udp ").num(len);
+        if data.len < HEADER {
+            out.put("truncated-udp ").num(data.len);
             return Ok(());
         }
-        let header = UdpHeaderSlice::from_slice(data.0).map_err(|_| Cut)?;
+        let header = UdpHeaderSlice::from_slice(data.captured).map_err(|_| Cut)?;
         let stated = usize::from(header.length());
-        let is_jumbo = stated == 0 && len > 0xffff;
+        let is_jumbo = stated == 0 && data.len > 0xffff;
         if stated < HEADER && !is_jumbo {
             out.put("truncated-udplength ").num(stated);
             return Ok(());
         }
         // A jumbogram has no length.
-        let stated = if is_jumbo { len } else { stated };
-        let payload = (len - HEADER).min(stated - HEADER);
+        let stated = if is_jumbo { data.len } else { stated };
+        let payload = (data.len - HEADER).min(stated - HEADER);
         let least = if ends.is_v6() { 1 } else { 2 };
         if self.style.verbose >= least && !ends.is_fragment && !self.style.no_checksums {
             let found = header.checksum();
@@ -60,15 +54,15 @@ impl Printer {
         }
         let body = data.after(HEADER).first(payload);
         if !self.style.brief
-            && let Some(printed) = self.udp_payload(body, payload, (source, destination), out)
+            && let Some(printed) = self.udp_payload(body, (source, destination), out)
         {
             return printed;
         }
-        if stated > len && !ends.is_fragment {
+        if stated > data.len && !ends.is_fragment {
             out.put("UDP, bad length ")
                 .num(stated - HEADER)
                 .put(" > ")
-                .num(len - HEADER);
+                .num(data.len - HEADER);
         } else {
             out.put("UDP, length ").num(stated - HEADER);
         }
