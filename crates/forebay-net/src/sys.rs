@@ -7,9 +7,10 @@
 // Without live capture only the functions for files have a caller.
 #![cfg_attr(not(feature = "live"), allow(dead_code))]
 
+use rustix::net::{self, AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
 use std::io;
 use std::mem::size_of;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
 
 /// Converts the C convention of "-1 and errno" to a result.
@@ -23,14 +24,12 @@ fn check(answer: libc::c_int) -> io::Result<libc::c_int> {
 
 /// Opens a socket, closed on exec. A packet socket of protocol 0 receives nothing until it is bound.
 pub(crate) fn socket(
-    domain: libc::c_int,
-    kind: libc::c_int,
-    protocol: libc::c_int,
+    domain: AddressFamily,
+    kind: SocketType,
+    protocol: Option<Protocol>,
 ) -> io::Result<OwnedFd> {
-    // SAFETY: passes no memory to the kernel.
-    let raw = check(unsafe { libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol) })?;
-    // SAFETY: the kernel has just created this descriptor for us; nothing else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(raw) })
+    let flags = SocketFlags::CLOEXEC;
+    Ok(net::socket_with(domain, kind, flags, protocol)?)
 }
 
 /// Sets a socket option to the bytes of `value`.
@@ -60,12 +59,6 @@ unsafe impl Plain for libc::tpacket_stats_v3 {}
 
 // SAFETY: three integers.
 unsafe impl Plain for libc::ucred {}
-// SAFETY: six unsigned integers.
-unsafe impl Plain for libc::xdp_statistics {}
-// SAFETY: sixteen unsigned integers.
-unsafe impl Plain for libc::xdp_mmap_offsets {}
-// SAFETY: one unsigned integer.
-unsafe impl Plain for libc::xdp_options {}
 // SAFETY: three unsigned integers.
 unsafe impl Plain for libc::xdp_desc {}
 // SAFETY: an integer.
@@ -130,27 +123,6 @@ pub(crate) fn bind_link(fd: BorrowedFd<'_>, protocol: u16, index: u32) -> io::Re
         sll_addr: [0; 8],
     };
     let len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-    // SAFETY: the kernel reads `len` bytes at `address`, which lives until the call returns.
-    check(unsafe { libc::bind(fd.as_raw_fd(), ptr::from_ref(&address).cast(), len) })?;
-    Ok(())
-}
-
-/// Binds an AF_XDP socket to one receive queue of an interface. `owner`: the socket whose memory it shares.
-pub(crate) fn bind_xdp(
-    fd: BorrowedFd<'_>,
-    index: u32,
-    queue: u32,
-    flags: u16,
-    owner: Option<BorrowedFd<'_>>,
-) -> io::Result<()> {
-    let address = libc::sockaddr_xdp {
-        sxdp_family: libc::AF_XDP as u16,
-        sxdp_flags: flags,
-        sxdp_ifindex: index,
-        sxdp_queue_id: queue,
-        sxdp_shared_umem_fd: owner.map_or(0, |it| it.as_raw_fd().cast_unsigned()),
-    };
-    let len = size_of::<libc::sockaddr_xdp>() as libc::socklen_t;
     // SAFETY: the kernel reads `len` bytes at `address`, which lives until the call returns.
     check(unsafe { libc::bind(fd.as_raw_fd(), ptr::from_ref(&address).cast(), len) })?;
     Ok(())
@@ -275,17 +247,6 @@ fn interface_request(name: &str) -> libc::ifreq {
     request
 }
 
-/// Sends one message.
-pub(crate) fn send(fd: BorrowedFd<'_>, message: &[u8]) -> io::Result<()> {
-    // SAFETY: the kernel reads exactly the borrowed bytes.
-    let sent = unsafe { libc::send(fd.as_raw_fd(), message.as_ptr().cast(), message.len(), 0) };
-    if sent < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
-}
-
 /// The message headers for sending up to a fixed number of frames with one call.
 #[derive(Debug)]
 pub(crate) struct Messages {
@@ -371,47 +332,20 @@ pub(crate) fn set_send_buffer(fd: BorrowedFd<'_>, bytes: libc::c_int) {
 
 /// Asks the kernel to send the frames in a socket's transmit ring. Never waits.
 pub(crate) fn send_ring(fd: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: passes no memory to the kernel.
-    let sent = unsafe { libc::send(fd.as_raw_fd(), ptr::null(), 0, libc::MSG_DONTWAIT) };
-    if sent < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
-}
-
-/// Subscribes a netlink socket to these groups.
-pub(crate) fn join_netlink(fd: BorrowedFd<'_>, groups: u32) -> io::Result<()> {
-    // SAFETY: all fields are integers, for which zero is a valid value.
-    let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
-    address.nl_family = libc::AF_NETLINK as u16;
-    address.nl_groups = groups;
-    let len = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
-    // SAFETY: the kernel reads `len` bytes at `address`, which lives until the call returns.
-    check(unsafe { libc::bind(fd.as_raw_fd(), ptr::from_ref(&address).cast(), len) })?;
+    net::send(fd, &[], SendFlags::DONTWAIT)?;
     Ok(())
 }
 
 /// Receives one message and returns its true length. A length above the buffer's means that the message was truncated.
 pub(crate) fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
-    receive_with(fd, buffer, 0)
+    let (_, len) = net::recv(fd, buffer, RecvFlags::TRUNC)?;
+    Ok(len)
 }
 
 /// Like [`receive`], but never waits: without a message it returns `WouldBlock`.
 pub(crate) fn receive_now(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
-    receive_with(fd, buffer, libc::MSG_DONTWAIT)
-}
-
-fn receive_with(fd: BorrowedFd<'_>, buffer: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
-    let (bytes, room) = (buffer.as_mut_ptr().cast(), buffer.len());
-    let flags = flags | libc::MSG_TRUNC;
-    // SAFETY: the kernel writes at most `room` bytes into the buffer, borrowed mutably for the call.
-    let len = unsafe { libc::recv(fd.as_raw_fd(), bytes, room, flags) };
-    if len < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(len as usize)
-    }
+    let (_, len) = net::recv(fd, buffer, RecvFlags::TRUNC | RecvFlags::DONTWAIT)?;
+    Ok(len)
 }
 
 /// Whether another descriptor has this file open for writing. The kernel grants a read lease only on a file that is not open for

@@ -19,6 +19,7 @@ use crate::link::Link;
 use crate::port::Fanout;
 use crate::sys::{self, Mapping};
 use forebay::{Error, Result};
+use rustix::net::{AddressFamily, SocketType};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -76,7 +77,7 @@ pub(crate) fn promiscuous(link: &Link) -> Result<OwnedFd> {
 impl Socket {
     /// Creates a socket for this interface that receives nothing yet.
     pub(super) fn open(link: &Link) -> Result<Self> {
-        let fd = sys::socket(libc::AF_PACKET, libc::SOCK_RAW, 0).map_err(|cause| {
+        let fd = sys::socket(AddressFamily::PACKET, SocketType::RAW, None).map_err(|cause| {
             let error = Error::new(&link.name, "opening a packet socket");
             let advice = match cause.raw_os_error() {
                 Some(libc::EPERM | libc::EACCES) => {

@@ -9,6 +9,7 @@
 #![allow(unsafe_code)]
 
 use crate::sys::{Mapping, Plain};
+use rustix::net::xdp::XdpRingOffset;
 use std::{
     io,
     marker::PhantomData,
@@ -35,13 +36,13 @@ pub(super) struct Offsets {
     pub flags: u64,
 }
 
-impl From<libc::xdp_ring_offset> for Offsets {
-    fn from(reported: libc::xdp_ring_offset) -> Self {
+impl From<XdpRingOffset> for Offsets {
+    fn from(reported: XdpRingOffset) -> Self {
         Offsets {
             producer: reported.producer,
             consumer: reported.consumer,
             slots: reported.desc,
-            flags: reported.flags,
+            flags: reported.flags.unwrap_or(u64::MAX), // before Linux 5.4, which `Ring::new` refuses
         }
     }
 }

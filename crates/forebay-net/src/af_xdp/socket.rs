@@ -12,6 +12,13 @@ use super::{
 };
 use crate::sys;
 use forebay::{Error, Result};
+use rustix::net::{
+    self, AddressFamily, SocketType, sockopt,
+    xdp::{
+        SocketAddrXdp, SocketAddrXdpFlags, SocketAddrXdpWithSharedUmem, XdpMmapOffsets,
+        XdpOptionsFlags, XdpRingOffset,
+    },
+};
 use std::{
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -91,7 +98,7 @@ impl Losses {
 impl Socket {
     /// Opens a socket that is bound to nothing. `rights`: how to get the rights that it needs.
     pub(super) fn open(name: &str, rights: &'static str) -> Result<Self> {
-        let fd = sys::socket(libc::AF_XDP, libc::SOCK_RAW, 0).map_err(|cause| {
+        let fd = sys::socket(AddressFamily::XDP, SocketType::RAW, None).map_err(|cause| {
             let error = Error::new(name, "opening an AF_XDP socket");
             let advice = match cause.raw_os_error() {
                 Some(libc::EPERM) => rights,
@@ -211,27 +218,14 @@ impl Socket {
         })
     }
 
-    fn offsets(&self, to: Binding<'_>) -> Result<libc::xdp_mmap_offsets> {
-        // The kernel's answer is complete: it has had this layout since Linux 5.4.
-        let offset = || libc::xdp_ring_offset {
-            producer: u64::MAX,
-            consumer: u64::MAX,
-            desc: u64::MAX,
-            flags: u64::MAX,
-        };
-        let unknown = libc::xdp_mmap_offsets {
-            rx: offset(),
-            tx: offset(),
-            fr: offset(),
-            cr: offset(),
-        };
-        sys::get_option(self.as_fd(), libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, unknown)
-            .map_err(to.failed("asking for the layout of the rings"))
+    fn offsets(&self, to: Binding<'_>) -> Result<XdpMmapOffsets> {
+        let offsets = sockopt::xdp_mmap_offsets(self).map_err(io::Error::from);
+        offsets.map_err(to.failed("asking for the layout of the rings"))
     }
 
     fn map<T: sys::Plain>(
         &self,
-        offsets: libc::xdp_ring_offset,
+        offsets: XdpRingOffset,
         slots: u32,
         at: u64,
         to: Binding<'_>,
@@ -241,15 +235,27 @@ impl Socket {
     }
 
     fn attach(&self, owner: Option<&Socket>, to: Binding<'_>) -> Result<()> {
-        let copies = if to.copies { libc::XDP_COPY } else { 0 };
         let flags = match owner {
             // The rest is as with the owner; other flags are refused.
-            Some(_) => libc::XDP_SHARED_UMEM,
+            Some(_) => SocketAddrXdpFlags::XDP_SHARED_UMEM,
+            None if to.copies => {
+                SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP | SocketAddrXdpFlags::XDP_COPY
+            }
             // Without a flag the kernel tries zero-copy, and falls back.
-            None => libc::XDP_USE_NEED_WAKEUP | copies,
+            None => SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP,
         };
-        let owner = owner.map(Socket::as_fd);
-        let bound = while_busy(|| sys::bind_xdp(self.as_fd(), to.index, to.queue, flags, owner));
+        let addr = SocketAddrXdp::new(flags, to.index, to.queue);
+        let bound = while_busy(|| match owner.map(Socket::as_fd) {
+            Some(shared_umem_fd) => {
+                let addr = addr.clone();
+                let shared = SocketAddrXdpWithSharedUmem {
+                    addr,
+                    shared_umem_fd,
+                };
+                Ok(net::bind(self, &shared)?)
+            }
+            None => Ok(net::bind(self, &addr)?),
+        });
         bound.map_err(|cause| {
             let error = Error::new(to.name, format!("binding to queue {}", to.queue));
             let advice = match cause.raw_os_error() {
@@ -297,9 +303,8 @@ impl Socket {
 
     /// Whether frames arrive in our memory without a copy.
     pub(super) fn is_zero_copy(&self) -> bool {
-        let none = libc::xdp_options { flags: 0 };
-        let read = sys::get_option(self.as_fd(), libc::SOL_XDP, libc::XDP_OPTIONS, none);
-        read.is_ok_and(|options| options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0)
+        let read = sockopt::xdp_options(self);
+        read.is_ok_and(|options| options.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY))
     }
 
     /// What it has lost so far.
@@ -307,23 +312,17 @@ impl Socket {
     /// # Errors
     /// The kernel does not report it.
     pub(super) fn losses(&self, is_zero_copy: bool) -> io::Result<Losses> {
-        let none = libc::xdp_statistics {
-            rx_dropped: 0,
-            rx_invalid_descs: 0,
-            tx_invalid_descs: 0,
-            rx_ring_full: 0,
-            rx_fill_ring_empty_descs: 0,
-            tx_ring_empty_descs: 0,
-        };
-        let read = sys::get_option(self.as_fd(), libc::SOL_XDP, libc::XDP_STATISTICS, none)?;
+        let read = sockopt::xdp_statistics(self)?;
+        // Linux before 5.9 does not count them apart.
+        let chunk_missing = read.rx_fill_ring_empty_descs.unwrap_or(0);
         // A copy for which there is no chunk counts twice: there, and as dropped. A driver without copies that finds no chunk
         // loses no frame by that: it tries again, and the hardware counts what it loses meanwhile.
         let no_chunk = match is_zero_copy {
             true => 0,
-            false => read.rx_fill_ring_empty_descs.min(read.rx_dropped),
+            false => chunk_missing.min(read.rx_dropped),
         };
         Ok(Losses {
-            ring_full: read.rx_ring_full,
+            ring_full: read.rx_ring_full.unwrap_or(0),
             no_chunk,
             other: read.rx_dropped - no_chunk,
             refused_descriptors: read.rx_invalid_descs,

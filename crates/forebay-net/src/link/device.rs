@@ -9,6 +9,7 @@ use super::{
 };
 use crate::sys::{self, Ethtool};
 use forebay::{Error, Result};
+use rustix::net::{AddressFamily, SocketType};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// The properties and settings of an interface, from [`Link::device`]. `None`: the driver does not report it.
@@ -228,7 +229,7 @@ impl Link {
     /// # Errors
     /// No socket can be opened.
     pub fn device(&self) -> Result<Device> {
-        let socket = sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0)
+        let socket = sys::socket(AddressFamily::INET, SocketType::DGRAM, None)
             .map_err(|cause| Error::new(&self.name, "asking for its settings").because(cause))?;
         let socket = socket.as_fd();
         let ask = |question| sys::ethtool(socket, &self.name, question).ok();

@@ -4,6 +4,7 @@
 
 use super::netlink::{BUFFER_BYTES, HEADER, attributes, u16_at, u32_at};
 use crate::sys;
+use rustix::net::{self, AddressFamily, SendFlags, SocketType, netlink};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -25,7 +26,6 @@ pub struct XdpSupport {
     pub hardware_stamps: bool,
 }
 
-const NETLINK_GENERIC: libc::c_int = 16;
 /// linux/genetlink.h: the family that lists families.
 const GENL_ID_CTRL: u16 = 0x10;
 const CTRL_ATTR_FAMILY_ID: u16 = 1;
@@ -43,7 +43,8 @@ const GENERIC_HEADER: usize = 4;
 /// # Errors
 /// The kernel is older than Linux 6.3, or the interface is gone.
 pub(super) fn support(index: u32) -> io::Result<XdpSupport> {
-    let socket = sys::socket(libc::AF_NETLINK, libc::SOCK_RAW, NETLINK_GENERIC)?;
+    let generic = Some(netlink::GENERIC);
+    let socket = sys::socket(AddressFamily::NETLINK, SocketType::RAW, generic)?;
     let family = ask(
         socket.as_fd(),
         GENL_ID_CTRL,
@@ -90,7 +91,7 @@ fn ask(
     message.extend(value);
     let len = message.len() as u32;
     message[..4].copy_from_slice(&len.to_ne_bytes());
-    sys::send(socket, &message)?;
+    net::send(socket, &message, SendFlags::empty())?;
     let mut buffer = vec![0; BUFFER_BYTES];
     let len = sys::receive(socket, &mut buffer)?;
     let answer = buffer.get(..len).ok_or(io::ErrorKind::InvalidData)?;

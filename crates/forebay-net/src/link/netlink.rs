@@ -10,6 +10,7 @@
 use super::Link;
 use crate::sys;
 use forebay::{Error, Result};
+use rustix::net::{self, AddressFamily, SendFlags, SocketType, netlink::SocketAddrNetlink};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 impl AsFd for Netlink {
@@ -29,7 +30,7 @@ pub(super) const BUFFER_BYTES: usize = 64 << 10;
 
 impl Netlink {
     pub(crate) fn open() -> Result<Self> {
-        sys::socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)
+        sys::socket(AddressFamily::NETLINK, SocketType::RAW, None) // NETLINK_ROUTE
             .map(Netlink)
             .map_err(|cause| failed().because(cause))
     }
@@ -37,8 +38,8 @@ impl Netlink {
     /// Opens a socket to which the kernel sends every interface change from now on.
     pub(crate) fn listen() -> Result<Self> {
         let netlink = Netlink::open()?;
-        sys::join_netlink(netlink.0.as_fd(), libc::RTMGRP_LINK as u32)
-            .map_err(|cause| failed().because(cause))?;
+        let address = SocketAddrNetlink::new(0, libc::RTMGRP_LINK as u32);
+        net::bind(&netlink, &address).map_err(|cause| failed().because(cause))?;
         Ok(netlink)
     }
 
@@ -93,7 +94,8 @@ impl Netlink {
     /// A socket without a kernel that answers.
     #[cfg(test)]
     pub(crate) fn deaf() -> Self {
-        Netlink(sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0).expect("a socket"))
+        let socket = sys::socket(AddressFamily::INET, SocketType::DGRAM, None);
+        Netlink(socket.expect("a socket"))
     }
 
     /// Requests one interface, or all with index 0. The flag reports whether the answer is consistent.
@@ -114,7 +116,7 @@ impl Netlink {
         mut take: impl FnMut(&[u8]) -> std::io::Result<bool>,
     ) -> Result<()> {
         let wrap = |cause| failed().because(cause);
-        sys::send(self.0.as_fd(), request).map_err(wrap)?;
+        net::send(self, request, SendFlags::empty()).map_err(|cause| failed().because(cause))?;
         let mut buffer = vec![0; BUFFER_BYTES];
         loop {
             let len = sys::receive(self.0.as_fd(), &mut buffer).map_err(wrap)?;
