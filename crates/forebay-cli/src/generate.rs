@@ -86,7 +86,7 @@ fn exit_code(sent: &Generated) -> ExitCode {
 }
 
 fn frames(count: u64) -> String {
-    format!("{count} frame{}", if count == 1 { "" } else { "s" })
+    output::counted(count, "frame", "frames")
 }
 
 /// `1000010 sent = 1000000 frames + 10 markers = 1000010 accepted + 0 failed`.

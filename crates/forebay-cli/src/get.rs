@@ -228,10 +228,9 @@ impl Screen {
     /// `forebay: 1048576 bytes, 0.12 s, http://host/path`.
     fn ends(&self, answer: &Answer) {
         if !self.quiet {
-            let bytes = answer.written_bytes;
             output::note(format_args!(
-                "{bytes} {}, {:.2} s, {}",
-                if bytes == 1 { "byte" } else { "bytes" },
+                "{}, {:.2} s, {}",
+                output::counted(answer.written_bytes, "byte", "bytes"),
                 self.began.elapsed().as_secs_f64(),
                 answer.url
             ));

@@ -39,7 +39,7 @@ impl Sender {
     pub fn open(interface: &Name, flags: &Flags, files: &[PathBuf]) -> Result<Sender> {
         if matches!(interface, Name::Sim(_) | Name::Tap(_) | Name::File(_)) {
             return refuse(
-                "-i: packets can be sent only on an interface of this machine, such as eth0".into(),
+                "-i: packets can be sent only on an interface of this machine, such as eth0",
             );
         }
         if flags.json {

@@ -21,8 +21,8 @@ impl std::fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-pub fn refuse<T>(what: String) -> Result<T> {
-    Err(Usage(what).into())
+pub fn refuse<T>(what: impl Into<String>) -> Result<T> {
+    Err(Usage(what.into()).into())
 }
 
 /// The filter of the words at the end of a command line; `None` if there are none.

@@ -3,7 +3,7 @@
 use super::{json, request::Request, sharing, text::say_wrapped};
 use crate::{
     args::Capture as Flags,
-    output::{self, Stream},
+    output::{self, Stream, packets},
     usage::refuse,
 };
 use anyhow::Result;
@@ -62,23 +62,20 @@ pub fn trigger(flags: &Flags, names: &[Name]) -> Result<Option<Filter>> {
         || open::clock(names).is_ok_and(|clock| clock.is_virtual())
     {
         return refuse(
-            "--recorder keeps the last packets of a live source: those of a file are all in the file. Use a filter, with -r"
-                .into(),
+            "--recorder keeps the last packets of a live source: those of a file are all in the file. Use a filter, with -r",
         );
     }
     let ends_files = flags.file_size.is_some() || flags.rotate_seconds.is_some();
     if ends_files || !flags.ring_buffer.is_empty() {
-        return refuse(
-            "-b, -C and -G end files, and with --recorder triggers do. Use --after".into(),
-        );
+        return refuse("-b, -C and -G end files, and with --recorder triggers do. Use --after");
     }
     let path = flags.write.as_deref().unwrap_or(Path::new("-"));
     if path == Path::new("-") || path.metadata().is_ok_and(|it| !it.is_file()) {
-        return refuse("--recorder makes a file for each trigger: name them with -w".into());
+        return refuse("--recorder makes a file for each trigger: name them with -w");
     }
     let text = recording.trigger.as_deref();
     text.map(|text| match text.trim() {
-        "" => refuse("--trigger: an empty expression matches every packet".into()),
+        "" => refuse("--trigger: an empty expression matches every packet"),
         _ => text
             .parse()
             .or_else(|error| refuse(format!("--trigger: {error}"))),
@@ -214,13 +211,8 @@ fn report(event: &Event<'_>, wanted: Option<Duration>, is_quiet: bool, stream: O
 
 /// `forebay: a_00001_20261121143000.pcapng: 1200 packets, from 30.0 s before the trigger to 10.0 s after it`.
 fn described(cut: &Cut, wanted: Option<Duration>) -> String {
-    let count =
-        |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-    let mut text = format!(
-        "forebay: {}: {}",
-        cut.path.display(),
-        count(cut.ledger.written, "packet")
-    );
+    let (path, written) = (cut.path.display(), packets(cut.ledger.written));
+    let mut text = format!("forebay: {path}: {written}");
     if cut.packets_ns.is_some() {
         let trigger = match cut.triggers {
             1 => "the trigger".into(),
@@ -243,12 +235,12 @@ fn described(cut: &Cut, wanted: Option<Duration>) -> String {
         some => {
             text += &format!(
                 "; {} lost: overwritten in memory, or not written",
-                count(some, "packet")
+                packets(some)
             )
         }
     }
     if let Some(some @ 1..) = cut.ledger.interface_dropped {
-        text += &format!("; {} lost by the capture before", count(some, "packet"));
+        text += &format!("; {} lost by the capture before", packets(some));
     }
     text
 }

@@ -46,22 +46,26 @@ impl Limits {
         };
         let is_tcpdump = flags.file_size.is_some() || flags.rotate_seconds.is_some();
         if (is_tcpdump || flags.file_count.is_some()) && !flags.ring_buffer.is_empty() {
-            return refuse("-b cannot be used beside -C, -G and -W: their files have other names. Use -b for all of it".into());
+            return refuse(
+                "-b cannot be used beside -C, -G and -W: their files have other names. Use -b for all of it",
+            );
         }
         if flags.file_count.is_some() && !is_tcpdump {
-            return refuse("-W counts files: add -C or -G, which end a file".into());
+            return refuse("-W counts files: add -C or -G, which end a file");
         }
         let Some(path) = several(flags, is_tcpdump || !flags.ring_buffer.is_empty())? else {
             if stop.files.is_some() {
                 return refuse(
-                    "-a files: there is only one file. Add -b, -C or -G, which end a file".into(),
+                    "-a files: there is only one file. Add -b, -C or -G, which end a file",
                 );
             }
             if flags.compress.is_some() {
-                return refuse("--compress works on finished files of a series. Add -b, -C or -G, or pipe -w - into zstd".into());
+                return refuse(
+                    "--compress works on finished files of a series. Add -b, -C or -G, or pipe -w - into zstd",
+                );
             }
             if stop.filesize.is_some() && flags.write.is_none() {
-                return refuse("-a filesize: there is no file. Name one with -w".into());
+                return refuse("-a filesize: there is no file. Name one with -w");
             }
             return Ok(limits);
         };
@@ -87,9 +91,9 @@ fn several(flags: &Flags, is_asked: bool) -> Result<Option<&Path>> {
         return Ok(None);
     }
     match flags.write.as_deref() {
-        None => refuse("-b, -C and -G rotate files: name one with -w".into()),
+        None => refuse("-b, -C and -G rotate files: name one with -w"),
         Some(path) if path == Path::new("-") => {
-            refuse("-w - is one stream, and -b, -C and -G need files. Name one with -w".into())
+            refuse("-w - is one stream, and -b, -C and -G need files. Name one with -w")
         }
         Some(path) => Ok(Some(path)),
     }
@@ -98,11 +102,13 @@ fn several(flags: &Flags, is_asked: bool) -> Result<Option<&Path>> {
 /// `-C`, `-G` and `-W`. A time makes the name; a size only adds a number.
 fn tcpdump(flags: &Flags, path: &Path, stop: &Limits) -> Result<Rotation> {
     if stop.file_bytes.is_some() {
-        return refuse("-a filesize cannot be used beside -C and -G. Use -C".into());
+        return refuse("-a filesize cannot be used beside -C and -G. Use -C");
     }
     let (bytes, every, files) = (flags.file_size, flags.rotate_seconds, flags.file_count);
     if bytes.and(every).and(files).is_some() {
-        return refuse("-W beside both -C and -G could mean either: a ring, or the end. Use -b files or -a files".into());
+        return refuse(
+            "-W beside both -C and -G could mean either: a ring, or the end. Use -b files or -a files",
+        );
     }
     let names = match every {
         Some(_) => Names::Timed,
@@ -121,19 +127,19 @@ fn tcpdump(flags: &Flags, path: &Path, stop: &Limits) -> Result<Rotation> {
 /// `-b`. As with dumpcap, `-a filesize` is then one of these criteria.
 fn dumpcap(turn: Criteria, path: &Path, filesize: Option<u64>) -> Result<Rotation> {
     if turn.filesize.is_some() && filesize.is_some() {
-        return refuse("-a filesize means -b filesize here, and both were given. Use one".into());
+        return refuse("-a filesize means -b filesize here, and both were given. Use one");
     }
     let bytes = turn.filesize.or(filesize);
     let is_over = bytes.or(turn.packets).is_some() || turn.duration.or(turn.interval).is_some();
     if !is_over {
-        return refuse("-b files and -b total limit how many files are kept: add -b duration, interval, filesize or packets, which end a file".into());
+        return refuse(
+            "-b files and -b total limit how many files are kept: add -b duration, interval, filesize or packets, which end a file",
+        );
     }
     if let Some(all) = turn.total
         && bytes.is_none_or(|each| each > all / 2)
     {
-        return refuse(
-            "-b total needs room for two files: give -b filesize, at most half of it".into(),
-        );
+        return refuse("-b total needs room for two files: give -b filesize, at most half of it");
     }
     Ok(Rotation {
         every: turn.duration,

@@ -7,7 +7,7 @@
 
 use super::{json, request::Request, text::say_wrapped};
 use crate::{
-    output::{self, Stream},
+    output::{self, Stream, counted, packets},
     usage::refuse,
 };
 use anyhow::{Context, Result};
@@ -148,29 +148,22 @@ impl Ended {
             return;
         }
         if let (Some(readers), Some(name)) = (self.max_readers, &request.flags.sharing.share) {
-            let packets = if shared == 1 { "packet" } else { "packets" };
+            let packets = packets(shared);
             let readers = match readers {
                 0 => "no reader attached".into(),
                 1 => "at most 1 reader".into(),
                 _ => format!("at most {readers} readers at the same time"),
             };
-            say_wrapped(&format!(
-                "forebay: {shared} {packets} shared as {name}; {readers}"
-            ));
+            say_wrapped(&format!("forebay: {packets} shared as {name}; {readers}"));
         }
         if let Some((_, served)) = self.served {
-            let clients = if served.clients == 1 {
-                "client"
-            } else {
-                "clients"
-            };
+            let clients = counted(served.clients, "client", "clients");
             let refused = match served.refused {
                 0 => String::new(),
                 some => format!(", {some} more turned away"),
             };
             say_wrapped(&format!(
-                "forebay: {} {clients} served{refused}: {} packets sent, {} lost{}",
-                served.clients,
+                "forebay: {clients} served{refused}: {} packets sent, {} lost{}",
                 served.sent,
                 served.lost,
                 unsent(served.unsent)

@@ -24,21 +24,21 @@ pub fn refuse_odd(flags: &Flags, names: &[Name]) -> Result<()> {
     match names {
         [Name::Interface(name)] if name == "any" => {
             return refuse(
-                "--threads captures from one interface, and any is all of them. Name one with -i"
-                    .into(),
+                "--threads captures from one interface, and any is all of them. Name one with -i",
             );
         }
         [Name::Sim(_)] if it.fanout.is_some() => {
-            return refuse("--fanout is about the kernel: threads that read a simulated card take turns. Leave it out".into());
+            return refuse(
+                "--fanout is about the kernel: threads that read a simulated card take turns. Leave it out",
+            );
         }
         [Name::Sim(spec)] if spec.virtual_clock => {
-            return refuse("--threads needs real time: leave clock=virtual out".into());
+            return refuse("--threads needs real time: leave clock=virtual out");
         }
         [Name::Interface(_) | Name::Sim(_)] => {}
         _ => {
             return refuse(
-                "--threads captures from one interface. Name one with -i, and no file with -r"
-                    .into(),
+                "--threads captures from one interface. Name one with -i, and no file with -r",
             );
         }
     }
@@ -69,7 +69,7 @@ pub fn refuse_odd(flags: &Flags, names: &[Name]) -> Result<()> {
 /// Flags that need the packets of all threads in one place.
 fn refuse_odd_files(flags: &Flags) -> Result<()> {
     if flags.write.as_deref().is_none_or(|path| path == "-") {
-        return refuse("--per-thread writes one file a thread: name them with -w".into());
+        return refuse("--per-thread writes one file a thread: name them with -w");
     }
     let printing = &flags.printing;
     let is_count = |it: &Criterion| matches!(it, Criterion::Packets(_));
@@ -169,7 +169,7 @@ impl Request<'_> {
         }
         let mut all = all.into_iter();
         let (Some((session, control, cpu, file)), others) = (all.next(), all) else {
-            return refuse("--threads: there is no port".into());
+            return refuse("--threads: there is no port");
         };
         let beside = |(session, control, cpu, file)| Beside {
             session,

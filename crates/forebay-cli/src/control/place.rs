@@ -47,8 +47,7 @@ fn folder() -> Result<PathBuf> {
     match variable("XDG_RUNTIME_DIR") {
         Some(folder) => Ok(folder.join("forebay")),
         None => refuse(
-            "XDG_RUNTIME_DIR is not set, so a NAME has no folder. Give a path, such as ./lan.control"
-                .into(),
+            "XDG_RUNTIME_DIR is not set, so a NAME has no folder. Give a path, such as ./lan.control",
         ),
     }
 }

@@ -1,6 +1,7 @@
 //! Interfaces: whether they are up, what they lost, and settings that change what a capture sees.
 
 use super::{Finding, Findings, State};
+use crate::output::counted;
 use anyhow::Result;
 use forebay_net::link::{self, Link, Offload};
 
@@ -66,9 +67,8 @@ fn check_one(link: &Link) -> Result<Vec<Finding>> {
     }
     if link.dropped > 0 {
         found.note(format!(
-            "it lost {} {} since it was created, before any program saw them",
-            link.dropped,
-            if link.dropped == 1 { "frame" } else { "frames" }
+            "it lost {} since it was created, before any program saw them",
+            counted(link.dropped, "frame", "frames")
         ));
     }
     let device = link.device()?;

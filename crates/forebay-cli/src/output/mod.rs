@@ -11,6 +11,7 @@ mod reports;
 mod terminal;
 
 pub use escape::{json, plain};
+pub use forebay_net::units::counted;
 pub use meter::Meter;
 pub use printer::{finish, hide, keep, report, say, show, start, summary, write_whole};
 pub use progress::{Fields, Layout, Line, clock, percent, time_left, wrapped};
@@ -39,6 +40,10 @@ pub fn answer(text: &str) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+pub fn packets(count: u64) -> String {
+    counted(count, "packet", "packets")
 }
 
 /// Prints `forebay: TEXT` on standard error.

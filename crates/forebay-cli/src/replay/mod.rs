@@ -65,9 +65,7 @@ fn config(flags: &Flags) -> Result<ReplayConfig> {
     }
     let reads_input = flags.files.iter().any(|path| path.as_os_str() == "-");
     if reads_input && flags.loops != 1 && !flags.preload {
-        return refuse(
-            "-l: standard input can be read only once. Add -K to keep it in memory".into(),
-        );
+        return refuse("-l: standard input can be read only once. Add -K to keep it in memory");
     }
     Ok(ReplayConfig {
         files: flags.files.clone(),

@@ -2,7 +2,7 @@
 
 use crate::{
     args::Replay as Flags,
-    output::{self, Line},
+    output::{self, Line, counted, packets},
     sending::{failed_line, say, time},
 };
 use forebay_net::{
@@ -68,7 +68,7 @@ impl<'a> Screen<'a> {
             let name = port.name();
             say(&format!(
                 "{} longer than the {max} bytes that {name} sends. Raise its MTU: ip link set {name} mtu N. Or capture without offloads, which merge packets: ethtool -K {name} gro off gso off tso off",
-                those(counts.sent.failed.too_long)
+                counted(counts.sent.failed.too_long, "packet is", "packets are")
             ));
         }
         if !self.flags.sending.quiet {
@@ -145,20 +145,6 @@ impl<'a> Screen<'a> {
                 summary.stalled.as_secs_f64()
             ));
         }
-    }
-}
-
-fn packets(count: u64) -> String {
-    match count {
-        1 => "1 packet".into(),
-        _ => format!("{count} packets"),
-    }
-}
-
-fn those(count: u64) -> String {
-    match count {
-        1 => "1 packet is".into(),
-        _ => format!("{count} packets are"),
     }
 }
 

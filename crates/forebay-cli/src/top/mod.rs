@@ -98,15 +98,13 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let mut names: Vec<_> = flags.interfaces.iter().cloned().chain(files).collect();
     if names.is_empty() && flags.control.is_none() {
         return refuse(
-            "no interface to watch. Name one with -i, such as -i eth0 or -i sim, a file with -r, or a capture with --control"
-                .into(),
+            "no interface to watch. Name one with -i, such as -i eth0 or -i sim, a file with -r, or a capture with --control",
         );
     }
     let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     if !flags.once && (!stdout().is_terminal() || is_dumb) {
         return refuse(
-            "standard output is no terminal to draw on. Use --once to print the tables as text, or --once --json"
-                .into(),
+            "standard output is no terminal to draw on. Use --once to print the tables as text, or --once --json",
         );
     }
     let filter = usage::filter(&flags.expression)?;
@@ -383,11 +381,8 @@ fn print_once(flags: &Flags, mut state: State, update: Option<Update>) -> Result
 fn print_summary(summary: &Summary) {
     let ledger = &summary.ledger;
     let lost = ledger.dropped.known() + ledger.interface_dropped.unwrap_or(0);
-    let plural = if ledger.counted == 1 { "" } else { "s" };
-    output::note(format!(
-        "{} packet{plural} counted, {lost} lost",
-        ledger.counted
-    ));
+    let packets = output::packets(ledger.counted);
+    output::note(format!("{packets} counted, {lost} lost"));
 }
 
 fn print_error(summary: &Summary) {

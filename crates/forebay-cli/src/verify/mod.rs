@@ -70,12 +70,11 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let names: Vec<_> = flags.interfaces.iter().cloned().chain(files).collect();
     if names.is_empty() {
         return refuse(
-            "no interface at which frames arrive. Name one with -i, such as -i eth0, or a file with -r"
-                .into(),
+            "no interface at which frames arrive. Name one with -i, such as -i eth0, or a file with -r",
         );
     }
     if flags.until_end && !flags.read.is_empty() {
-        return refuse("--until-end is about interfaces: a file ends by itself".into());
+        return refuse("--until-end is about interfaces: a file ends by itself");
     }
     let filter = usage::filter(&flags.expression)?;
     if flags.json {

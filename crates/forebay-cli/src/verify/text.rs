@@ -1,10 +1,10 @@
 //! Text output of a verification.
 
-use crate::output::{self, Line, plain};
+use crate::output::{self, Line, counted, plain};
 use forebay_net::{
     ledger::Ledger,
     session::{Progress, Summary},
-    units::{self, counted},
+    units,
     verify::{SenderReport, VerifyReport},
 };
 

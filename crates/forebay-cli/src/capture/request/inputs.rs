@@ -38,7 +38,7 @@ fn refuse_standard_input_twice(flags: &Flags, files: &[PathBuf]) -> Result<()> {
     let read = files.iter().chain(lists.into_iter().flatten());
     match read.filter(|path| path.as_os_str() == "-").count() {
         0 | 1 => Ok(()),
-        _ => refuse("standard input (-) can be read only once, by one of -r, -V and -F".into()),
+        _ => refuse("standard input (-) can be read only once, by one of -r, -V and -F"),
     }
 }
 
@@ -67,12 +67,11 @@ pub(super) fn parse_filter(flags: &Flags, names: &[Name]) -> Result<Option<Filte
         _ => return Ok(filter),
     };
     if names.iter().any(|name| matches!(name, Name::Xdp(_))) {
-        return refuse("-Q is not possible with xdp:, which sees only packets that come in".into());
+        return refuse("-Q is not possible with xdp:, which sees only packets that come in");
     }
     if !names.iter().all(|name| matches!(name, Name::Interface(_))) {
         return refuse(
-            "-Q needs interfaces: files do not say which packets came in. Filter by address instead: src host, dst host, ether src"
-                .into(),
+            "-Q needs interfaces: files do not say which packets came in. Filter by address instead: src host, dst host, ether src",
         );
     }
     match filter {

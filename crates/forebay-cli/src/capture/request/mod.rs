@@ -71,17 +71,16 @@ impl<'a> Request<'a> {
         let names = names(flags)?;
         if names.is_empty() && flags.dump == 0 {
             return refuse(
-                "no port to capture from. Name one with -i, such as -i sim or -i eth0 (-D lists them), or a file with -r"
-                    .into(),
+                "no port to capture from. Name one with -i, such as -i sim or -i eth0 (-D lists them), or a file with -r",
             );
         }
         refuse_contradicting_name(flags)?;
         if flags.command.is_some() && flags.write.as_deref().is_none_or(|it| it == "-") {
-            return refuse("-z runs a program on files: name one with -w".into());
+            return refuse("-z runs a program on files: name one with -w");
         }
         refuse_odd_sharing(flags, &names)?;
         if flags.keep_free.is_some() && flags.write.as_deref().is_none_or(|it| it == "-") {
-            return refuse("--keep-free is about the disk of a file: name one with -w".into());
+            return refuse("--keep-free is about the disk of a file: name one with -w");
         }
         threads::refuse_odd(flags, &names)?;
         let limits = Limits::from_flags(flags)?;
@@ -146,9 +145,7 @@ impl<'a> Request<'a> {
             file_bytes: limits.file_bytes,
         };
         if request.writes_stdout() && std::io::stdout().is_terminal() {
-            return refuse(
-                "-w - would write packets to your terminal. Redirect it, or use a pipe".into(),
-            );
+            return refuse("-w - would write packets to your terminal. Redirect it, or use a pipe");
         }
         request.refuse_reading_what_is_written()?;
         request.refuse_rotating_what_is_no_file()?;

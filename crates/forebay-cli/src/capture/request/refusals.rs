@@ -10,7 +10,7 @@ pub(super) fn refuse_contradicting_name(flags: &Flags) -> Result<()> {
     const PACKED: [&str; 4] = ["lz4", "xz", "bz2", "Z"];
     let Some(path) = &flags.write else {
         return match flags.format {
-            Some(_) => refuse("--format is the format of a file: name one with -w".into()),
+            Some(_) => refuse("--format is the format of a file: name one with -w"),
             None => Ok(()),
         };
     };
@@ -42,22 +42,21 @@ pub(super) fn refuse_odd_sharing(flags: &Flags, names: &[Name]) -> Result<()> {
     let sharing = &flags.sharing;
     if sharing.share.is_none() && sharing.serve.is_none() {
         return match sharing.share_size {
-            Some(_) => refuse(
-                "--share-size is the memory for --share and --serve: give one of them".into(),
-            ),
+            Some(_) => {
+                refuse("--share-size is the memory for --share and --serve: give one of them")
+            }
             None => Ok(()),
         };
     }
     if names.iter().any(|name| matches!(name, Name::File(_))) {
         return refuse(
-            "--share and --serve are for live packets: a file is read faster than readers can follow. Let them read the file, with -r"
-                .into(),
+            "--share and --serve are for live packets: a file is read faster than readers can follow. Let them read the file, with -r",
         );
     }
     let is_own =
         |name: &Name| matches!(name, Name::Tap(name) if Some(name) == sharing.share.as_ref());
     match names.iter().any(is_own) {
-        true => refuse("a capture cannot read what it shares. Choose another name".into()),
+        true => refuse("a capture cannot read what it shares. Choose another name"),
         false => Ok(()),
     }
 }
@@ -67,7 +66,7 @@ pub(super) fn refuse_odd_printing(flags: &Flags) -> Result<()> {
     let it = &flags.printing;
     if it.times > 5 {
         return refuse(
-            "-t may be given five times at most: -ttttt is the time since the first packet".into(),
+            "-t may be given five times at most: -ttttt is the time since the first packet",
         );
     }
     if [it.hex, it.hex_and_text, it.text]
@@ -76,15 +75,19 @@ pub(super) fn refuse_odd_printing(flags: &Flags) -> Result<()> {
         .count()
         > 1
     {
-        return refuse("-x, -X and -A are three forms of the same. Choose one".into());
+        return refuse("-x, -X and -A are three forms of the same. Choose one");
     }
     let prints = it.print || it.json_lines;
     if prints && flags.write.as_deref() == Some(Path::new("-")) {
-        return refuse("-w - and printed packets cannot share standard output. Write to a file, or leave --print out".into());
+        return refuse(
+            "-w - and printed packets cannot share standard output. Write to a file, or leave --print out",
+        );
     }
     if it.json_lines && flags.json {
         // One goes to each stream, and a program could not know which is which.
-        return refuse("--json-lines prints packets and --json counts. Choose one, or use --stats-interval for counts".into());
+        return refuse(
+            "--json-lines prints packets and --json counts. Choose one, or use --stats-interval for counts",
+        );
     }
     let of_lines = [
         (it.times > 0, "-t"),
@@ -144,14 +147,10 @@ pub(super) fn check_time(flags: &Flags, names: &[Name]) -> Result<()> {
         return Ok(());
     }
     if !names.iter().all(|name| matches!(name, Name::Interface(_))) {
-        return refuse(
-            "--time chooses the clock of interfaces such as eth0, and of nothing else".into(),
-        );
+        return refuse("--time chooses the clock of interfaces such as eth0, and of nothing else");
     }
     if flags.time == Some(TimeSource::Hardware) && flags.threading.threads.is_some() {
-        return refuse(
-            "--time hardware needs a capture with one thread: leave --threads out".into(),
-        );
+        return refuse("--time hardware needs a capture with one thread: leave --threads out");
     }
     Ok(())
 }

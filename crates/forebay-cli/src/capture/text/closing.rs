@@ -1,12 +1,13 @@
 //! The lines after a capture: tcpdump's three, the accounting, what was kept and what was lost.
 
-use super::{packets, share, some_files};
+use super::{share, some_files};
+use crate::output::{counted, packets};
 use forebay::store::Totals;
 use forebay_net::{
     ledger::{Dropped, Ledger},
     port::{Left, Odd, Outages},
     session::{Source, Summary},
-    units::{self, counted},
+    units,
 };
 use std::time::Duration;
 
@@ -22,12 +23,9 @@ pub fn odd_lines(odd: &Odd) -> Vec<String> {
             "with a time before 1970 or after 2554: the nearest possible time is used",
         ),
     ];
-    let packets = kinds.into_iter().filter(|(count, _)| *count > 0);
-    let mut lines: Vec<_> = packets
-        .map(|(count, what)| match count {
-            1 => format!("forebay: 1 packet {what}"),
-            _ => format!("forebay: {count} packets {what}"),
-        })
+    let some = kinds.into_iter().filter(|(count, _)| *count > 0);
+    let mut lines: Vec<_> = some
+        .map(|(count, what)| format!("forebay: {} {what}", packets(count)))
         .collect();
     match odd.late {
         0 => {}
@@ -38,9 +36,9 @@ pub fn odd_lines(odd: &Odd) -> Vec<String> {
     }
     match odd.broken_options {
         0 => {}
-        1 => lines.push("forebay: 1 block with a broken option: that option and those after it are skipped".into()),
-        many => lines.push(format!(
-            "forebay: {many} blocks with a broken option: that option and those after it are skipped"
+        some => lines.push(format!(
+            "forebay: {} with a broken option: that option and those after it are skipped",
+            counted(some, "block", "blocks")
         )),
     }
     lines
@@ -50,7 +48,7 @@ pub fn odd_lines(odd: &Odd) -> Vec<String> {
 pub fn left_line(left: &Left) -> Option<String> {
     let kinds = left.by_kind().into_iter().filter(|(.., count)| *count > 0);
     let texts: Vec<_> = kinds
-        .map(|(one, many, count)| format!("{count} {}", if count == 1 { one } else { many }))
+        .map(|(one, many, count)| counted(count, one, many))
         .collect();
     (!texts.is_empty()).then(|| format!("forebay: {} not copied", texts.join(", ")))
 }
@@ -121,10 +119,10 @@ pub fn closing_lines(summary: &Summary, quiet: bool, verbose: bool) -> Vec<Strin
     let had_outages = |source: &&Source| source.outages.count > 0;
     for source in summary.sources.iter().filter(had_outages) {
         let Outages { count, total, .. } = source.outages;
-        let times = if count == 1 { "time" } else { "times" };
         lines.push(format!(
-            "forebay: {} was down {count} {times}, {:.1} s in all; packets of that time were not seen",
+            "forebay: {} was down {}, {:.1} s in all; packets of that time were not seen",
             source.name,
+            counted(count, "time", "times"),
             total.as_secs_f64()
         ));
     }

@@ -11,7 +11,7 @@ use super::{
     rotation,
 };
 use crate::{
-    output::{self, Line, Stream, say},
+    output::{self, Line, Stream, counted, packets, say},
     sandbox::Sandbox,
     signals, verify,
 };
@@ -20,7 +20,7 @@ use forebay::memory::HugePages;
 use forebay_net::{
     port::Outages,
     session::{Behind, KeepFree, Progress, Recovered, Session, Summary},
-    units::{self, counted},
+    units,
     verify::VerifyReport,
 };
 pub use starting::{listening, not_as_on_the_wire};
@@ -430,10 +430,6 @@ fn progress_line(progress: &Progress, writes: bool, columns: usize) -> String {
         }
     }
     line.fit("  ", columns)
-}
-
-fn packets(count: u64) -> String {
-    counted(count, "packet", "packets")
 }
 
 fn some_files(count: u64) -> String {
