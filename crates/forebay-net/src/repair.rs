@@ -365,21 +365,23 @@ fn is_zero(mut file: &fs::File) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use forebay_testing::folder::Folder;
 
     /// A classic file without packets, and with a damaged end.
-    fn damaged(name: &str) -> (PathBuf, Vec<u8>) {
-        let path = std::env::temp_dir().join(format!("repair-{name}-{}.pcap", std::process::id()));
+    fn damaged() -> (Folder, PathBuf, Vec<u8>) {
+        let folder = Folder::new();
+        let path = folder.join("a.pcap");
         let mut bytes = vec![0xD4, 0xC3, 0xB2, 0xA1, 2, 0, 4, 0];
         bytes.resize(16, 0);
         bytes.extend([0, 0, 4, 0, 1, 0, 0, 0]); // snapshot length, link type
         bytes.extend([1; 30]);
         fs::write(&path, &bytes).unwrap();
-        (path, bytes)
+        (folder, path, bytes)
     }
 
     #[test]
     fn a_repair_that_was_killed_does_not_keep_later_ones_from_succeeding() {
-        let (path, bytes) = damaged("killed");
+        let (_folder, path, bytes) = damaged();
         let rest = path.with_extension("pcap.cut");
         let part = path.with_extension("pcap.cut.part");
         // Killed while it copied, and between the copy and the cut.
@@ -401,13 +403,11 @@ mod tests {
         assert_eq!(fs::read(&rest).unwrap(), [2; 30]);
         assert_eq!(fs::read(&path).unwrap(), bytes);
         assert!(!part.exists());
-        fs::remove_file(&path).unwrap();
-        fs::remove_file(&rest).unwrap();
     }
 
     #[test]
     fn a_file_that_took_the_name_meanwhile_is_left_alone() {
-        let (path, torn) = damaged("swap");
+        let (_folder, path, torn) = damaged();
         let examined = Examined::of(&path).unwrap();
         assert_eq!((examined.packets, examined.whole_bytes), (0, 24));
         let other = path.with_extension("other");
@@ -417,6 +417,5 @@ mod tests {
         let refused = examined.cut().unwrap_err().to_string();
         assert!(refused.contains("changed since it was read"), "{refused}");
         assert_eq!(fs::read(&path).unwrap(), whole);
-        fs::remove_file(&path).unwrap();
     }
 }

@@ -2,7 +2,8 @@
 #![allow(missing_docs)]
 
 use std::{
-    path::PathBuf,
+    ops::Deref,
+    path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering::Relaxed},
 };
 
@@ -38,6 +39,13 @@ impl Folder {
         let mut names: Vec<_> = names.collect();
         names.sort();
         names
+    }
+}
+
+impl Deref for Folder {
+    type Target = Path;
+    fn deref(&self) -> &Path {
+        &self.0
     }
 }
 

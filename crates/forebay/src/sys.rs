@@ -417,7 +417,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "real files")]
     fn a_cgroup_and_those_above_it_limit_what_is_left() {
-        let root = std::env::temp_dir().join(format!("forebay-cgroup-{}", std::process::id()));
+        let root = forebay_testing::folder::Folder::new();
         let inner = root.join("a/b");
         fs::create_dir_all(&inner).unwrap();
         fs::write(inner.join("memory.max"), "max\n").unwrap();
@@ -436,7 +436,6 @@ mod tests {
         fs::write(root.join("memory/c/memory.limit_in_bytes"), "90\n").unwrap();
         fs::write(root.join("memory/c/memory.usage_in_bytes"), "100\n").unwrap();
         assert_eq!(cgroup_rest("4:memory:/c", &root), Some(0));
-        fs::remove_dir_all(&root).unwrap();
     }
 
     #[test]

@@ -4,7 +4,10 @@
 #![allow(unsafe_code)]
 
 use forebay::ring::broadcast::{BroadcastConfig, Producer, Reader, RecvError};
-use forebay_testing::children::{self, FOLDER, Mortal, moments};
+use forebay_testing::{
+    children::{self, FOLDER, Mortal, moments},
+    folder::Folder,
+};
 use rustix::{
     fs::{FallocateFlags, OFlags, SealFlags},
     io::Errno,
@@ -18,7 +21,7 @@ use std::{
         fd::{AsRawFd, OwnedFd},
         unix::fs::{FileExt, OpenOptionsExt},
     },
-    path::PathBuf,
+    path::{Path, PathBuf},
     ptr, thread,
     time::{Duration, Instant},
 };
@@ -39,15 +42,8 @@ fn message(number: u64) -> Vec<u8> {
     number.to_le_bytes().repeat(words as usize)
 }
 
-/// A folder of this test.
-fn folder(test: &str) -> PathBuf {
-    let folder = env::temp_dir().join(format!("forebay-broadcast-{test}-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
-    folder
-}
-
 /// Starts this program again in `role`.
-fn child(role: &str, place: &str, folder: &PathBuf) -> Mortal {
+fn child(role: &str, place: &str, folder: &Path) -> Mortal {
     let mut command = children::role(role);
     command.env("FOREBAY_PLACE", place).env(FOLDER, folder);
     Mortal(command.spawn().unwrap())
@@ -93,7 +89,7 @@ fn drain(reader: &mut Reader, next: &mut u64) -> RecvError {
 #[test]
 fn a_producer_killed_at_any_moment_leaves_no_torn_message() {
     for moment in 0..moments(10) {
-        let folder = folder("killed");
+        let folder = Folder::new();
         let mut producer = child("publishes", "", &folder);
         let mut reader = attach(&answer(&folder.join("place")));
         let mut next = reader.seek_oldest();
@@ -116,7 +112,6 @@ fn a_producer_killed_at_any_moment_leaves_no_torn_message() {
         let lost = reader.stats().lost;
         assert_eq!(drain(&mut reader, &mut next), RecvError::TimedOut);
         assert_eq!((next, reader.stats().lost), (intact.end, lost));
-        fs::remove_dir_all(folder).unwrap();
     }
 }
 
@@ -146,7 +141,7 @@ fn publishes() {
 #[test]
 fn readers_that_are_stopped_or_killed_cost_a_producer_nothing() {
     let mut producer = Producer::new(&BroadcastConfig::default()).unwrap();
-    let folders = [0, 1, 2].map(|number| folder(&format!("stopped-{number}")));
+    let folders = [0, 1, 2].map(|_| Folder::new());
     let [mut well, mut stopped, killed] =
         [0, 1, 2].map(|at| child("receives", &place(&producer), &folders[at]));
     let starts = folders
@@ -180,9 +175,6 @@ fn readers_that_are_stopped_or_killed_cost_a_producer_nothing() {
     }
     let lost = answer(&folders[1].join("counts"));
     assert!(!lost.ends_with(" 0"), "{lost}");
-    folders
-        .iter()
-        .for_each(|folder| fs::remove_dir_all(folder).unwrap());
 }
 
 #[test]
@@ -203,7 +195,7 @@ fn receives() {
 #[test]
 fn a_hostile_reader_can_neither_write_nor_shorten_the_memory() {
     let mut producer = Producer::new(&BroadcastConfig::default()).unwrap();
-    let (mut reader, folder) = (producer.reader().unwrap(), folder("hostile"));
+    let (mut reader, folder) = (producer.reader().unwrap(), Folder::new());
     let mut hostile = child("attacks", &place(&producer), &folder);
     let (mut next, mut published) = (0, 0);
     while !hostile.has_ended() {
@@ -215,7 +207,6 @@ fn a_hostile_reader_can_neither_write_nor_shorten_the_memory() {
     let stats = reader.stats();
     assert_eq!((stats.received, stats.lost), (published, 0));
     assert_eq!(answer(&folder.join("refused")), "all");
-    fs::remove_dir_all(folder).unwrap();
 }
 
 fn drain_now(reader: &mut Reader, next: &mut u64) {

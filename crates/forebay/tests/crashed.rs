@@ -12,6 +12,7 @@ use forebay::store::{
 use forebay_testing::{
     children::{self, FOLDER, Mortal, moments},
     dice::Dice,
+    folder::Folder,
 };
 use std::{
     env,
@@ -29,23 +30,6 @@ type Entry = [u64; 4];
 
 fn entry(number: u64) -> Entry {
     [number, !number, number.rotate_left(17), 7]
-}
-
-/// A folder that is removed when its test ends.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(test: &str) -> Folder {
-        let path = env::temp_dir().join(format!("forebay-{test}-{}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 fn config(sync: SyncPolicy, buffer_bytes: usize) -> StoreConfig {
@@ -156,8 +140,8 @@ fn read(path: &Path) -> Recovered {
 
 #[test]
 fn kill_9_takes_nothing_that_was_reported_written_and_no_more_than_the_buffers() {
-    let folder = Folder::new("killed-store");
-    let path = folder.0.join("records");
+    let folder = Folder::new();
+    let path = folder.join("records");
     let mut dice = Dice(0x9E37_79B9);
     let mut torn = 0;
     for moment in 0..moments(15) * POLICIES.len() as u64 {
@@ -166,9 +150,9 @@ fn kill_9_takes_nothing_that_was_reported_written_and_no_more_than_the_buffers()
             0 => (SMALL, 1),
             _ => (LARGE, 10),
         };
-        let _ = fs::remove_file(folder.0.join("report"));
+        let _ = fs::remove_file(folder.join("report"));
         let mut child = children::role("appender");
-        child.env(FOLDER, &folder.0);
+        child.env(FOLDER, &*folder);
         child.env("FOREBAY_POLICY", policy.to_string());
         child.env("FOREBAY_BUFFER", buffer_bytes.to_string());
         child.env("FOREBAY_SEED", (moment + 1).to_string());
@@ -177,7 +161,7 @@ fn kill_9_takes_nothing_that_was_reported_written_and_no_more_than_the_buffers()
         let most = [40_000, 20_000, 40_000, 2_000][policy];
         let target = dice.below(most * times);
         let begun = Instant::now();
-        while reported(&folder.0)[0] <= target {
+        while reported(&folder)[0] <= target {
             assert!(
                 begun.elapsed() < LIMIT,
                 "the child makes no progress at {target}"
@@ -188,7 +172,7 @@ fn kill_9_takes_nothing_that_was_reported_written_and_no_more_than_the_buffers()
             std::hint::spin_loop();
         }
         drop(child);
-        let [accepted, written, durable] = reported(&folder.0);
+        let [accepted, written, durable] = reported(&folder);
         let before = fs::metadata(&path).unwrap().len();
         let found = read(&path);
         let what = format!(
@@ -215,14 +199,14 @@ fn kill_9_takes_nothing_that_was_reported_written_and_no_more_than_the_buffers()
 
 #[test]
 fn a_log_goes_on_where_its_last_run_was_killed() {
-    let folder = Folder::new("continued-store");
-    let path = folder.0.join("records");
+    let folder = Folder::new();
+    let path = folder.join("records");
     let mut dice = Dice(0xC0_FFEE);
     let (mut kept, mut promised, mut torn) = (0, 0, 0);
     for run in 0..moments(12) {
-        let _ = fs::remove_file(folder.0.join("report"));
+        let _ = fs::remove_file(folder.join("report"));
         let mut child = children::role("appender");
-        child.env(FOLDER, &folder.0).env("FOREBAY_GO_ON", "1");
+        child.env(FOLDER, &*folder).env("FOREBAY_GO_ON", "1");
         child.env("FOREBAY_POLICY", (run % 4).to_string());
         child.env(
             "FOREBAY_BUFFER",
@@ -232,7 +216,7 @@ fn a_log_goes_on_where_its_last_run_was_killed() {
         let child = Mortal(child.spawn().unwrap());
         let target = kept + dice.below(20_000);
         let begun = Instant::now();
-        while reported(&folder.0)[0] <= target {
+        while reported(&folder)[0] <= target {
             assert!(
                 begun.elapsed() < LIMIT,
                 "the child makes no progress at {target}"
@@ -240,7 +224,7 @@ fn a_log_goes_on_where_its_last_run_was_killed() {
             std::thread::yield_now();
         }
         drop(child);
-        let [_, written, durable] = reported(&folder.0);
+        let [_, written, durable] = reported(&folder);
         promised = durable.max(promised);
         // In order from 0 on, across all runs.
         let found = read(&path);
@@ -276,17 +260,17 @@ fn idler() {
 
 #[test]
 fn what_an_idle_program_appended_reaches_the_file_and_survives_kill_9() {
-    let folder = Folder::new("idle-store");
-    let path = folder.0.join("records");
+    let folder = Folder::new();
+    let path = folder.join("records");
     let mut child = children::role("idler");
-    let child = Mortal(child.env(FOLDER, &folder.0).spawn().unwrap());
+    let child = Mortal(child.env(FOLDER, &*folder).spawn().unwrap());
     let begun = Instant::now();
     for number in 0..2 {
         while !path.exists() || records::check(&path).unwrap().records <= number {
             assert!(begun.elapsed() < LIMIT, "record {number} is never written");
             std::thread::sleep(Duration::from_millis(5));
         }
-        fs::write(folder.0.join(number.to_string()), "").unwrap();
+        fs::write(folder.join(number.to_string()), "").unwrap();
     }
     drop(child);
     let found = read(&path);
@@ -373,9 +357,9 @@ fn filler() {
 
 #[test]
 fn a_full_disk_costs_what_is_counted_and_room_made_in_time_costs_nothing() {
-    let folder = Folder::new("full-store");
+    let folder = Folder::new();
     let child = children::role("filler");
-    let ran = children::with_small_disk(&folder.0, "2M", &child).output();
+    let ran = children::with_small_disk(&folder, "2M", &child).output();
     let Some(output) = children::on_small_disk(ran) else {
         return;
     };

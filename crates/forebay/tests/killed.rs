@@ -9,11 +9,12 @@ use forebay::queue::{
 use forebay_testing::{
     children::{self, Mortal},
     dice::Dice,
+    folder::Folder,
 };
 use std::{
     collections::BTreeMap,
     env,
-    fs::{self, File, OpenOptions},
+    fs::{File, OpenOptions},
     io::{Read, Write},
     os::unix::fs::FileExt,
     path::PathBuf,
@@ -31,14 +32,13 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// A queue and a folder for a test, both removed at its end.
 struct Lab {
     name: String,
-    folder: PathBuf,
+    folder: Folder,
 }
 
 impl Lab {
     fn new(test: &str) -> Lab {
         let name = format!("{test}-{}", std::process::id());
-        let folder = env::temp_dir().join(format!("forebay-{name}"));
-        fs::create_dir_all(&folder).unwrap();
+        let folder = Folder::new();
         Lab { name, folder }
     }
 
@@ -61,7 +61,6 @@ impl Lab {
 impl Drop for Lab {
     fn drop(&mut self) {
         let _ = remove(&self.name);
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 

@@ -255,15 +255,14 @@ mod tests {
 
     #[test]
     fn without_nameless_files_the_part_has_a_random_name_that_is_removed() {
-        let folder = std::env::temp_dir().join(format!("forebay-part-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
+        let folder = forebay_testing::folder::Folder::new();
         let name = folder.join("name");
         let make = |path: &Path| File::options().write(true).create_new(true).open(path);
         let (_, first) = with_random_name(&name, make).unwrap();
         let (mut file, part) = with_random_name(&name, make).unwrap();
         assert_ne!(first.0, part.0);
         drop(first);
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        assert_eq!(folder.names().len(), 1);
         file.write_all(b"whole").unwrap();
         let open = Some(Open::Growing {
             file,
@@ -280,7 +279,6 @@ mod tests {
         fs::write(&plain, "").unwrap();
         assert_eq!(permissions_of(&name), permissions_of(&plain));
         fs::remove_file(&plain).unwrap();
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
-        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(folder.names().len(), 1);
     }
 }

@@ -5,9 +5,8 @@ use crate::{
     open,
     session::{Output, Session},
     share::{End, Publisher},
-    sim::sequence_of,
 };
-use forebay_testing::limit::within_a_minute;
+use forebay_testing::{folder::Folder, found, limit::within_a_minute};
 use std::{
     fs,
     sync::{
@@ -25,24 +24,21 @@ struct Lab {
     capture: JoinHandle<Summary>,
     recorder: Recorder,
     ended: Receiver<Cut>,
-    folder: PathBuf,
+    folder: Folder,
 }
 
 impl Lab {
-    fn new(test: &str, before: Option<Duration>, after: Duration) -> Lab {
-        Lab::with(test, before, after, None, 16 << 20)
+    fn new(before: Option<Duration>, after: Duration) -> Lab {
+        Lab::with(before, after, None, 16 << 20)
     }
 
     fn with(
-        test: &str,
         before: Option<Duration>,
         after: Duration,
         filter: Option<&str>,
         ring_bytes: u64,
     ) -> Lab {
-        let folder =
-            std::env::temp_dir().join(format!("forebay-recorder-{test}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
+        let folder = Folder::new();
         let ports = open::ports(
             &[LOAD.parse().unwrap()],
             &Default::default(),
@@ -89,35 +85,14 @@ impl Lab {
         let summary = self.capture.join().unwrap();
         assert!(summary.is_fine(), "{summary:?}");
         assert_eq!(summary.ledger.dropped.known(), 0);
-        let recorded = self.recorder.finish(&self.control, || {});
-        std::fs::remove_dir_all(self.folder).unwrap();
-        recorded
+        self.recorder.finish(&self.control, || {})
     }
 }
 
 /// Numbers and times of the packets of a file.
 fn packets(path: &Path) -> Vec<(u64, u64)> {
-    let ports = open::ports(
-        &[open::Name::File(path.into())],
-        &Default::default(),
-        &Clock::real(),
-    );
-    let (config, control) = (SessionConfig::default(), Control::new().unwrap());
-    let session = Session::open(
-        ports.unwrap(),
-        Output::Count,
-        config,
-        Clock::real(),
-        control,
-    );
-    let (sender, receiver) = mpsc::channel();
-    let session = session.unwrap().each(move |frame, _| {
-        sender
-            .send((sequence_of(frame.data).unwrap(), frame.time_ns))
-            .is_ok()
-    });
-    assert!(session.run(&mut |_| {}).is_fine());
-    receiver.iter().collect()
+    let packets = found::open(path).packets.into_iter();
+    packets.map(|it| (it.sequence, it.time_ns)).collect()
 }
 
 /// Checks that a file has every packet of its time, and nothing twice.
@@ -146,7 +121,7 @@ fn check(cut: &Cut, before: Duration, after: Duration) {
 #[test]
 fn twenty_triggers_under_load_lose_and_repeat_nothing_between_before_and_after() {
     let (before, after) = (Duration::from_millis(60), Duration::from_millis(30));
-    let lab = Lab::new("twenty", Some(before), after);
+    let lab = Lab::new(Some(before), after);
     let trigger = lab.recorder.trigger();
     std::thread::sleep(2 * before);
     for _ in 0..20 {
@@ -166,7 +141,7 @@ fn twenty_triggers_under_load_lose_and_repeat_nothing_between_before_and_after()
 #[test]
 fn a_trigger_during_a_recording_extends_it() {
     let (before, after) = (Duration::from_millis(20), Duration::from_secs(1));
-    let lab = Lab::new("joined", Some(before), after);
+    let lab = Lab::new(Some(before), after);
     let trigger = lab.recorder.trigger();
     std::thread::sleep(2 * before);
     for _ in 0..3 {
@@ -188,7 +163,7 @@ fn packets_that_match_an_expression_trigger() {
     let after = Duration::from_millis(1);
     // The low bytes of the packet's number: every 4096th packet, five times a second.
     let filter = "udp[14:2] & 0xfff = 0";
-    let lab = Lab::with("expression", Some(after), after, Some(filter), 16 << 20);
+    let lab = Lab::with(Some(after), after, Some(filter), 16 << 20);
     for _ in 0..2 {
         let cut = lab.ended.recv().unwrap();
         let found = packets(&cut.path);
@@ -201,7 +176,7 @@ fn packets_that_match_an_expression_trigger() {
 
 #[test]
 fn the_end_of_the_capture_ends_a_recording_with_all_its_packets() {
-    let lab = Lab::new("end", None, Duration::from_secs(3600));
+    let lab = Lab::new(None, Duration::from_secs(3600));
     std::thread::sleep(Duration::from_millis(50));
     lab.recorder.trigger().pull_now();
     std::thread::sleep(Duration::from_millis(50));
@@ -209,10 +184,9 @@ fn the_end_of_the_capture_ends_a_recording_with_all_its_packets() {
     while !lab.capture.is_finished() {
         std::thread::yield_now();
     }
-    let (ended, folder) = (lab.ended, lab.folder);
     let summary = lab.capture.join().unwrap();
     let recorded = lab.recorder.finish(&lab.control, || {});
-    let cut = ended.recv().unwrap();
+    let cut = lab.ended.recv().unwrap();
     let numbers: Vec<_> = packets(&cut.path).iter().map(|packet| packet.0).collect();
     // Everything from the start to the end.
     assert_eq!(
@@ -220,13 +194,12 @@ fn the_end_of_the_capture_ends_a_recording_with_all_its_packets() {
         (numbers[0]..numbers[0] + summary.ledger.counted).collect::<Vec<_>>()
     );
     assert!(recorded.is_fine());
-    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]
 fn a_file_that_cannot_be_made_fails_and_the_capture_goes_on() {
-    let lab = Lab::new("gone", None, Duration::ZERO);
-    std::fs::remove_dir_all(&lab.folder).unwrap();
+    let lab = Lab::new(None, Duration::ZERO);
+    std::fs::remove_dir_all(&*lab.folder).unwrap();
     let trigger = lab.recorder.trigger();
     trigger.pull_now();
     let cut = lab.ended.recv().unwrap();
@@ -235,7 +208,7 @@ fn a_file_that_cannot_be_made_fails_and_the_capture_goes_on() {
             || cut.error.as_ref().unwrap().contains("no such file"),
         "{cut:?}"
     );
-    std::fs::create_dir_all(&lab.folder).unwrap();
+    std::fs::create_dir_all(&*lab.folder).unwrap();
     trigger.pull_now();
     assert_eq!(lab.ended.recv().unwrap().error, None);
     let recorded = lab.finish();
@@ -246,7 +219,6 @@ fn a_file_that_cannot_be_made_fails_and_the_capture_goes_on() {
 #[test]
 fn memory_that_is_too_small_for_the_time_is_reported() {
     let lab = Lab::with(
-        "short",
         Some(Duration::from_secs(3600)),
         Duration::ZERO,
         None,
@@ -261,15 +233,16 @@ fn memory_that_is_too_small_for_the_time_is_reported() {
 }
 
 /// A recorder without its thread, of a ring that holds packets at these times.
-fn manager(test: &str, times: &[u64], before: u64, after: u64) -> (Manager, Receiver<Message>) {
-    let folder =
-        std::env::temp_dir().join(format!("forebay-recorder-{test}-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
+fn manager(times: &[u64], before: u64, after: u64) -> (Manager, Receiver<Message>, Folder) {
+    let folder = Folder::new();
     let mut publisher = Publisher::new(1 << 20).unwrap();
     publisher.introduce(&Interface::default());
+    // Only the part of a simulated frame that identifies it, and makes its sum right.
+    let mut data = [0; 60];
+    data[50..54].copy_from_slice(b"FB\xb9\xbd");
     for &time_ns in times {
         let frame = Frame {
-            data: &[0; 60],
+            data: &data,
             wire_len: 60,
             time_ns,
             ..Frame::default()
@@ -295,40 +268,23 @@ fn manager(test: &str, times: &[u64], before: u64, after: u64) -> (Manager, Rece
         &Arc::default(),
         |_| {},
     );
-    (manager.unwrap(), inbox)
+    (manager.unwrap(), inbox, folder)
 }
 
 /// Runs it to its end, and returns what it has recorded, and the times in the only file.
 fn ended(manager: Manager, inbox: &Receiver<Message>) -> (Recorded, Vec<u64>) {
-    let folder = manager.config.path.parent().unwrap().to_owned();
     manager.trigger.messages.send(Message::Finish).unwrap();
     let recorded = manager.run(inbox);
-    let ports = open::ports(
-        &[open::Name::File(recorded.cuts[0].path.clone())],
-        &Default::default(),
-        &Clock::real(),
-    );
-    let (config, control) = (SessionConfig::default(), Control::new().unwrap());
-    let session = Session::open(
-        ports.unwrap(),
-        Output::Count,
-        config,
-        Clock::real(),
-        control,
-    );
-    let (sender, times) = mpsc::channel();
-    let session = session.unwrap();
-    let session = session.each(move |frame, _| sender.send(frame.time_ns).is_ok());
-    assert!(session.run(&mut |_| {}).is_fine());
-    std::fs::remove_dir_all(folder).unwrap();
-    (recorded, times.iter().collect())
+    let packets = packets(&recorded.cuts[0].path);
+    let times = packets.into_iter().map(|(_, time)| time).collect();
+    (recorded, times)
 }
 
 #[test]
 fn triggers_that_arrive_together_are_all_in_the_file() {
     const T: u64 = 1_000_000_000;
     let times: Vec<_> = (0..100).map(|step| T + step * 100).collect();
-    let (manager, inbox) = manager("burst", &times, 200, 100);
+    let (manager, inbox, _folder) = manager(&times, 200, 100);
     // One burst, not in order: further apart than the times before and after them.
     for at in [T + 5000, T + 2000, T + 7000] {
         manager.trigger.pull(at);
@@ -345,7 +301,7 @@ fn triggers_that_arrive_together_are_all_in_the_file() {
 #[test]
 fn triggers_before_the_end_of_a_file_begin_no_other_one() {
     let far = Clock::real().wall_now() + 3_600_000_000_000;
-    let (mut manager, inbox) = manager("extended", &[far], 0, 100);
+    let (mut manager, inbox, _folder) = manager(&[far], 0, 100);
     for at in [far, far + 50, far - 7] {
         manager.trigger.pull(at);
         manager.triggered();
@@ -359,7 +315,7 @@ fn triggers_before_the_end_of_a_file_begin_no_other_one() {
 #[test]
 fn a_fifth_file_is_refused_and_reported() {
     let far = Clock::real().wall_now();
-    let (mut manager, inbox) = manager("refused", &[far], 0, 3_600_000_000_000);
+    let (mut manager, inbox, _folder) = manager(&[far], 0, 3_600_000_000_000);
     let refused = Arc::new(AtomicU64::new(0));
     let count = refused.clone();
     manager.report = Box::new(move |event| {
@@ -387,7 +343,7 @@ fn a_fifth_file_is_refused_and_reported() {
 #[test]
 fn a_session_that_panics_fails_its_file_and_is_not_waited_for() {
     let far = Clock::real().wall_now();
-    let (mut manager, inbox) = manager("panic", &[far], 0, 3_600_000_000_000);
+    let (mut manager, inbox, _folder) = manager(&[far], 0, 3_600_000_000_000);
     manager.trigger.pull(far);
     manager.triggered();
     // As its thread reports a panic. The thread itself still runs.
@@ -405,8 +361,7 @@ fn a_session_that_panics_fails_its_file_and_is_not_waited_for() {
 
 #[test]
 fn a_name_that_another_program_takes_is_left_to_it() {
-    let (mut manager, inbox) = manager("names", &[1_000], 0, 0);
-    let folder = manager.config.path.parent().unwrap().to_owned();
+    let (mut manager, inbox, folder) = manager(&[1_000], 0, 0);
     let (theirs, ours) = (folder.join("theirs.pcapng"), folder.join("ours.pcapng"));
     fs::write(&theirs, "theirs").unwrap();
     let mut names = [theirs.clone(), ours.clone()].into_iter();

@@ -4,6 +4,7 @@ use super::{
     super::rotation::{Reports, part_of_tests},
     *,
 };
+use forebay_testing::folder::Folder;
 use std::fs;
 
 const MIB: u64 = 1 << 20;
@@ -25,9 +26,8 @@ fn disk(folder: &Path, others: Arc<AtomicU64>) -> Ask {
 }
 
 /// A series of this number of files of 10 MiB, and its folder.
-fn series(name: &str, files: u64) -> (PathBuf, Retention, Reports) {
-    let folder = std::env::temp_dir().join(format!("forebay-room-{name}-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
+fn series(files: u64) -> (Folder, Retention, Reports) {
+    let folder = Folder::new();
     let register = Reports::default();
     let kept = part_of_tests(&register);
     for number in 0..files {
@@ -38,40 +38,36 @@ fn series(name: &str, files: u64) -> (PathBuf, Retention, Reports) {
     (folder, kept, register)
 }
 
-fn names(folder: &Path) -> Vec<String> {
-    let files = fs::read_dir(folder).unwrap();
-    let mut names: Vec<_> = files
-        .map(|it| it.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
+/// A limit for the files of a folder, and the bytes that others use on its disk.
+fn room(keep: KeepFree, folder: &Folder, kept: Option<Retention>) -> (Room, Arc<AtomicU64>) {
+    let others = Arc::new(AtomicU64::new(0));
+    let ask = disk(folder, others.clone());
+    let room = Room::with(keep, folder.to_path_buf(), kept, ask);
+    (room.unwrap(), others)
 }
 
 #[test]
 fn the_oldest_files_go_until_all_that_waits_has_room() {
-    let (folder, kept, register) = series("oldest", 5);
-    let others = Arc::new(AtomicU64::new(0));
-    let ask = disk(&folder, others.clone());
-    let room = Room::with(KeepFree::Percent(20), folder.clone(), Some(kept), ask).unwrap();
-    assert_eq!(names(&folder).len(), 5, "half of the disk is free");
+    let (folder, kept, register) = series(5);
+    let (room, others) = room(KeepFree::Percent(20), &folder, Some(kept));
+    assert_eq!(folder.names().len(), 5, "half of the disk is free");
     // 15 MiB are free, and 20 have to be, with 4 for this write, 10 for the next ones, and the margin.
     others.store(35 * MIB, Relaxed);
     room.awaits(10 * MIB);
     room.make(4 * MIB).unwrap();
-    assert_eq!(names(&folder), ["2", "3", "4"]);
+    assert_eq!(folder.names(), ["2", "3", "4"]);
     assert!(!room.is_short());
     assert_eq!(register.files().removed_for_space, 2);
     assert_eq!(register.files().removed, 0);
     // Without the packets that wait, it is enough.
     others.store(70 * MIB, Relaxed);
     room.make(4 * MIB).unwrap();
-    assert!(room.is_short() && names(&folder).is_empty());
-    fs::remove_dir_all(&folder).unwrap();
+    assert!(room.is_short() && folder.names().is_empty());
 }
 
 #[test]
 fn a_limit_that_removing_all_files_cannot_meet_costs_no_file() {
-    let (folder, kept, register) = series("unmet", 3);
+    let (folder, kept, register) = series(3);
     let others = Arc::new(AtomicU64::new(70 * MIB));
     for (keep, said) in [
         (KeepFree::Bytes(30 * MIB), "31.46 MB must stay free"),
@@ -85,37 +81,34 @@ fn a_limit_that_removing_all_files_cannot_meet_costs_no_file() {
         ),
     ] {
         let ask = disk(&folder, others.clone());
-        let refused = Room::with(keep, folder.clone(), Some(kept.clone()), ask);
+        let refused = Room::with(keep, folder.to_path_buf(), Some(kept.clone()), ask);
         let error = refused.err().unwrap().to_string();
         assert!(error.contains(said), "{error}");
-        assert_eq!(names(&folder).len(), 3);
+        assert_eq!(folder.names().len(), 3);
     }
     let unknown = Space { free: 0, total: 0 };
     let ask = Box::new(move || Ok(unknown));
     let refused = Room::with(
         KeepFree::Percent(10),
-        folder.clone(),
+        folder.to_path_buf(),
         Some(kept.clone()),
         ask,
     );
-    assert!(refused.is_err() && names(&folder).len() == 3);
+    assert!(refused.is_err() && folder.names().len() == 3);
     // Other programs fill the disk while the capture runs.
-    others.store(0, Relaxed);
-    let ask = disk(&folder, others.clone());
-    let room = Room::with(KeepFree::Percent(30), folder.clone(), Some(kept), ask).unwrap();
+    let (room, others) = room(KeepFree::Percent(30), &folder, Some(kept));
     others.store(70 * MIB, Relaxed);
     room.make(4 * MIB).unwrap();
     assert!(room.is_short());
     assert_eq!(
-        (names(&folder).len(), register.files().removed_for_space),
+        (folder.names().len(), register.files().removed_for_space),
         (3, 0)
     );
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]
 fn removing_files_that_frees_nothing_ends_the_capture_before_all_are_gone() {
-    let (folder, kept, register) = series("snapshot", 9);
+    let (folder, kept, register) = series(9);
     let free = Arc::new(AtomicU64::new(50 * MIB));
     let now = free.clone();
     let ask = move || {
@@ -125,63 +118,56 @@ fn removing_files_that_frees_nothing_ends_the_capture_before_all_are_gone() {
         })
     };
     let keep = KeepFree::Bytes(20 * MIB);
-    let room = Room::with(keep, folder.clone(), Some(kept), Box::new(ask)).unwrap();
+    let room = Room::with(keep, folder.to_path_buf(), Some(kept), Box::new(ask)).unwrap();
     for written in 0..20 {
         free.store((50 - 2 * written) * MIB, Relaxed);
         room.make(2 * MIB).unwrap();
     }
     assert!(room.is_short());
     let left = 9 - u64::from(MAX_FUTILE);
-    assert_eq!(names(&folder).len() as u64, left);
+    assert_eq!(folder.names().len() as u64, left);
     assert_eq!(register.files().removed_for_space, 9 - left);
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]
 fn files_that_others_removed_are_no_space_to_come() {
-    let (folder, kept, register) = series("gone", 5);
-    let others = Arc::new(AtomicU64::new(0));
-    let ask = disk(&folder, others.clone());
-    let room = Room::with(KeepFree::Percent(20), folder.clone(), Some(kept), ask).unwrap();
+    let (folder, kept, register) = series(5);
+    let (room, others) = room(KeepFree::Percent(20), &folder, Some(kept));
     for gone in ["0", "1"] {
         fs::remove_file(folder.join(gone)).unwrap();
     }
     others.store(55 * MIB, Relaxed);
     room.make(4 * MIB).unwrap();
-    assert_eq!(names(&folder), ["3", "4"]);
+    assert_eq!(folder.names(), ["3", "4"]);
     assert_eq!(register.files().removed_for_space, 1);
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]
 fn a_thread_of_its_own_checks_while_nothing_is_written() {
-    let (folder, kept, _) = series("watch", 3);
-    let others = Arc::new(AtomicU64::new(0));
-    let ask = disk(&folder, others.clone());
-    let room = Room::with(KeepFree::Percent(20), folder.clone(), Some(kept), ask).unwrap();
+    let (folder, kept, _) = series(3);
+    let (room, others) = room(KeepFree::Percent(20), &folder, Some(kept));
     let watch = room.watch().unwrap();
     others.store(65 * MIB, Relaxed);
-    while names(&folder).len() > 1 {
+    while folder.names().len() > 1 {
         std::thread::sleep(Duration::from_millis(5));
     }
     watch.finish(&Control::new().unwrap());
-    assert_eq!(names(&folder), ["2"]);
-    fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(folder.names(), ["2"]);
 }
 
 #[test]
 fn without_files_to_remove_the_capture_ends_while_what_waits_still_fits() {
-    let (folder, ..) = series("single", 0);
+    let (folder, ..) = series(0);
     let others = Arc::new(AtomicU64::new(50 * MIB));
     let ask = disk(&folder, others.clone());
-    let room = Room::with(KeepFree::Bytes(30 * MIB), folder.clone(), None, ask).unwrap();
+    let room = Room::with(KeepFree::Bytes(30 * MIB), folder.to_path_buf(), None, ask).unwrap();
     room.awaits(18 * MIB);
     assert!(!room.is_short());
     room.awaits(20 * MIB);
     assert!(room.is_short(), "20 MiB are left, and 20 wait");
     let again = Room::with(
         KeepFree::Bytes(60 * MIB),
-        folder.clone(),
+        folder.to_path_buf(),
         None,
         disk(&folder, others),
     );
@@ -190,7 +176,6 @@ fn without_files_to_remove_the_capture_ends_while_what_waits_still_fits() {
         error.contains("52.43 MB are free, and 62.91 MB must stay free"),
         "{error}"
     );
-    fs::remove_dir_all(&folder).unwrap();
     let others = Arc::new(AtomicU64::new(80 * MIB));
     let refused = Room::with(
         KeepFree::Percent(20),
@@ -203,7 +188,7 @@ fn without_files_to_remove_the_capture_ends_while_what_waits_still_fits() {
 
 #[test]
 fn a_file_system_that_frees_space_late_does_not_cost_more_files() {
-    let (folder, kept, _) = series("late", 5);
+    let (folder, kept, _) = series(5);
     // Nothing ever becomes free, as if another program had the removed files open.
     let ask = || {
         Ok(Space {
@@ -213,7 +198,7 @@ fn a_file_system_that_frees_space_late_does_not_cost_more_files() {
     };
     let room = Room::with(
         KeepFree::Percent(10),
-        folder.clone(),
+        folder.to_path_buf(),
         Some(kept),
         Box::new(ask),
     )
@@ -223,22 +208,18 @@ fn a_file_system_that_frees_space_late_does_not_cost_more_files() {
         // It fits as it is, and one removed file promises room for the rest.
         room.make(4 * MIB).unwrap();
     }
-    assert_eq!(names(&folder).len(), 4);
-    fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(folder.names().len(), 4);
 }
 
 #[test]
 fn the_writer_checks_for_itself_while_it_writes() {
-    let (folder, kept, _) = series("idle", 3);
-    let others = Arc::new(AtomicU64::new(0));
-    let ask = disk(&folder, others.clone());
-    let room = Room::with(KeepFree::Percent(20), folder.clone(), Some(kept), ask).unwrap();
+    let (folder, kept, _) = series(3);
+    let (room, others) = room(KeepFree::Percent(20), &folder, Some(kept));
     others.store(65 * MIB, Relaxed);
     let mut seen = 0;
     room.0.writes.store(1, Relaxed);
     room.check_if_idle(&mut seen);
-    assert_eq!(names(&folder).len(), 3, "the writer checks for itself");
+    assert_eq!(folder.names().len(), 3, "the writer checks for itself");
     room.check_if_idle(&mut seen);
-    assert_eq!(names(&folder), ["2"]);
-    fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(folder.names(), ["2"]);
 }

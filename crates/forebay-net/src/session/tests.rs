@@ -27,8 +27,11 @@ impl Drop for Scratch {
     }
 }
 
-fn capture(ports: &[&str], path: &Path, config: SessionConfig) -> Summary {
+/// A capture with the default settings, except for what `set` changes.
+fn capture(ports: &[&str], path: &Path, set: impl FnOnce(&mut SessionConfig)) -> Summary {
     let (ports, clock) = opened(ports);
+    let mut config = SessionConfig::default();
+    set(&mut config);
     let output = Output::File(path.to_owned());
     let session = Session::open(ports, output, config, clock, Control::new().unwrap()).unwrap();
     session.run(&mut |_| {})
@@ -106,11 +109,9 @@ fn each_report_accounts_for_no_more_than_was_received_and_counts_never_decrease(
 #[test]
 fn at_line_rate_every_packet_is_there_once_and_in_order() {
     let scratch = Scratch::new(".pcapng");
-    let config = SessionConfig {
-        count: Some(200_000),
-        ..SessionConfig::default()
-    };
-    let summary = capture(&["sim:clock=virtual"], &scratch.0, config);
+    let summary = capture(&["sim:clock=virtual"], &scratch.0, |it| {
+        it.count = Some(200_000);
+    });
     assert!(summary.is_fine() && summary.durable);
     assert_eq!(
         (summary.ledger.written, summary.ledger.dropped.known()),
@@ -131,7 +132,7 @@ fn the_same_seed_writes_the_same_file() {
     for scratch in [&one, &two] {
         let port =
             "sim:clock=virtual,rate=10G,size=imix,seed=7,ring=32,host=none,cost=400ns,count=20000";
-        let summary = capture(&[port], &scratch.0, SessionConfig::default());
+        let summary = capture(&[port], &scratch.0, |_| ());
         assert!(summary.ledger.dropped.known() > 0);
         check(&summary, &read_file(&scratch.0));
     }
@@ -155,13 +156,9 @@ fn under_overload_the_law_holds_and_the_gaps_are_the_drops() {
     {
         for count in [None, Some(5000 + 7 * trial as u64)] {
             let scratch = Scratch::new(".pcapng");
-            let config = SessionConfig {
-                count,
-                budget: 48,
-                store: small_store(),
-                ..SessionConfig::default()
-            };
-            let summary = capture(&[port], &scratch.0, config);
+            let summary = capture(&[port], &scratch.0, |it| {
+                (it.count, it.budget, it.store) = (count, 48, small_store());
+            });
             assert!(summary.is_fine(), "{port}");
             assert!(summary.ledger.dropped.known() > 0, "{port}");
             check(&summary, &read_file(&scratch.0));
@@ -176,7 +173,7 @@ fn several_ports_keep_their_own_numbers_and_statistics() {
         "sim:clock=virtual,count=1000",
         "sim:clock=virtual,count=50,rate=100M,seed=2",
     ];
-    let summary = capture(&ports, &scratch.0, SessionConfig::default());
+    let summary = capture(&ports, &scratch.0, |_| ());
     let found = read_file(&scratch.0);
     assert_eq!(
         (summary.ledger.received, summary.ledger.written),
@@ -198,11 +195,8 @@ fn several_ports_keep_their_own_numbers_and_statistics() {
 fn the_snapshot_length_cuts_and_the_length_on_the_wire_stays() {
     for suffix in [".pcapng", ".pcap"] {
         let scratch = Scratch::new(suffix);
-        let config = SessionConfig {
-            snaplen: 58,
-            ..SessionConfig::default()
-        };
-        let summary = capture(&["sim:clock=virtual,size=100,count=10"], &scratch.0, config);
+        let port = "sim:clock=virtual,size=100,count=10";
+        let summary = capture(&[port], &scratch.0, |it| it.snaplen = 58);
         let bytes = std::fs::read(&scratch.0).unwrap();
         assert_eq!(summary.bytes, bytes.len() as u64);
         let each: [u32; 2] = [58, 96];
@@ -264,12 +258,10 @@ fn a_count_that_is_met_while_draining_ends_the_drain() {
 
 #[test]
 fn a_full_device_ends_the_capture_with_exact_counts() {
-    let config = SessionConfig {
-        store: small_store(),
-        ..SessionConfig::default()
-    };
     let full = Path::new("/dev/full");
-    let summary = capture(&["sim:clock=virtual,count=100000"], full, config);
+    let summary = capture(&["sim:clock=virtual,count=100000"], full, |it| {
+        it.store = small_store();
+    });
     summary.ledger.check().unwrap();
     let error = summary.store_error.unwrap();
     assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
@@ -281,20 +273,14 @@ fn a_full_device_ends_the_capture_with_exact_counts() {
 #[test]
 fn a_request_that_makes_no_sense_is_refused_before_anything_is_made() {
     let scratch = Scratch::new(".pcapng");
-    for config in [
-        SessionConfig {
-            snaplen: 0,
-            ..SessionConfig::default()
-        },
-        SessionConfig {
-            snaplen: 262_145,
-            ..SessionConfig::default()
-        },
-        SessionConfig {
-            count: Some(0),
-            ..SessionConfig::default()
-        },
-    ] {
+    let spoil: [fn(&mut SessionConfig); 3] = [
+        |it| it.snaplen = 0,
+        |it| it.snaplen = 262_145,
+        |it| it.count = Some(0),
+    ];
+    for spoil in spoil {
+        let mut config = SessionConfig::default();
+        spoil(&mut config);
         let (ports, clock) = opened(&["sim"]);
         let output = Output::File(scratch.0.clone());
         assert!(Session::open(ports, output, config, clock, Control::new().unwrap()).is_err());
@@ -389,11 +375,7 @@ fn what_a_broken_output_refuses_is_the_outputs_fault() {
 #[test]
 fn an_error_of_the_very_last_write_is_told() {
     let full = Path::new("/dev/full");
-    let summary = capture(
-        &["sim:clock=virtual,count=1000"],
-        full,
-        SessionConfig::default(),
-    );
+    let summary = capture(&["sim:clock=virtual,count=1000"], full, |_| ());
     assert_eq!(
         summary.store_error.as_ref().unwrap().raw_os_error(),
         Some(libc::ENOSPC)
@@ -405,12 +387,8 @@ fn an_error_of_the_very_last_write_is_told() {
 #[test]
 fn statistics_fit_however_short_the_packets_are() {
     let scratch = Scratch::new(".pcapng");
-    let config = SessionConfig {
-        snaplen: 58,
-        ..SessionConfig::default()
-    };
     let ports = ["sim:clock=virtual,count=10"; 9];
-    let summary = capture(&ports, &scratch.0, config);
+    let summary = capture(&ports, &scratch.0, |it| it.snaplen = 58);
     assert!(summary.is_fine());
     assert_eq!(read_file(&scratch.0).statistics, [[10, 0, 10]; 9]);
 }

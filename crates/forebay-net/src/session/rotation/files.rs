@@ -278,13 +278,13 @@ pub(super) fn sync_folder(name: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use forebay_testing::folder::Folder;
     use rustix::fs::{Mode, OFlags, fcntl_getfl};
 
     #[test]
     fn locks_are_tested_on_descriptors_that_could_write_and_a_failed_test_means_in_use() {
-        let name = format!("forebay-locks-{}.part", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::write(&path, "capture").unwrap();
+        let folder = Folder::new();
+        let path = PathBuf::from(folder.file("a.part", "capture"));
         let file = open_unfollowed(&path).unwrap();
         assert!(fcntl_getfl(&file).unwrap().contains(OFlags::RDWR));
         assert!(!is_locked(&file), "this locks it");
@@ -294,6 +294,5 @@ mod tests {
         // Like NFS on a descriptor that cannot write, the kernel refuses to lock this one.
         let place = rustix::fs::open(&path, OFlags::PATH, Mode::empty()).unwrap();
         assert!(is_locked(&File::from(place)));
-        fs::remove_file(&path).unwrap();
     }
 }

@@ -340,6 +340,7 @@ fn claim(path: &Path, about: &Metadata) -> Option<File> {
 #[cfg(test)]
 mod tests {
     use super::{super::Reports, *};
+    use forebay_testing::folder::Folder;
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     use std::{
         os::unix::fs::symlink,
@@ -354,16 +355,9 @@ mod tests {
         bytes
     }
 
-    fn folder(test: &str) -> PathBuf {
-        let name = format!("forebay-leftovers-{test}-{}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        fs::create_dir_all(&folder).unwrap();
-        folder
-    }
-
     #[test]
     fn a_link_that_took_the_name_of_an_unfinished_file_is_not_followed() {
-        let folder = folder("link");
+        let folder = Folder::new();
         let (ours, theirs) = (folder.join("a.pcap.part"), folder.join("theirs.pcap"));
         fs::write(&ours, torn()).unwrap();
         fs::write(&theirs, torn()).unwrap();
@@ -377,14 +371,13 @@ mod tests {
         assert!(claim(&ours, &about).is_none());
         assert!(found.cut_torn_end().is_err());
         assert_eq!(fs::read(&theirs).unwrap(), torn());
-        fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
     fn a_link_that_is_swapped_in_all_the_time_never_leads_a_repair_elsewhere() {
-        let folder = folder("swapped");
-        let path = |name: &str| folder.join(name);
-        let (name, other, theirs) = (path("a.pcap.part"), path("other"), path("theirs.pcap"));
+        let folder = Folder::new();
+        let [name, other, theirs] =
+            ["a.pcap.part", "other", "theirs.pcap"].map(|name| folder.join(name));
         fs::write(&theirs, torn()).unwrap();
         let work = Work {
             unfinished: Vec::new(),
@@ -410,6 +403,5 @@ mod tests {
             is_over.store(true, Relaxed);
         });
         assert!(is_intact && finished > 0, "{finished}");
-        fs::remove_dir_all(folder).unwrap();
     }
 }

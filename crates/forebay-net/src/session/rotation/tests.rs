@@ -2,6 +2,7 @@
 
 use super::*;
 use forebay::store::Series;
+use forebay_testing::folder::Folder;
 use jiff::{Timestamp, tz::TimeZone};
 use std::{fs, io};
 
@@ -183,45 +184,25 @@ fn an_interval_follows_the_wall_clock_wherever_it_jumps() {
 fn what_makes_no_sense_is_refused() {
     let good = sized("a", Names::Dumpcap);
     assert!(good.validate().is_ok());
-    let bad = [
-        Rotation {
-            bytes: None,
-            ..good.clone()
-        },
-        Rotation {
-            bytes: Some(0),
-            ..good.clone()
-        },
-        Rotation {
-            every: Some(Duration::ZERO),
-            ..good.clone()
-        },
-        Rotation {
-            keep_files: Some(0),
-            ..good.clone()
-        },
-        Rotation {
-            keep_bytes: Some(1999),
-            ..good.clone()
-        },
-        Rotation {
-            compress: Some(20),
-            ..good.clone()
-        },
-        Rotation {
-            stop_after: Some(0),
-            ..good.clone()
-        },
+    let spoil: [fn(&mut Rotation); 7] = [
+        |it| it.bytes = None,
+        |it| it.bytes = Some(0),
+        |it| it.every = Some(Duration::ZERO),
+        |it| it.keep_files = Some(0),
+        |it| it.keep_bytes = Some(1999),
+        |it| it.compress = Some(20),
+        |it| it.stop_after = Some(0),
     ];
-    for rotation in bad {
+    for spoil in spoil {
+        let mut rotation = good.clone();
+        spoil(&mut rotation);
         assert!(rotation.validate().is_err(), "{rotation:?}");
     }
 }
 
 #[test]
 fn a_file_that_has_its_name_is_told_and_kept_also_where_the_folder_cannot_be_synced_at_once() {
-    let folder = std::env::temp_dir().join(format!("forebay-shelf-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
+    let folder = Folder::new();
     let path = folder.join("a.pcapng");
     let rotation = Rotation {
         keep_files: Some(1),
@@ -247,13 +228,11 @@ fn a_file_that_has_its_name_is_told_and_kept_also_where_the_folder_cannot_be_syn
     // It has its place in the ring.
     shelf.open(1).unwrap();
     assert_eq!((register.files().removed, path.exists()), (1, false));
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]
 fn a_ring_waits_for_a_file_that_its_own_thread_is_finishing() {
-    let folder = std::env::temp_dir().join(format!("forebay-finishing-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
+    let folder = Folder::new();
     let path = folder.join("a.pcapng");
     let part = retention::part(&path);
     let rotation = sized(path.to_str().unwrap(), Names::Numbered);
@@ -272,13 +251,11 @@ fn a_ring_waits_for_a_file_that_its_own_thread_is_finishing() {
         drop(finishing);
         opened.join().unwrap().unwrap();
     });
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]
 fn a_file_that_nobody_waits_for_any_more_is_not_there_twice() {
-    let folder = std::env::temp_dir().join(format!("forebay-kept-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
+    let folder = Folder::new();
     let path = folder.join("a.pcapng");
     let packed = retention::packed(&path);
     let register = Reports::default();
@@ -294,7 +271,6 @@ fn a_file_that_nobody_waits_for_any_more_is_not_there_twice() {
     assert_eq!((path.exists(), packed.exists()), (true, false));
     assert_eq!(register.files().compressed.left, 1);
     assert_eq!(register.files().last, [path]);
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]
@@ -313,8 +289,7 @@ fn files_that_find_no_place_to_wait_are_counted_as_left() {
 
 #[test]
 fn captures_that_ask_for_the_same_name_of_a_time_at_once_each_get_one() {
-    let folder = std::env::temp_dir().join(format!("forebay-race-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
+    let folder = Folder::new();
     let path = folder.join("a.pcapng");
     let capture = || {
         let rotation = sized(path.to_str().unwrap(), Names::Timed);
@@ -332,8 +307,7 @@ fn captures_that_ask_for_the_same_name_of_a_time_at_once_each_get_one() {
             scope.spawn(capture);
         }
     });
-    assert_eq!(fs::read_dir(&folder).unwrap().count(), 400);
-    fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(folder.names().len(), 400);
 }
 
 #[cfg(not(feature = "zstd"))]
@@ -350,8 +324,7 @@ fn a_build_without_zstd_refuses_to_compress_and_names_the_feature() {
 #[cfg(feature = "zstd")]
 #[test]
 fn a_file_that_somebody_else_compressed_and_removed_is_left_to_him() {
-    let folder = std::env::temp_dir().join(format!("forebay-theirs-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
+    let folder = Folder::new();
     let path = folder.join("a.pcapng");
     let packed = retention::packed(&path);
     fs::write(&packed, "theirs").unwrap();
@@ -363,5 +336,4 @@ fn a_file_that_somebody_else_compressed_and_removed_is_left_to_him() {
     compressor.finish(&control, |_| ());
     assert_eq!(register.files().compressed.failed, 1);
     assert_eq!(fs::read(&packed).unwrap(), b"theirs");
-    fs::remove_dir_all(&folder).unwrap();
 }

@@ -352,63 +352,20 @@ fn a_reader_attaches_to_nothing_but_a_broadcast_ring() {
     let layout = *producer.reader().unwrap().reading.layout();
     let len = layout.words().unwrap() * words::WORD;
     drop(Reader::attach(memory(len, |ours| layout.write(ours))).unwrap());
-    let others = [
-        (len - page, layout),
-        (len + page, layout),
-        (
-            len,
-            Layout {
-                entries: 3,
-                ..layout
-            },
-        ),
-        (
-            len,
-            Layout {
-                entries: 0,
-                ..layout
-            },
-        ),
-        (
-            len,
-            Layout {
-                entries: u64::MAX,
-                ..layout
-            },
-        ),
-        (
-            len,
-            Layout {
-                entries: 1 << 63,
-                ..layout
-            },
-        ),
-        (
-            len,
-            Layout {
-                notes: usize::MAX,
-                ..layout
-            },
-        ),
-        (
-            len,
-            Layout {
-                notes: usize::MAX - layout.data,
-                ..layout
-            },
-        ),
-        (len, Layout { data: 0, ..layout }),
-        (
-            len,
-            Layout {
-                data: layout.data + 1,
-                ..layout
-            },
-        ),
-    ];
-    for (len, layout) in others {
+    let refuse = |len: usize, layout: Layout| {
         let file = memory(len, |ours| layout.write(ours));
         assert!(refused(file).contains("does not begin like"), "{layout:?}");
+    };
+    refuse(len - page, layout);
+    refuse(len + page, layout);
+    for entries in [3, 0, u64::MAX, 1 << 63] {
+        refuse(len, Layout { entries, ..layout });
+    }
+    for notes in [usize::MAX, usize::MAX - layout.data] {
+        refuse(len, Layout { notes, ..layout });
+    }
+    for data in [0, layout.data + 1] {
+        refuse(len, Layout { data, ..layout });
     }
 }
 
