@@ -29,7 +29,7 @@ use forebay_archive::{
     status,
     table::TableFile,
 };
-use forebay_net::units;
+use forebay_net::units::{self, counted};
 use serde_json::json;
 use std::{
     path::Path,
@@ -123,12 +123,14 @@ async fn ship(flags: &args::Ship) -> Result<ExitCode> {
             let _ = text::line(&dropped.to_string());
         }
         Event::Shipped(file, packed) => {
-            text::note(&text::shipped(&file.name(), packed.directory.packets));
+            let packets = counted(packed.directory.packets, "packet", "packets");
+            text::note(&format!("shipped {}, {packets}", file.name()));
         }
         Event::Dropped(file, packets) => {
             text::note(&format!(
-                "{}: dropped with {packets} packets: the spool is full",
-                file.path.display()
+                "{}: dropped with {}: the spool is full",
+                file.path.display(),
+                counted(packets, "packet", "packets")
             ));
         }
         Event::Warning(what) => text::note(&what),

@@ -61,9 +61,10 @@ AF_XDP: xdp:INTERFACE,KEY=VALUE,…
   busy-poll=TIME     poll the hardware for up to TIME before
                      each sleep
 
-Signals: INT (Ctrl-C) and TERM end the capture: forebay writes the packets that it has taken from the receive ring, and then \
-syncs the file unless --sync is none. Packets still in the ring are counted as unread. After a second INT or TERM, forebay no longer syncs, \
-and stops writing after at most one second. A third one ends writing at once. Packets that were taken but not written are counted as dropped. HUP starts the \
+Signals: INT (Ctrl-C) and TERM end the capture: forebay writes all packets that have arrived, those in \
+the receive ring included, and then syncs the file unless --sync is none. After a second INT or TERM, forebay no longer syncs, and \
+stops writing after at most one second. A third one ends writing at once. Packets that are then still in the receive ring are counted \
+as unread, and those that were taken from it but not written as dropped. HUP starts the \
 next file of a series (-b, -C, -G); without a series, HUP is like TERM. USR1 prints the counts; with --recorder, it is a trigger \
 instead. USR2 writes buffered packets at once.
 

@@ -4,7 +4,7 @@
 
 use crate::{
     args::Repair as Flags,
-    output::{self, Form, Meter, plain},
+    output::{self, Form, Meter, packets, plain},
     sandbox::{self, Needs},
 };
 use anyhow::Result;
@@ -71,11 +71,7 @@ fn repair(path: &Path, dry_run: bool) -> forebay::Result<Done> {
 
 fn as_text(done: &Done) -> String {
     let found = &done.found;
-    let packets = match found.packets {
-        1 => "1 packet".into(),
-        n => format!("{n} packets"),
-    };
-    let whole = format!("{packets}, {} bytes", found.whole_bytes);
+    let whole = format!("{}, {} bytes", packets(found.packets), found.whole_bytes);
     let text = match &found.fault {
         None => format!("{}: is whole: {whole}", found.path.display()),
         Some(fault) => {

@@ -36,7 +36,7 @@
 //! | `link` | lists interfaces and their properties (feature `live`) |
 //! | [`packets`] | copies a frame into a packet of a pool of the crate `forebay` |
 //! | [`receive`] | lets a port feed [`Driver`](forebay::receive::Driver) or [`Poller`](forebay::poll::Poller) of the crate `forebay` |
-//! | [`units`] | parses quantities such as `5M` |
+//! | [`units`] | parses and prints quantities such as `5M` |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "live")]

@@ -12,9 +12,6 @@ use forebay_net::units::{self, counted};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
-/// The width of a terminal that a line about progress fits into.
-const MAX_COLUMNS: usize = 80;
-
 /// Prints lines of data on standard output, without control characters.
 ///
 /// # Errors
@@ -55,22 +52,6 @@ pub fn bad_arguments(error: &clap::Error) {
         let _ = error.print(); // with colors
     } else {
         let _ = io::stderr().lock().write_all(text.as_bytes());
-    }
-}
-
-/// A line about a file that was shipped. The end of its name is shown if the line would be longer than a terminal is wide: series
-/// have their numbers and times there.
-pub fn shipped(name: &str, packets: u64) -> String {
-    let packets = counted(packets, "packet", "packets");
-    let others = "forebay-archive: shipped , ".len() + packets.len();
-    let columns = MAX_COLUMNS.saturating_sub(others);
-    let len = name.chars().count();
-    match len > columns {
-        true => {
-            let end: String = name.chars().skip(len + 1 - columns.max(1)).collect();
-            format!("shipped …{end}, {packets}")
-        }
-        false => format!("shipped {name}, {packets}"),
     }
 }
 
@@ -314,18 +295,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_about_a_shipped_file_fits_a_terminal_and_counts_in_plain_english() {
-        assert_eq!(shipped("a.pcapng", 1), "shipped a.pcapng, 1 packet");
-        let series = "eth0_00001_20261125221000.pcapng";
-        assert_eq!(
-            shipped(series, 300_000),
-            format!("shipped {series}, 300000 packets")
-        );
-        for name in [String::from("ä").repeat(300), format!("{series}{series}")] {
-            let line = shipped(&name, u64::MAX);
-            let columns = format!("forebay-archive: {line}").chars().count();
-            assert!(columns == MAX_COLUMNS && line.contains('…'), "{line}");
-        }
+    fn one_file_is_counted_in_the_singular() {
         let mut counts = Counts::default();
         counts.shipped.files = 1;
         counts.shipped.packets = 2;

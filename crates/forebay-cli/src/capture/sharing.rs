@@ -163,8 +163,8 @@ impl Ended {
                 some => format!(", {some} more turned away"),
             };
             say_wrapped(&format!(
-                "forebay: {clients} served{refused}: {} packets sent, {} lost{}",
-                served.sent,
+                "forebay: {clients} served{refused}: {} sent, {} lost{}",
+                output::packets(served.sent),
                 served.lost,
                 unsent(served.unsent)
             ));
@@ -192,9 +192,9 @@ fn left(client: &Client, is_quiet: bool, stream: Option<Stream>) {
     }
     let why = client.error.as_deref().unwrap_or("left");
     let text = format!(
-        "forebay: client {} {why}: {} packets sent, {lost} lost{unsent}, {:.1} s",
+        "forebay: client {} {why}: {} sent, {lost} lost{unsent}, {:.1} s",
         client.address,
-        client.ledger.written,
+        output::packets(client.ledger.written),
         client.elapsed.as_secs_f64(),
     );
     say_wrapped(&text);

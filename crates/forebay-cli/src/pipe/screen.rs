@@ -98,10 +98,8 @@ impl Screen {
             output::error("no byte has moved for as long as --watchdog allows");
         }
         if summary.abandoned {
-            let lost = match summary.bytes_read - summary.bytes_written {
-                1 => "1 byte was".into(),
-                lost => format!("{lost} bytes were"),
-            };
+            let lost = summary.bytes_read - summary.bytes_written;
+            let lost = output::counted(lost, "byte was", "bytes were");
             output::note(format_args!("gave up: {lost} read and not written"));
         }
         if self.is_shown {

@@ -9,7 +9,7 @@ pub type Printed = Result<(), Cut>;
 #[derive(Clone, Copy)]
 pub struct Data<'a> {
     pub captured: &'a [u8],
-    /// The length on the wire.
+    /// The length on the wire, or the one that a header states. It may be more or less than is captured.
     pub len: usize,
 }
 

@@ -85,8 +85,6 @@ pub(super) struct Losses {
     pub no_chunk: u64,
     /// Longer than a chunk, or for another reason.
     pub other: u64,
-    /// Descriptors of ours that the kernel refused: a bug, and none is expected.
-    pub refused_descriptors: u64,
 }
 
 impl Losses {
@@ -313,7 +311,7 @@ impl Socket {
     /// The kernel does not report it.
     pub(super) fn losses(&self, is_zero_copy: bool) -> io::Result<Losses> {
         let read = sockopt::xdp_statistics(self)?;
-        // Linux before 5.9 does not count them apart.
+        // Linux before 5.9 does not report this count, nor that of a full ring.
         let chunk_missing = read.rx_fill_ring_empty_descs.unwrap_or(0);
         // A copy for which there is no chunk counts twice: there, and as dropped. A driver without copies that finds no chunk
         // loses no frame by that: it tries again, and the hardware counts what it loses meanwhile.
@@ -325,7 +323,6 @@ impl Socket {
             ring_full: read.rx_ring_full.unwrap_or(0),
             no_chunk,
             other: read.rx_dropped - no_chunk,
-            refused_descriptors: read.rx_invalid_descs,
         })
     }
 

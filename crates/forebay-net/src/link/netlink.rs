@@ -116,7 +116,7 @@ impl Netlink {
         mut take: impl FnMut(&[u8]) -> std::io::Result<bool>,
     ) -> Result<()> {
         let wrap = |cause| failed().because(cause);
-        net::send(self, request, SendFlags::empty()).map_err(|cause| failed().because(cause))?;
+        net::send(self, request, SendFlags::empty()).map_err(|cause| wrap(cause.into()))?;
         let mut buffer = vec![0; BUFFER_BYTES];
         loop {
             let len = sys::receive(self.0.as_fd(), &mut buffer).map_err(wrap)?;

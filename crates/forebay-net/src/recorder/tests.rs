@@ -91,7 +91,9 @@ impl Lab {
 
 /// Numbers and times of the packets of a file.
 fn packets(path: &Path) -> Vec<(u64, u64)> {
-    let packets = found::open(path).packets.into_iter();
+    let found = found::open(path);
+    assert_eq!(found.statistics.len(), 1, "the file is whole");
+    let packets = found.packets.into_iter();
     packets.map(|it| (it.sequence, it.time_ns)).collect()
 }
 

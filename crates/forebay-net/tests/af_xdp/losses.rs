@@ -3,7 +3,10 @@
 use crate::support::sender::{self, Sender};
 use crate::support::{Ended, pump};
 use crate::{BOTH, lab, open_with, quiet, stopped};
-use forebay_net::{af_xdp::AfXdpConfig, port::Port};
+use forebay_net::{
+    af_xdp::{AfXdp, AfXdpConfig},
+    port::Port,
+};
 use std::{thread, time::Duration};
 
 /// A receive ring of 1024 frames.
@@ -35,8 +38,12 @@ fn twenty_overloads_are_accounted_for_to_the_frame() {
                 match ended.unwrap() {
                     // Read on when the ring has overflowed, however slowly this machine sends.
                     Ended::Enough => {
-                        let before = port.socket_losses().rx_ring;
-                        while port.socket_losses().rx_ring == before && !sending.is_finished() {
+                        let lost = |port: &mut AfXdp| {
+                            port.counts(); // asks the kernel
+                            port.socket_losses().rx_ring
+                        };
+                        let before = lost(&mut port);
+                        while lost(&mut port) == before && !sending.is_finished() {
                             thread::sleep(Duration::from_millis(1));
                         }
                     }

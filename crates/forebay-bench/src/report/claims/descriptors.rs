@@ -47,7 +47,7 @@ pub fn all() -> Vec<Claim> {
     }
     let published = |says, table, row, published, printed| {
         let bound = Bound::AtLeast(0.8 * published, 0.4 * published);
-        let claim = speed(says, table, row).text(published, printed);
+        let claim = speed(says, table, row).published(published, printed);
         claim.unit(" million/s", bound)
     };
     let assuming = "Bit-fields under assumptions, 25 bytes: read (RX)";
@@ -55,7 +55,7 @@ pub fn all() -> Vec<Claim> {
     let plain = "Plain, 48 bytes: read (RX), the first article's start";
     vec![
         claim("A descriptor shrinks from 48 bytes to 22")
-            .text(2.18, "2.18× (48 and 22 bytes)")
+            .published(2.18, "2.18× (48 and 22 bytes)")
             .here(bytes("plain") / bytes("stamped"))
             .ours(bytes("plain") / bytes("forebay"))
             .because([bytes("forebay")], |[ours]| {
@@ -73,7 +73,7 @@ pub fn all() -> Vec<Claim> {
         speed("Reordered, 32 bytes: read (RX)", RX, "reordered"),
         speed("Packed, 28 bytes: read (RX)", RX, "packed"),
         claim("Bit-fields cost writing (TX): under assumptions it is slower than packed")
-            .text(1.1, "\"performance loss\"; in a chart only")
+            .published(1.1, "\"performance loss\"; in a chart only")
             .here(rate(TX, "packed") / rate(TX, ASSUMING))
             .ours(rate(TX, "forebay") / rate(TX, "packed"))
             .because(
@@ -85,7 +85,7 @@ pub fn all() -> Vec<Claim> {
                 },
             ),
         claim("24 bytes are faster to read than 25, because they are aligned")
-            .text(1.04, "1.04× (321 and 310 million/s)")
+            .published(1.04, "1.04× (321 and 310 million/s)")
             .here(rate(RX, "tagged") / rate(RX, ASSUMING))
             .because(["tagged", ASSUMING].map(|row| rate(CACHED_RX, row)), |[aligned, not]| {
                 let word = match aligned > 1.05 * not {
@@ -95,7 +95,7 @@ pub fn all() -> Vec<Claim> {
                 format!("Within the first cache {aligned:.0} and {not:.0} million/s: {word}")
             }),
         claim("Over all loops packed is best of the six")
-            .text(1.0, "in a chart only")
+            .published(1.0, "in a chart only")
             .unit("×", Bound::AtLeast(1.0, 0.95))
             .here(computed(six_layouts(), |rates| {
                 let product = |loops: &[f64]| loops.iter().product::<f64>();
@@ -116,7 +116,7 @@ pub fn all() -> Vec<Claim> {
                 },
             ),
         claim("The trivial loop gains most from smaller descriptors")
-            .text(1.0, "in a chart only")
+            .published(1.0, "in a chart only")
             .unit("×", Bound::AtLeast(1.0, 0.95))
             .here(computed(loops("stamped", "plain"), |v| {
                 v[0] / v[1] / (v[2] / v[3]).max(v[4] / v[5])
@@ -128,7 +128,7 @@ pub fn all() -> Vec<Claim> {
                 )
             }),
         claim("Numbers in the spare bits of a pointer cost masking wherever it is followed")
-            .text(1.0, "\"some overhead\", not measured")
+            .published(1.0, "\"some overhead\", not measured")
             .here(TAGGED / PLAIN_POINTER)
             .ours(STAMPED / PLAIN_POINTER)
             .because([PLAIN_POINTER, TAGGED, STAMPED], |[plain, tagged, stamped]| {
@@ -138,7 +138,7 @@ pub fn all() -> Vec<Claim> {
                 )
             }),
         claim("Pointers use no more than 48 bits of virtual addresses")
-            .text(48.0, "48 bits (/proc/cpuinfo)")
+            .published(48.0, "48 bits (/proc/cpuinfo)")
             .unit(" bits", Bound::AtMost(48.0, 48.0))
             .here(BITS)
             .because([BITS], |[bits]| format!("/proc/cpuinfo names {bits:.0} bits")),

@@ -183,6 +183,7 @@ impl Claim {
     }
 }
 
+/// A claim whose figure is in a chart only, unless [`Claim::published`] follows.
 fn claim(says: &'static str) -> Claim {
     Claim {
         text: 0, // `all` sets it
@@ -200,7 +201,7 @@ fn claim(says: &'static str) -> Claim {
 /// What a row says besides its claim.
 impl Claim {
     /// The text's figure, a ratio unless [`Claim::unit`] follows: it holds if most of it is there, and in part if there is any.
-    fn text(self, published: f64, printed: &'static str) -> Claim {
+    fn published(self, published: f64, printed: &'static str) -> Claim {
         Claim {
             published,
             printed,
@@ -209,6 +210,7 @@ impl Claim {
         }
     }
 
+    /// Follows [`published`](Claim::published), whose bound it replaces.
     fn unit(self, unit: &'static str, bound: Bound) -> Claim {
         Claim {
             unit,

@@ -65,7 +65,7 @@ pub fn all() -> Vec<Claim> {
         row: &'static str,
     ) -> Claim {
         claim(says)
-            .text(published, printed)
+            .published(published, printed)
             .unit("", Bound::AtMost(published, published))
             .here(flushes(row))
             .because([flushes(row)], |[count]| {
@@ -75,14 +75,14 @@ pub fn all() -> Vec<Claim> {
     let strided = "28 bytes that are 32 apart are still flushed 171 times";
     let mut claims = vec![
         isolated(claim("28 bytes, built before the loop, take 1.7 times as long as 32"))
-            .text(1.68, "1.68× (7.343 and 4.362 ns)")
+            .published(1.68, "1.68× (7.343 and 4.362 ns)")
             .here(file(T28) / file(T32))
             .ours(records(R28, IN_PLACE) / records(R32, IN_PLACE)),
         count("28 bytes are flushed 171 times", 171.0, "171", T28),
         count("32 bytes are flushed 196 times", 196.0, "196", T32),
         count(strided, 171.0, "171", STRIDED),
         claim("Neither the multiplication nor the alignment is the cause: 28 bytes that are 32 apart are as slow")
-            .text(1.0, "1.11× (8.135 and 7.343 ns)")
+            .published(1.0, "1.11× (8.135 and 7.343 ns)")
             .here(file(STRIDED) / file(T28))
             .because(
                 [null(STRIDED), null(T28), null(LATER), null(LATER32)],
@@ -93,18 +93,18 @@ pub fn all() -> Vec<Claim> {
                 },
             ),
         isolated(claim("28 bytes built in the loop instead of before it are faster"))
-            .text(1.80, "1.80× (7.343 and 4.075 ns)")
+            .published(1.80, "1.80× (7.343 and 4.075 ns)")
             .here(file(T28) / file(BUILT28))
             .ours(records(R28, BY_VALUE) / records(R28, IN_PLACE)),
         claim("… and then beat 32 bytes, which are written more often")
-            .text(1.09, "1.09× (4.462 and 4.075 ns)")
+            .published(1.09, "1.09× (4.462 and 4.075 ns)")
             .here(file(BUILT32) / file(BUILT28))
             .ours(records(R32, READY) / records(R28, READY))
             .because([flushes(BUILT28), flushes(BUILT32)], |[b28, b32]| {
                 format!("{b28:.0} and {b32:.0} writes")
             }),
         claim("32 bytes gain nothing from it")
-            .text(0.98, "0.98× (4.362 and 4.462 ns)")
+            .published(0.98, "0.98× (4.362 and 4.462 ns)")
             .here(file(T32) / file(BUILT32))
             .because([null(T32), null(BUILT32)], |[hoisted, built]| {
                 let word = match hoisted > 1.2 * built {
@@ -114,7 +114,7 @@ pub fn all() -> Vec<Claim> {
                 format!("To /dev/null: {hoisted:.2} and {built:.2} ns, so the two loads and stores {word}")
             }),
         claim("The processor counts blocked store-forwards for the slow one: several an entry")
-            .text(1.0, "1,006,025,599 in a run, 500 times as many as for 32 bytes")
+            .published(1.0, "1,006,025,599 in a run, 500 times as many as for 32 bytes")
             .unit(" an entry", Bound::AtLeast(0.8, 0.1))
             .here(blocked(T28))
             .ours(At("append/28/28 bytes, a buffer of 16 KiB, to /dev/null", IN_PLACE, "blocked"))
@@ -122,10 +122,10 @@ pub fn all() -> Vec<Claim> {
                 format!("By the processor's counter: {t28:.2} an entry, and {t32:.2} of 32 bytes")
             }),
         isolated(claim("Blocked store-forwards are the cause"))
-            .text(1.68, "shown by the counter")
+            .published(1.68, "shown by the counter")
             .here(null(T28) / null(ONE_STORE)),
         claim("Port pressure is not: it can explain less than a factor of two")
-            .text(1.0, "0.5 and 1.0 cycles by llvm-mca")
+            .published(1.0, "0.5 and 1.0 cycles by llvm-mca")
             .here(mca("28 bytes: the whole copy") / mca("32 bytes: the whole copy"))
             .because(
                 [mca("28 bytes: imul, lea"), mca("32 bytes: shl, lea"), null(T28), null(T32)],
@@ -137,7 +137,7 @@ pub fn all() -> Vec<Claim> {
                 },
             ),
         claim("Any real work between the store and the load makes the effect vanish")
-            .text(1.68, "stated, not measured")
+            .published(1.68, "stated, not measured")
             .here(null(T28) / null(LATER))
             .because([null(LATER), null(LATER32)], |[later, later32]| {
                 format!("Loaded 63 entries later, 28 bytes take {later:.2} ns and 32 take {later32:.2}")
@@ -146,7 +146,7 @@ pub fn all() -> Vec<Claim> {
     for (says, table) in READY_BYTES {
         let of = [WRITER, READY, "ours, a hundred at once"].map(|row| records(table, row));
         let claim = claim(says)
-            .text(0.95, "not in the text")
+            .published(0.95, "not in the text")
             .unit("×", Bound::AtLeast(0.95, 0.8))
             .ours(of[0] / of[1])
             .because(of, |[writer, ready, many]| {
@@ -158,6 +158,7 @@ pub fn all() -> Vec<Claim> {
     }
     claims
 }
+
 /// Ready bytes beside BufWriter.
 const READY_BYTES: [(&str, &str); 6] = [
     (
