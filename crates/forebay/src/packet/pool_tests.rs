@@ -49,8 +49,8 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #[test]
     fn no_slot_is_lost_and_none_is_handed_out_twice(
-        slots in 1..times(300_u32, 80),
-        steps in prop::collection::vec(step(), 1..times(300, 50)),
+        slots in 1..times(300_u32, 20),
+        steps in prop::collection::vec(step(), 1..times(300, 20)),
     ) {
         let mut pool = pool_of(slots);
         let mut out: Vec<Packet> = Vec::new();

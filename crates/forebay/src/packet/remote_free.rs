@@ -315,7 +315,7 @@ mod tests {
         let returns = Returns::new(100);
         let mut free: Vec<u32> = (0..100).collect();
         // 7 and 100 have no common divisor, so each round puts other slots into a block.
-        for round in 0..if cfg!(miri) { 6 } else { 300 } {
+        for round in 0..if cfg!(miri) { 3 } else { 300 } {
             free.rotate_left(7);
             let out = free.split_off(round % 100);
             for chained in out.chunks(1 + round % 35) {

@@ -329,7 +329,7 @@ proptest! {
     #[test]
     fn packets_agree_with_plain_vectors(
         slots in 1_u32..16,
-        steps in prop::collection::vec(step(), 1..times(150, 50)),
+        steps in prop::collection::vec(step(), 1..times(150, 20)),
     ) {
         let mut walk = Walk { pool: small_pool(slots), all: Vec::new(), groups: 0, byte: 1 };
         for step in steps {

@@ -37,7 +37,7 @@ fn bytes(number: usize, len: usize) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn readers_agree_with_the_oracle(entries in 0..7_u32, steps in prop::collection::vec(step(), 1..times(600, 60))) {
+    fn readers_agree_with_the_oracle(entries in 0..7_u32, steps in prop::collection::vec(step(), 1..times(600, 20))) {
         let mut layout = Layout { notes: 20, entries: 1 << entries, data: 60 };
         let (ours, theirs) = words::both(NOTES + layout.words().unwrap());
         layout.data += ours.len() - layout.words().unwrap();
