@@ -2,13 +2,13 @@
 
 use crate::support::sender::{self, Sender};
 use crate::support::{Ended, carries, ip, lab, pump, skip};
-use crate::{LONG, SHORT, four_kinds, send_once, settled};
+use crate::{LONG, SHORT, four_kinds, open_on, send_once, settled};
 use forebay_net::af_packet::{AfPacket, AfPacketConfig};
 use forebay_net::port::{Direction, Frame, LinkType, Port, Wake};
 use std::{fs::File, io::Write, os::fd::AsRawFd};
 
-fn any(config: &AfPacketConfig) -> AfPacket {
-    AfPacket::open("any", config).unwrap_or_else(|error| panic!("{error}"))
+fn any(set: impl FnOnce(&mut AfPacketConfig)) -> AfPacket {
+    open_on("any", set)
 }
 
 /// Takes frames until none arrive. Returns the name and link type of each frame's interface, its direction and its bytes.
@@ -58,7 +58,7 @@ fn frames_of_all_interfaces_come_whole_and_each_under_its_own() {
         let Some(mut tunnel) = tunnel("tt") else {
             return;
         };
-        let mut port = any(&AfPacketConfig::default());
+        let mut port = any(|_| ());
         let listed: Vec<_> = port.interfaces().iter().map(|it| it.name.clone()).collect();
         for name in ["lo", "va", "vb", "tt"] {
             assert!(listed.iter().any(|it| it == name), "{listed:?}");
@@ -91,7 +91,7 @@ fn frames_of_all_interfaces_come_whole_and_each_under_its_own() {
 #[test]
 fn the_loopback_interface_shows_each_frame_once_among_all() {
     lab(&[], || {
-        let mut port = any(&AfPacketConfig::default());
+        let mut port = any(|_| ());
         send_once();
         let seen = taken(&mut port);
         let once = seen.iter().filter(|it| it.3.ends_with(b"once"));
@@ -102,7 +102,7 @@ fn the_loopback_interface_shows_each_frame_once_among_all() {
 #[test]
 fn an_interface_that_comes_later_is_captured_from_and_one_that_goes_ends_nothing() {
     lab(&[], || {
-        let mut port = any(&AfPacketConfig::default());
+        let mut port = any(|_| ());
         let before = port.interfaces().len();
         ip("link add vx type veth peer name vy");
         ip("link set vx up");
@@ -129,7 +129,7 @@ fn an_interface_that_comes_later_is_captured_from_and_one_that_goes_ends_nothing
 #[test]
 fn an_interface_that_is_gone_before_its_first_frame_is_read_has_its_name_all_the_same() {
     lab(&[], || {
-        let mut port = any(&AfPacketConfig::default());
+        let mut port = any(|_| ());
         for round in 0..3 {
             let name = format!("brief{round}");
             ip(&format!("link add {name} type veth peer name other"));
@@ -154,10 +154,7 @@ fn a_filter_is_applied_to_each_kind_of_hardware() {
             return;
         };
         let mut verdicts = |text: &str| {
-            let mut port = any(&AfPacketConfig {
-                filter: Some(text.parse().unwrap()),
-                ..AfPacketConfig::default()
-            });
+            let mut port = any(|it| it.filter = Some(text.parse().unwrap()));
             assert_eq!(port.counts().filtered, None);
             Sender::open("va").numbers(0..1, 60).unwrap();
             // The same packet over Ethernet.
@@ -212,10 +209,7 @@ fn for_an_output_of_one_link_type_tunnels_are_left_out_and_named() {
         let Some(mut tunnel) = tunnel("tt") else {
             return;
         };
-        let mut port = any(&AfPacketConfig {
-            ethernet_only: true,
-            ..AfPacketConfig::default()
-        });
+        let mut port = any(|it| it.ethernet_only = true);
         assert!(port.interfaces()[0].description.ends_with("; not tt"));
         tunnel.write_all(&packet(1)).unwrap();
         Sender::open("va").numbers(0..1, 60).unwrap();
@@ -229,11 +223,7 @@ fn for_an_output_of_one_link_type_tunnels_are_left_out_and_named() {
 #[test]
 fn the_snaplen_and_incoming_only_hold_for_all() {
     lab(&[], || {
-        let mut port = any(&AfPacketConfig {
-            snaplen: 20,
-            incoming_only: true,
-            ..AfPacketConfig::default()
-        });
+        let mut port = any(|it| (it.snaplen, it.incoming_only) = (20, true));
         Sender::open("va").numbers(0..1, 60).unwrap();
         let mut seen = Vec::new();
         let each = |frame: &Frame<'_>| {
@@ -249,10 +239,7 @@ fn the_snaplen_and_incoming_only_hold_for_all() {
 #[test]
 fn under_load_from_several_interfaces_every_frame_is_taken_or_counted() {
     lab(&[], || {
-        let mut port = any(&AfPacketConfig {
-            ring_bytes: 1 << 20,
-            ..AfPacketConfig::default()
-        });
+        let mut port = any(|it| it.ring_bytes = 1 << 20);
         // More frames than the ring holds, before any are read.
         Sender::open("va").numbers(0..20_000, 60).unwrap();
         Sender::open("vb").numbers(0..5_000, 60).unwrap();

@@ -1,8 +1,8 @@
 //! The end of a port: it delivers the frames it accepted, whether it was stopped or lost its interface.
 
 use crate::support::sender::{self, Sender};
-use crate::support::{Ended, carries, ip, lab, pump};
-use crate::{LONG, ends_after, open, settled};
+use crate::support::{Ended, LONG, error_without_arming, ip, lab, outage, pump};
+use crate::{ends_after, open, settled};
 use forebay_net::af_packet::{AfPacket, AfPacketConfig};
 use forebay_net::port::{Fanout, Frame, Port, Wake};
 use std::os::fd::{AsFd, AsRawFd};
@@ -25,11 +25,8 @@ fn fifty_stops_under_load_lose_nothing_that_was_accepted() {
             let outcome = std::panic::catch_unwind(|| {
                 let mut total = 0;
                 for round in 0..50u64 {
-                    let mut port = open(&AfPacketConfig {
-                        ring_bytes: 4 << 20,
-                        block_bytes: 256 << 10,
-                        ..AfPacketConfig::default()
-                    });
+                    let mut port =
+                        open(|it| (it.ring_bytes, it.block_bytes) = (4 << 20, 256 << 10));
                     let (mut next, mut delivered, mut told, mut wrong) = (None, 0u64, 0u64, 0u64);
                     let mut each = |frame: &forebay_net::port::Frame<'_>| {
                         let number = sender::number(frame.data).expect("only our frames are here");
@@ -71,11 +68,8 @@ fn an_interface_that_goes_down_or_away_is_told_once_after_its_frames() {
         ] {
             ip("link set vb up");
             // In the second round the frames are still in a block that the kernel has not closed.
-            let mut port = open(&AfPacketConfig {
-                retire: Duration::from_millis(300),
-                stop_on_down: true,
-                ..AfPacketConfig::default()
-            });
+            let mut port =
+                open(|it| (it.retire, it.stop_on_down) = (Duration::from_millis(300), true));
             Sender::open("va").numbers(0..5_000, 60).unwrap();
             ip(words);
             let mut seen = 0;
@@ -92,28 +86,8 @@ fn an_interface_that_goes_down_or_away_is_told_once_after_its_frames() {
 #[test]
 fn frames_before_and_after_an_outage_are_delivered_and_the_outage_is_counted() {
     lab(&[], || {
-        let mut port = open(&AfPacketConfig::default());
-        Sender::open("va").numbers(0..5_000, 60).unwrap();
-        ip("link set vb down");
-        let mut seen = 0;
-        while !port.outages().is_down {
-            let short = Duration::from_millis(50);
-            pump(&mut port, short, |_| (seen += 1, true).1).unwrap();
-        }
-        ip("link set vb up");
-        carries("va");
-        Sender::open("va").numbers(5_000..7_000, 60).unwrap();
-        while seen < 7_000 {
-            pump(&mut port, LONG, |_| (seen += 1, seen < 7_000).1).unwrap();
-        }
-        // The port asks every 100 ms whether the interface is up, so the last frames may be delivered before it knows.
-        while port.outages().is_down {
-            let short = Duration::from_millis(50);
-            pump(&mut port, short, |_| panic!("one too many")).unwrap();
-        }
-        let outages = port.outages();
-        assert_eq!((outages.count, outages.is_down), (1, false));
-        assert_eq!(outages.total, outages.last);
+        let mut port = open(|_| ());
+        outage(&mut port, 5_000, 2_000, |_| ());
         ends_after(&mut port, 7_000);
     });
 }
@@ -121,26 +95,17 @@ fn frames_before_and_after_an_outage_are_delivered_and_the_outage_is_counted() {
 #[test]
 fn a_reader_that_never_arms_learns_of_a_lost_interface_too() {
     lab(&[], || {
-        let mut port = open(&AfPacketConfig {
-            stop_on_down: true,
-            ..AfPacketConfig::default()
-        });
+        let mut port = open(|it| it.stop_on_down = true);
         ip("link set vb down");
-        let until = Instant::now() + LONG;
-        let error = loop {
-            assert!(Instant::now() < until);
-            if let Err(error) = port.receive(64) {
-                break error;
-            }
-        };
-        assert_eq!(error.to_string(), "vb: the interface went down");
+        let error = error_without_arming(&mut port);
+        assert_eq!(error, "vb: the interface went down");
     });
 }
 
 #[test]
 fn a_fanout_member_which_cannot_be_bound_again_stops_too() {
     lab(&[], || {
-        let mut port = open(&AfPacketConfig::default());
+        let mut port = open(|_| ());
         let group: libc::c_int = 7 | (libc::PACKET_FANOUT_HASH as libc::c_int) << 16;
         // SAFETY: the kernel reads the four bytes of `group`.
         let joined = unsafe {

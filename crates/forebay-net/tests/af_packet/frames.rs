@@ -2,8 +2,7 @@
 
 use crate::support::sender::{self, Sender};
 use crate::support::{Ended, lab, pump};
-use crate::{LONG, SHORT, four_kinds, open, send_once};
-use forebay_net::af_packet::{AfPacket, AfPacketConfig};
+use crate::{LONG, SHORT, four_kinds, open, open_on, send_once};
 use forebay_net::port::{Direction, LinkType, Port};
 use std::time::UNIX_EPOCH;
 
@@ -12,11 +11,7 @@ fn the_snaplen_keeps_the_first_bytes_and_the_whole_length() {
     lab(&[], || {
         let kinds = four_kinds();
         for snaplen in [1, 12, 15, 16, 60, 64, 96, 2_000] {
-            let mut port = open(&AfPacketConfig {
-                snaplen,
-                ring_bytes: 1 << 20,
-                ..AfPacketConfig::default()
-            });
+            let mut port = open(|it| (it.snaplen, it.ring_bytes) = (snaplen, 1 << 20));
             assert_eq!(port.interfaces()[0].snaplen, snaplen);
             Sender::open("va").frames(&kinds);
             let mut seen = 0;
@@ -38,10 +33,7 @@ fn the_snaplen_keeps_the_first_bytes_and_the_whole_length() {
 fn directions_are_told_and_outgoing_frames_can_be_left_out() {
     lab(&[], || {
         for incoming_only in [false, true] {
-            let mut port = open(&AfPacketConfig {
-                incoming_only,
-                ..AfPacketConfig::default()
-            });
+            let mut port = open(|it| it.incoming_only = incoming_only);
             Sender::open("vb").numbers(0..1, 60).unwrap();
             Sender::open("va").numbers(1..2, 60).unwrap();
             let mut seen = Vec::new();
@@ -59,7 +51,7 @@ fn directions_are_told_and_outgoing_frames_can_be_left_out() {
 #[test]
 fn the_loopback_interface_shows_each_frame_once() {
     lab(&[], || {
-        let mut port = AfPacket::open("lo", &AfPacketConfig::default()).unwrap();
+        let mut port = open_on("lo", |_| ());
         assert_eq!(port.interfaces()[0].link, LinkType::ETHERNET);
         let now = || UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
         let before = now();

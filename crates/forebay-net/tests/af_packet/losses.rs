@@ -4,7 +4,6 @@
 use crate::support::sender::{self, Sender};
 use crate::support::{self, Ended, lab, pump};
 use crate::{LONG, SHORT, open, settled};
-use forebay_net::af_packet::AfPacketConfig;
 use forebay_net::port::{Port, Wake};
 use std::thread;
 use std::time::Duration;
@@ -21,11 +20,7 @@ fn drops_under_overload_are_marked_at_the_frame_behind_the_gap() {
             (32 << 10, 4096, 20, Duration::from_micros(30), false),
         ] {
             const SENT: u64 = 1_000_000;
-            let mut port = open(&AfPacketConfig {
-                ring_bytes,
-                block_bytes,
-                ..AfPacketConfig::default()
-            });
+            let mut port = open(|it| (it.ring_bytes, it.block_bytes) = (ring_bytes, block_bytes));
             let sending = thread::spawn(|| Sender::pinned("va").numbers(0..SENT, 60).unwrap());
             let (mut next, mut told, mut delivered, mut gaps) = (0u64, 0u64, 0u64, 0u64);
             let (mut late, mut wrong) = (0u64, 0u64);
@@ -82,10 +77,7 @@ fn drops_under_overload_are_marked_at_the_frame_behind_the_gap() {
 #[test]
 fn an_abandoned_burst_and_one_put_back_lose_nothing() {
     lab(&[], || {
-        let mut port = open(&AfPacketConfig {
-            ring_bytes: 1 << 20,
-            ..AfPacketConfig::default()
-        });
+        let mut port = open(|it| it.ring_bytes = 1 << 20);
         Sender::open("va").numbers(0..1_000, 60).unwrap();
         port.stop().unwrap();
         let (mut next, mut round) = (0, 0);

@@ -28,14 +28,19 @@ mod senders;
 use forebay_net::af_packet::{AfPacket, AfPacketConfig};
 use forebay_net::port::{Counts, Port};
 use std::time::Duration;
-use support::{Ended, pump, sender};
+use support::{Ended, LONG, pump, sender};
 
 const SHORT: Duration = Duration::from_millis(200);
 
-const LONG: Duration = Duration::from_secs(10);
+/// A port on `vb`, with the default settings except for what `set` changes.
+fn open(set: impl FnOnce(&mut AfPacketConfig)) -> AfPacket {
+    open_on("vb", set)
+}
 
-fn open(config: &AfPacketConfig) -> AfPacket {
-    AfPacket::open("vb", config).unwrap_or_else(|error| panic!("{error}"))
+fn open_on(interface: &str, set: impl FnOnce(&mut AfPacketConfig)) -> AfPacket {
+    let mut config = AfPacketConfig::default();
+    set(&mut config);
+    AfPacket::open(interface, &config).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Checks the accounting of an ended port, and returns its counts.

@@ -22,10 +22,7 @@ fn promiscuous_mode_is_on_while_the_port_is_open_and_only_if_asked_for() {
             words.next().unwrap().to_string()
         };
         for promiscuous in [true, false] {
-            let port = open(&AfPacketConfig {
-                promiscuous,
-                ..AfPacketConfig::default()
-            });
+            let port = open(|it| it.promiscuous = promiscuous);
             assert_eq!(promiscuity(), if promiscuous { "1" } else { "0" });
             drop(port);
             assert_eq!(promiscuity(), "0");

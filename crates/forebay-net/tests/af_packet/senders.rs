@@ -2,7 +2,6 @@
 
 use crate::support::{Ended, ip, lab, pump, tool};
 use crate::{LONG, ends_after, four_kinds, open, tagged};
-use forebay_net::af_packet::AfPacketConfig;
 use forebay_testing::folder::Folder;
 use forebay_testing::lab::classic;
 use std::process::Stdio;
@@ -17,7 +16,7 @@ fn a_million_frames_of_trafgen_arrive_as_they_were_sent() {
             .iter()
             .map(|frame| format!("{{ {} }}\n", as_list(frame)));
         let path = folder.file("four.cfg", script.collect::<String>());
-        let mut port = open(&AfPacketConfig::default());
+        let mut port = open(|_| ());
         let flags = "--dev va --cpus 1 --no-cpu-stats --no-sock-mem --rate 400000pps --conf";
         let mut trafgen = tool("trafgen");
         trafgen
@@ -53,7 +52,7 @@ fn frames_of_tcpreplay_arrive_as_they_were_sent() {
         frames.extend(four_kinds());
         let folder = Folder::new();
         let path = folder.file("frames.pcap", classic(&frames));
-        let mut port = open(&AfPacketConfig::default());
+        let mut port = open(|_| ());
         let mut tcpreplay = tool("tcpreplay");
         tcpreplay.args("-i va -q --preload-pcap --pps 200000 --loop".split(' '));
         tcpreplay.args([&ROUNDS.to_string(), &path]);

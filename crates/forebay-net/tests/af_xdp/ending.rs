@@ -1,12 +1,9 @@
 //! The end of a port: it delivers what reached its sockets, whether it was stopped or lost its interface.
 
 use crate::support::sender::Sender;
-use crate::support::{Ended, carries, ip, pump};
-use crate::{BOTH, LONG, lab, open, open_with, quiet, settled, stopped};
-use forebay_net::{
-    af_xdp::AfXdpConfig,
-    port::{Port, Wake},
-};
+use crate::support::{Ended, LONG, carries, error_without_arming, ip, outage, pump};
+use crate::{BOTH, lab, open, open_with, quiet, settled, stopped};
+use forebay_net::port::{Port, Wake};
 use std::{
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
@@ -62,13 +59,7 @@ fn an_interface_that_goes_down_or_away_is_reported_once_after_its_frames() {
         ] {
             ip("link set vb up");
             carries("vb");
-            let mut port = open_with(
-                "vb",
-                &AfXdpConfig {
-                    stop_on_down: true,
-                    ..AfXdpConfig::default()
-                },
-            );
+            let mut port = open_with("vb", |it| it.stop_on_down = true);
             Sender::open("va").numbers(0..200, 60).unwrap();
             quiet(&mut port);
             ip(words);
@@ -88,27 +79,7 @@ fn frames_before_and_after_an_outage_are_delivered_and_the_outage_is_counted() {
     lab(&[], || {
         for mode in BOTH {
             let mut port = open(&format!("vb,mode={mode}"));
-            Sender::open("va").numbers(0..200, 60).unwrap();
-            quiet(&mut port);
-            ip("link set vb down");
-            let mut seen = 0;
-            while !port.outages().is_down {
-                let short = Duration::from_millis(50);
-                pump(&mut port, short, |_| (seen += 1, true).1).unwrap();
-            }
-            ip("link set vb up");
-            carries("va");
-            Sender::open("va").numbers(200..400, 60).unwrap();
-            while seen < 400 {
-                pump(&mut port, LONG, |_| (seen += 1, seen < 400).1).unwrap();
-            }
-            while port.outages().is_down {
-                let short = Duration::from_millis(50);
-                pump(&mut port, short, |_| panic!("one too many")).unwrap();
-            }
-            let outages = port.outages();
-            assert_eq!((outages.count, outages.is_down), (1, false));
-            assert_eq!(outages.total, outages.last);
+            outage(&mut port, 200, 200, quiet);
             stopped(&mut port, 400, 0);
         }
     });
@@ -119,13 +90,7 @@ fn a_reader_that_never_arms_learns_of_a_lost_interface_too() {
     lab(&[], || {
         let mut port = open("vb");
         ip("link del va");
-        let until = Instant::now() + LONG;
-        let error = loop {
-            assert!(Instant::now() < until);
-            if let Err(error) = port.receive(64) {
-                break error;
-            }
-        };
-        assert_eq!(error.to_string(), "vb: the interface is gone");
+        let error = error_without_arming(&mut port);
+        assert_eq!(error, "vb: the interface is gone");
     });
 }

@@ -4,7 +4,7 @@ use crate::support::sender::{self, Sender};
 use crate::support::{Ended, ip, pump};
 use crate::{BOTH, LONG, lab, open, open_with, quiet, stopped};
 use forebay_net::{
-    af_xdp::{AfXdpConfig, Mode},
+    af_xdp::Mode,
     port::{Direction, Port, Wake},
 };
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -65,11 +65,8 @@ fn without_a_wish_the_first_mode_that_the_driver_has_is_taken() {
         assert_eq!(open("vb").info().copy, "native, copied");
         // The loopback interface has no native mode, and its frames are too long unless its MTU is lowered.
         ip("link set lo mtu 1500");
-        let config = AfXdpConfig {
-            take_traffic: true,
-            ..AfXdpConfig::default()
-        };
-        assert_eq!(open_with("lo", &config).info().copy, "generic, copied");
+        let port = open_with("lo", |it| it.take_traffic = true);
+        assert_eq!(port.info().copy, "generic, copied");
     });
 }
 
@@ -170,13 +167,7 @@ fn long_frames_get_chunks_of_a_page_and_snaplen_cuts() {
         ip("link set va mtu 3000");
         ip("link set vb mtu 3000");
         for mode in [Mode::Generic, Mode::Native] {
-            let mut port = open_with(
-                &format!("vb,mode={mode}"),
-                &AfXdpConfig {
-                    snaplen: 100,
-                    ..AfXdpConfig::default()
-                },
-            );
+            let mut port = open_with(&format!("vb,mode={mode}"), |it| it.snaplen = 100);
             Sender::open("va").numbers(0..10, 3014).unwrap();
             quiet(&mut port);
             let mut seen = 0;

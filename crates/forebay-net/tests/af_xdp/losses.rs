@@ -4,17 +4,16 @@ use crate::support::sender::{self, Sender};
 use crate::support::{Ended, pump};
 use crate::{BOTH, lab, open_with, quiet, stopped};
 use forebay_net::{
-    af_xdp::{AfXdp, AfXdpConfig},
+    af_xdp::{AfXdp, Mode},
     port::Port,
 };
 use std::{thread, time::Duration};
 
-/// A receive ring of 1024 frames.
-fn small() -> AfXdpConfig {
-    AfXdpConfig {
-        ring_bytes: Some((1024 + 256) * 2048),
-        ..AfXdpConfig::default()
-    }
+/// A port with a receive ring of 1024 frames.
+fn small(mode: Mode) -> AfXdp {
+    open_with(&format!("vb,mode={mode}"), |it| {
+        it.ring_bytes = Some((1024 + 256) * 2048);
+    })
 }
 
 #[test]
@@ -23,7 +22,7 @@ fn twenty_overloads_are_accounted_for_to_the_frame() {
         for round in 0..20_u64 {
             const SENT: u64 = 40_000;
             let mode = BOTH[round as usize % 2];
-            let mut port = open_with(&format!("vb,mode={mode}"), &small());
+            let mut port = small(mode);
             let sending = thread::spawn(|| Sender::pinned("va").numbers(0..SENT, 60).unwrap());
             let (mut next, mut delivered, mut told) = (0, 0, 0);
             loop {
@@ -66,7 +65,7 @@ fn twenty_overloads_are_accounted_for_to_the_frame() {
 fn a_reader_that_stopped_finds_a_full_ring_and_then_every_frame() {
     lab(&[], || {
         for mode in BOTH {
-            let mut port = open_with(&format!("vb,mode={mode}"), &small());
+            let mut port = small(mode);
             let sender = Sender::pinned("va");
             // Nobody reads.
             sender.numbers(0..20_000, 60).unwrap();

@@ -27,9 +27,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use support::{Ended, pump, skip};
-
-const LONG: Duration = Duration::from_secs(10);
+use support::{Ended, LONG, pump, skip};
 
 /// A laboratory in which XDP programs can be loaded.
 fn lab(tools: &[&str], body: impl FnOnce() + Send) {
@@ -44,11 +42,14 @@ fn spec(text: &str) -> Spec {
 }
 
 fn open(text: &str) -> AfXdp {
-    open_with(text, &AfXdpConfig::default())
+    open_with(text, |_| ())
 }
 
-fn open_with(text: &str, config: &AfXdpConfig) -> AfXdp {
-    AfXdp::open(&spec(text), config).unwrap_or_else(|error| panic!("{error}"))
+/// A port with the default settings, except for what `set` changes.
+fn open_with(text: &str, set: impl FnOnce(&mut AfXdpConfig)) -> AfXdp {
+    let mut config = AfXdpConfig::default();
+    set(&mut config);
+    AfXdp::open(&spec(text), &config).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The error of opening this.

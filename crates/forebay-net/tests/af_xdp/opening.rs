@@ -25,11 +25,7 @@ fn an_interface_in_use_is_refused_unless_its_traffic_may_be_taken() {
         };
         ip("address add 192.0.2.1/24 dev vb");
         refused("the interface has the address 192.0.2.1");
-        let config = AfXdpConfig {
-            take_traffic: true,
-            ..AfXdpConfig::default()
-        };
-        drop(open_with("vb", &config));
+        drop(open_with("vb", |it| it.take_traffic = true));
         ip("address flush dev vb");
         if std::fs::write("/proc/sys/net/ipv6/conf/vb/disable_ipv6", "0").is_ok() {
             // Every interface has a link-local address: it does not mean that it is used.

@@ -6,97 +6,32 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-use forebay::packet::{Packet, Pool, PoolConfig};
+use forebay::packet::{Pool, PoolConfig};
 use forebay::time::Clock;
 use forebay_net::af_packet::{AfPacket, AfPacketConfig, AfPacketTx};
 use forebay_net::replay::{Replay, ReplayConfig, Speed};
 use forebay_net::session::Control;
-use forebay_net::transmit::{self, TxBackend, TxConfig, TxCounts, TxPort};
+use forebay_net::transmit::{self, TxBackend, TxConfig, TxPort};
 use std::time::{Duration, Instant};
-use support::{Ended, carries, ip, lab, pump, sender, skip, tool};
+use support::{
+    LONG, arrive, carries, fill, frames, ip, lab, packet, send, sender, sent, skip, tool,
+};
 
-const LONG: Duration = Duration::from_secs(10);
 const BOTH: [TxBackend; 2] = [TxBackend::Messages, TxBackend::Ring];
 
-fn open(config: &TxConfig) -> AfPacketTx {
-    AfPacketTx::open("va", config).unwrap_or_else(|error| panic!("{error}"))
+/// A port on `va`, with the default settings except for what `set` changes.
+fn open(set: impl FnOnce(&mut TxConfig)) -> AfPacketTx {
+    let mut config = TxConfig::default();
+    set(&mut config);
+    AfPacketTx::open("va", &config).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn receiver() -> AfPacket {
     AfPacket::open("vb", &AfPacketConfig::default()).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Hands all frames to the port, waiting for room.
-fn send(port: &mut dyn TxPort, frames: &[Vec<u8>]) {
-    let control = Control::new().unwrap();
-    let (mut at, mut packets) = (0, Vec::new());
-    while at < frames.len() {
-        let wanted = (frames.len() - at).min(100);
-        let count = port.reserve(wanted, &mut packets);
-        for (packet, frame) in packets.iter_mut().zip(&frames[at..]) {
-            let room = packet.put(frame.len() as u32).expect("a slot has room");
-            room.copy_from_slice(frame);
-        }
-        at += count;
-        while !packets.is_empty() {
-            port.commit(&mut packets).unwrap();
-            transmit::wait(port, &control, Duration::from_millis(10)).unwrap();
-        }
-        transmit::wait(port, &control, Duration::from_millis(10)).unwrap();
-    }
-    transmit::drain(port, &control).unwrap();
-}
-
-/// A packet with these bytes.
-fn packet(pool: &mut Pool, frame: &[u8]) -> Packet {
-    let mut packet = pool.take().unwrap();
-    packet.append(pool, frame).unwrap();
-    packet
-}
-
-/// A port with the default configuration but for its backend and patience.
 fn patient(backend: TxBackend, patience: Duration) -> AfPacketTx {
-    open(&TxConfig {
-        backend,
-        patience,
-        ..TxConfig::default()
-    })
-}
-
-/// Packets in the port's slots, with these frames.
-fn fill(port: &mut dyn TxPort, frames: &[Vec<u8>]) -> Vec<Packet> {
-    let mut packets = Vec::new();
-    assert_eq!(port.reserve(frames.len(), &mut packets), frames.len());
-    for (packet, frame) in packets.iter_mut().zip(frames) {
-        let room = packet.put(frame.len() as u32).expect("a slot has room");
-        room.copy_from_slice(frame);
-    }
-    packets
-}
-
-fn frames(count: u64, len: usize) -> Vec<Vec<u8>> {
-    (0..count)
-        .map(|number| sender::frame(number, len))
-        .collect()
-}
-
-/// Expects exactly these frames.
-fn arrive(port: &mut AfPacket, frames: &[Vec<u8>]) {
-    let mut seen = 0;
-    let ended = pump(port, LONG, |frame| {
-        assert!(frame.data == frames[seen], "frame {seen} differs");
-        seen += 1;
-        seen < frames.len()
-    });
-    assert_eq!((ended.unwrap(), seen), (Ended::Enough, frames.len()));
-}
-
-/// The counts of a port with nothing pending.
-fn settled(port: &dyn TxPort) -> TxCounts {
-    let counts = port.counts();
-    assert_eq!(counts.sent, counts.accepted + counts.failed.total());
-    assert_eq!(counts.pending(), 0);
-    counts
+    open(|it| (it.backend, it.patience) = (backend, patience))
 }
 
 #[test]
@@ -111,15 +46,10 @@ fn frames_of_all_lengths_arrive_as_they_were_sent() {
         frames.extend((0..10).map(|number| tagged(&sender::frame(number, 1514))));
         for backend in BOTH {
             let mut from = receiver();
-            let config = TxConfig {
-                backend,
-                queue_frames: 300,
-                ..TxConfig::default()
-            };
-            let mut to = open(&config);
+            let mut to = open(|it| (it.backend, it.queue_frames) = (backend, 300));
             send(&mut to, &frames);
             arrive(&mut from, &frames);
-            let counts = settled(&to);
+            let counts = sent(&to);
             assert_eq!(counts.accepted, frames.len() as u64);
             let bytes: usize = frames.iter().map(Vec::len).sum();
             assert_eq!(counts.accepted_bytes, bytes as u64);
@@ -132,18 +62,13 @@ fn frames_that_cannot_be_sent_are_counted_by_cause_and_do_not_stop_the_others() 
     lab(&[], || {
         for (backend, bypass_qdisc) in BOTH.into_iter().zip([false, true]) {
             let mut from = receiver();
-            let config = TxConfig {
-                backend,
-                bypass_qdisc,
-                ..TxConfig::default()
-            };
-            let mut to = open(&config);
+            let mut to = open(|it| (it.backend, it.bypass_qdisc) = (backend, bypass_qdisc));
             let config = PoolConfig {
                 slots: 64,
                 ..PoolConfig::default()
             };
             let mut pool = Pool::new(&config).unwrap();
-            let good = frames(4, 1000);
+            let good = frames(0..4, 1000);
             let long = sender::frame(9, 1515);
             let mut packets = vec![
                 packet(&mut pool, &good[0]),
@@ -157,7 +82,7 @@ fn frames_that_cannot_be_sent_are_counted_by_cause_and_do_not_stop_the_others() 
             assert_eq!(to.commit(&mut packets).unwrap(), 7);
             transmit::drain(&mut to, &Control::new().unwrap()).unwrap();
             arrive(&mut from, &good);
-            let counts = settled(&to);
+            let counts = sent(&to);
             assert_eq!(
                 (counts.sent, counts.accepted),
                 (7, 4),
@@ -185,7 +110,7 @@ fn a_frame_in_several_slots_is_sent_whole() {
             to.commit(&mut vec![packet(&mut pool, &frame)]).unwrap();
             transmit::drain(&mut to, &Control::new().unwrap()).unwrap();
             arrive(&mut from, std::slice::from_ref(&frame));
-            assert_eq!(settled(&to).accepted, 1);
+            assert_eq!(sent(&to).accepted, 1);
         }
     });
 }
@@ -196,7 +121,7 @@ fn frames_in_memory_are_sent_until_one_has_to_wait_or_fails() {
         let mut from = receiver();
         let mut to = patient(TxBackend::Messages, Duration::MAX);
         assert!(to.info().sends_now);
-        let mut good = frames(200, 300);
+        let mut good = frames(0..200, 300);
         let send_now = |to: &mut AfPacketTx, frames: &[Vec<u8>]| {
             to.send_now(&mut frames.iter().map(Vec::as_slice))
         };
@@ -214,7 +139,7 @@ fn frames_in_memory_are_sent_until_one_has_to_wait_or_fails() {
         assert_eq!(send_now(&mut to, &mixed[2..]), 0);
         good.push(mixed[0].clone());
         arrive(&mut from, &good);
-        let counts = settled(&to);
+        let counts = sent(&to);
         let bytes: usize = good.iter().map(Vec::len).sum();
         assert_eq!((counts.sent, counts.accepted), (201, 201));
         assert_eq!(counts.accepted_bytes, bytes as u64);
@@ -230,12 +155,12 @@ fn frames_in_memory_are_sent_until_one_has_to_wait_or_fails() {
         transmit::drain(&mut to, &Control::new().unwrap()).unwrap();
         assert_eq!(send_now(&mut to, &good[3..6]), 3);
         arrive(&mut from, &good[..6]);
-        assert_eq!(settled(&to).accepted, 207);
+        assert_eq!(sent(&to).accepted, 207);
         // A ring has its own slots.
         let mut ring = patient(TxBackend::Ring, Duration::MAX);
         assert!(!ring.info().sends_now);
         assert_eq!(send_now(&mut ring, &good), 0);
-        assert_eq!(settled(&ring).sent, 0);
+        assert_eq!(sent(&ring).sent, 0);
     });
 }
 
@@ -244,7 +169,7 @@ fn frames_wait_for_an_interface_that_is_down() {
     lab(&[], || {
         for backend in BOTH {
             let mut to = patient(backend, Duration::MAX);
-            let frames = frames(50, 200);
+            let frames = frames(0..50, 200);
             send(&mut to, &frames[..10]);
             ip("link set va down");
             let mut packets = fill(&mut to, &frames[10..]);
@@ -256,7 +181,7 @@ fn frames_wait_for_an_interface_that_is_down() {
             ip("link set va up"); // the carrier may come later
             transmit::drain(&mut to, &Control::new().unwrap()).unwrap();
             arrive(&mut from, &frames[10..]);
-            assert_eq!(settled(&to).accepted, 50);
+            assert_eq!(sent(&to).accepted, 50);
         }
     });
 }
@@ -268,7 +193,7 @@ fn frames_wait_for_a_carrier_which_the_kernel_does_not() {
             let mut to = patient(backend, Duration::MAX);
             ip("link set vb down");
             while ip("link show va").contains("state UP") {}
-            let frames = frames(40, 200);
+            let frames = frames(0..40, 200);
             let mut packets = fill(&mut to, &frames);
             std::thread::sleep(Duration::from_millis(20)); // the carrier is looked up again
             assert_eq!(to.commit(&mut packets).unwrap(), 40);
@@ -277,7 +202,7 @@ fn frames_wait_for_a_carrier_which_the_kernel_does_not() {
             let mut from = receiver();
             transmit::drain(&mut to, &Control::new().unwrap()).unwrap();
             arrive(&mut from, &frames);
-            assert_eq!(settled(&to).accepted, 40);
+            assert_eq!(sent(&to).accepted, 40);
         }
     });
 }
@@ -301,12 +226,12 @@ fn frames_that_a_filter_drops_fail_and_do_not_stop_the_others() {
         for backend in BOTH {
             let mut from = receiver();
             let mut to = patient(backend, Duration::from_millis(20));
-            let mut frames = frames(5, 200);
+            let mut frames = frames(0..5, 200);
             frames[2][12..14].copy_from_slice(&[0x88, 0xb6]);
             send(&mut to, &frames);
             frames.remove(2);
             arrive(&mut from, &frames);
-            let counts = settled(&to);
+            let counts = sent(&to);
             assert_eq!((counts.accepted, counts.failed.refused), (4, 1));
         }
     });
@@ -323,12 +248,12 @@ fn without_patience_a_port_whose_interface_is_down_fails_and_can_be_used_again()
             let mut packets = vec![packet(&mut pool, &frame), packet(&mut pool, &frame)];
             let error = to.commit(&mut packets).unwrap_err().to_string();
             assert!(error.contains("va: the interface is down"), "{error}");
-            assert_eq!(settled(&to).failed.link_down, 2);
+            assert_eq!(sent(&to).failed.link_down, 2);
             ip("link set va up");
             ["va", "vb"].into_iter().for_each(carries);
             let mut from = receiver();
             // The socket reports the outage once more.
-            while settled(&to).accepted == 0 {
+            while sent(&to).accepted == 0 {
                 let _ = to.commit(&mut vec![packet(&mut pool, &frame)]);
             }
             arrive(&mut from, &[frame]);
@@ -352,7 +277,7 @@ fn an_interface_that_is_deleted_ends_the_port_with_exact_counts() {
             }
             let error = error.expect("a deleted interface").to_string();
             assert!(error.contains("the interface is gone"), "{error}");
-            let counts = settled(&to);
+            let counts = sent(&to);
             assert_eq!((counts.sent, counts.failed.link_down), (2, 2));
             ip("link add va type veth peer name vb");
             for link in ["va", "vb"] {
@@ -376,10 +301,10 @@ fn frames_for_which_a_slow_interface_has_no_room_are_retried_and_none_is_lost() 
         for backend in BOTH {
             let mut from = receiver();
             let mut to = patient(backend, LONG);
-            let frames = frames(500, 600);
+            let frames = frames(0..500, 600);
             send(&mut to, &frames);
             arrive(&mut from, &frames);
-            let counts = settled(&to);
+            let counts = sent(&to);
             assert_eq!(counts.accepted, 500);
             assert!(counts.retried > 0, "{counts:?}");
         }
@@ -390,11 +315,8 @@ fn frames_for_which_a_slow_interface_has_no_room_are_retried_and_none_is_lost() 
 fn a_queue_that_is_full_hands_packets_back_and_abandoned_ones_are_counted() {
     lab(&[], || {
         for backend in BOTH {
-            let mut to = open(&TxConfig {
-                backend,
-                queue_frames: 8,
-                patience: Duration::MAX,
-                ..TxConfig::default()
+            let mut to = open(|it| {
+                (it.backend, it.queue_frames, it.patience) = (backend, 8, Duration::MAX);
             });
             ip("link set va down");
             let mut packets = Vec::new();
@@ -412,7 +334,7 @@ fn a_queue_that_is_full_hands_packets_back_and_abandoned_ones_are_counted() {
             control.stop();
             transmit::drain(&mut to, &control).unwrap();
             assert!(begun.elapsed() < LONG);
-            let counts = settled(&to);
+            let counts = sent(&to);
             assert_eq!((counts.sent, counts.failed.abandoned), (8, 8));
             ip("link set va up");
         }
@@ -454,10 +376,7 @@ fn a_replay_from_memory_goes_on_after_a_frame_that_fails_also_with_a_short_queue
         std::fs::write(&file, forebay_testing::lab::classic(&all)).unwrap();
         let mut from = receiver();
         for queue_frames in [1, 3, 8] {
-            let mut to = open(&TxConfig {
-                queue_frames,
-                ..TxConfig::default()
-            });
+            let mut to = open(|it| it.queue_frames = queue_frames);
             let config = ReplayConfig {
                 files: vec![file.clone().into()],
                 speed: Speed::Top,
