@@ -342,8 +342,8 @@ impl Drop for EndOfClient {
 mod tests {
     use super::*;
     use crate::{
-        open,
         port::{Frame, Interface},
+        session::tests::{opened, session},
         share::{MIN_RING_BYTES, Publisher},
     };
     use std::{io::Read, sync::Mutex};
@@ -352,12 +352,10 @@ mod tests {
     fn tcp_clients_get_a_pcapng_stream_and_slow_ones_lose_only_their_own_packets() {
         let publisher = Publisher::new(MIN_RING_BYTES).unwrap();
         let source = publisher.source();
-        let names = ["sim:clock=virtual,count=40000,size=1000".parse().unwrap()];
-        let clock = Clock::virtual_time();
-        let ports = open::ports(&names, &Default::default(), &clock).unwrap();
-        let (config, control) = (SessionConfig::default(), Control::new().unwrap());
-        let session = Session::open(ports, Output::Count, config, clock, control).unwrap();
-        let session = session.share(publisher);
+        let (ports, clock) = opened(&["sim:clock=virtual,count=40000,size=1000"]);
+        let session = session(ports, Output::Count, clock, |_| ())
+            .0
+            .share(publisher);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let clients = Arc::new(Mutex::new(Vec::new()));

@@ -429,8 +429,6 @@ impl Port for AfPacket {
         }
     }
 
-    fn disarm(&mut self) {}
-
     /// Detaches from the interface. Blocks for 8 to 20 ms, until the kernel has no frame in flight.
     ///
     /// From then on [`arm`](Port::arm) returns [`Wake::End`] once every accepted frame was delivered. If a frame never arrives

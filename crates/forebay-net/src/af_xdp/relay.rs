@@ -235,8 +235,7 @@ impl TxPort for Relay {
             },
             queue_frames: SLOTS,
             bypasses_qdisc: true,
-            takes_unfinished: false,
-            sends_now: false,
+            ..TxInfo::default()
         }
     }
 }

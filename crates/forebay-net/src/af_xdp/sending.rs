@@ -228,8 +228,7 @@ impl TxPort for AfXdpTx {
             copy: "sent from slots, copied by the kernel",
             queue_frames: config.queue_frames,
             bypasses_qdisc: config.bypass_qdisc,
-            takes_unfinished: false,
-            sends_now: false,
+            ..TxInfo::default()
         }
     }
 }

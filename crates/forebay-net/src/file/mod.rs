@@ -621,8 +621,6 @@ impl Port for File {
         })
     }
 
-    fn disarm(&mut self) {}
-
     /// Ends the port at once: packets that were not handed out do not count as received.
     fn stop(&mut self) -> Result<()> {
         self.finish();
@@ -641,11 +639,11 @@ impl Port for File {
         }
     }
 
-    /// The counts of the interface's last statistics block so far.
     fn reading(&self) -> Option<(u64, u64)> {
         self.stream.source().reading()
     }
 
+    /// The counts of the interface's last statistics block so far.
     fn recorded(&self, interface: u32) -> Option<Statistics> {
         *self.decoder.recorded().get(interface as usize)?
     }
@@ -658,12 +656,8 @@ impl Port for File {
                 Some(_) => "read, zstd",
                 None => "read",
             },
-            ring_bytes: 0,
-            ring_frames: 0,
             waits: true,
-            filters: false,
             in_turn: true,
-            reads_ahead: false,
             timestamps: "as recorded",
             ..PortInfo::default()
         }

@@ -40,7 +40,6 @@
 //!     fn arm(&mut self) -> Result<Wake<'_>> {
 //!         Ok(if self.taken < self.frames.len() { Wake::Ready } else { Wake::End })
 //!     }
-//!     fn disarm(&mut self) {}
 //!     fn stop(&mut self) -> Result<()> { Ok(()) }
 //!     fn counts(&mut self) -> Counts {
 //!         Counts { received: self.frames.len() as u64, dropped: Some(0), interface_dropped: None, filtered: Some(0) }
@@ -451,8 +450,8 @@ pub trait Port: Send {
     /// As [`receive`](Port::receive).
     fn arm(&mut self) -> Result<Wake<'_>>;
 
-    /// Returns to polling: no further wake-ups until the next [`arm`](Port::arm).
-    fn disarm(&mut self);
+    /// Returns to polling: no further wake-ups until the next [`arm`](Port::arm). By default, nothing has to be done for that.
+    fn disarm(&mut self) {}
 
     /// Detaches from the source. From here on no new frames are received, and the remaining ones stay readable until
     /// [`arm`](Port::arm) returns [`Wake::End`].

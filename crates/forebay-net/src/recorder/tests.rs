@@ -2,8 +2,10 @@
 
 use super::*;
 use crate::{
-    open,
-    session::{Output, Session},
+    session::{
+        Output,
+        tests::{opened, session},
+    },
     share::{End, Publisher},
 };
 use forebay_testing::{folder::Folder, found, limit::within_a_minute};
@@ -39,23 +41,16 @@ impl Lab {
         ring_bytes: u64,
     ) -> Lab {
         let folder = Folder::new();
-        let ports = open::ports(
-            &[LOAD.parse().unwrap()],
-            &Default::default(),
-            &Clock::real(),
-        )
-        .unwrap();
         let publisher = Publisher::new(ring_bytes).unwrap();
         let source = publisher.source();
-        let (control, config) = (Control::new().unwrap(), SessionConfig::default());
-        let clock = Clock::real();
-        let session = Session::open(ports, Output::Count, config.clone(), clock, control.clone());
-        let mut session = session.unwrap().share(publisher);
+        let (ports, clock) = opened(&[LOAD]);
+        let (session, control) = session(ports, Output::Count, clock, |_| ());
+        let mut session = session.share(publisher);
         let config = RecorderConfig {
             path: folder.join("a.pcapng"),
             before,
             after,
-            session: config,
+            session: SessionConfig::default(),
         };
         let (sender, ended) = mpsc::channel();
         let report = move |event: Event<'_>| {

@@ -1,7 +1,7 @@
 //! A closure that sees every packet, with a file beside it and without, and closures that have no room.
 
 use super::{
-    tests::{Scratch, opened, read_file},
+    tests::{Scratch, opened, session},
     *,
 };
 use std::sync::{Arc, Mutex};
@@ -11,21 +11,20 @@ type Took = Arc<Mutex<Vec<(u64, u64, usize, u32)>>>;
 
 /// Runs a session whose closure `takes` decides, by the number of the question, whether to take a packet.
 fn shown(
-    ports: &[&str],
+    port: &str,
     output: Output,
-    config: SessionConfig,
-    control: &Control,
-    mut takes: impl FnMut(u64) -> bool + Send + 'static,
+    set: impl FnOnce(&mut SessionConfig),
+    mut takes: impl FnMut(u64, &Control) -> bool + Send + 'static,
 ) -> (Summary, Vec<(u64, u64, usize, u32)>) {
-    let (ports, clock) = opened(ports);
-    let session = Session::open(ports, output, config, clock, control.clone()).unwrap();
+    let (ports, clock) = opened(&[port]);
+    let (session, control) = session(ports, output, clock, set);
     let took = Took::default();
     let ours = took.clone();
     let mut asked = 0;
     let session = session.each(move |frame, interface| {
         assert_eq!(interface.name, "sim");
         asked += 1;
-        let takes = takes(asked);
+        let takes = takes(asked, &control);
         if takes {
             let sequence = forebay_testing::found::sequence(frame.data);
             let seen = (sequence, frame.time_ns, frame.data.len(), frame.wire_len);
@@ -48,13 +47,10 @@ fn a_closure_takes_each_packet_once_and_in_order_whatever_it_refuses() {
                 Some(_) => Output::File(scratch.0.clone()),
                 None => Output::Count,
             };
-            let config = SessionConfig {
-                snaplen: 60,
-                filter: filter.map(|it| it.parse().unwrap()),
-                ..SessionConfig::default()
+            let set = |it: &mut SessionConfig| {
+                (it.snaplen, it.filter) = (60, filter.map(|it| it.parse().unwrap()));
             };
-            let control = Control::new().unwrap();
-            let (summary, took) = shown(&[port], output, config, &control, |asked| {
+            let (summary, took) = shown(port, output, set, |asked, _| {
                 asked % 1000 != 0 && asked % 1001 != 0
             });
             assert!(summary.is_fine(), "{summary:?}");
@@ -68,7 +64,7 @@ fn a_closure_takes_each_packet_once_and_in_order_whatever_it_refuses() {
             };
             assert_eq!((ledger.counted, ledger.written), expected);
             if path == Some(".pcapng") {
-                let found = read_file(&scratch.0).packets;
+                let found = forebay_testing::found::open(&scratch.0).packets;
                 let found = found.iter().map(|it| (it.sequence, it.time_ns));
                 assert!(found.eq(took.iter().map(|it| (it.0, it.1))));
             }
@@ -80,16 +76,14 @@ fn a_closure_takes_each_packet_once_and_in_order_whatever_it_refuses() {
 fn packets_that_a_closure_never_takes_stay_in_the_source_until_the_second_stop() {
     let scratch = Scratch::new(".pcapng");
     for output in [Output::Count, Output::File(scratch.0.clone())] {
-        let control = Control::new().unwrap();
-        let stop = control.clone();
+        let port = "sim:clock=virtual,ring=64,host=none,count=10000";
         let (summary, took) = shown(
-            &["sim:clock=virtual,ring=64,host=none,count=10000"],
+            port,
             output,
-            SessionConfig::default(),
-            &control,
-            move |asked| {
+            |_| (),
+            |asked, control| {
                 // The second stop lets the store write for a second, the third does not.
-                (0..if asked == 100 { 3 } else { 0 }).for_each(|_| stop.stop());
+                (0..if asked == 100 { 3 } else { 0 }).for_each(|_| control.stop());
                 asked <= 10
             },
         );

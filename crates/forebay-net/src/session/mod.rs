@@ -25,7 +25,7 @@ mod sleeper;
 mod summary;
 mod taking;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod watch;
 
 pub use compress::Compression;

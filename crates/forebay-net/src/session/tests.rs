@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::open;
-use forebay_testing::found::{Found, read};
+use forebay_testing::found::{self, Found};
 use std::{
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering::Relaxed},
@@ -27,21 +27,27 @@ impl Drop for Scratch {
     }
 }
 
-/// A capture with the default settings, except for what `set` changes.
+/// A session with the default settings, except for what `set` changes.
+pub(crate) fn session(
+    ports: Vec<Box<dyn Port>>,
+    output: Output,
+    clock: Clock,
+    set: impl FnOnce(&mut SessionConfig),
+) -> (Session, Control) {
+    let (mut config, control) = (SessionConfig::default(), Control::new().unwrap());
+    set(&mut config);
+    let session = Session::open(ports, output, config, clock, control.clone());
+    (session.unwrap(), control)
+}
+
+/// A capture to a file.
 fn capture(ports: &[&str], path: &Path, set: impl FnOnce(&mut SessionConfig)) -> Summary {
     let (ports, clock) = opened(ports);
-    let mut config = SessionConfig::default();
-    set(&mut config);
     let output = Output::File(path.to_owned());
-    let session = Session::open(ports, output, config, clock, Control::new().unwrap()).unwrap();
-    session.run(&mut |_| {})
+    session(ports, output, clock, set).0.run(&mut |_| {})
 }
 
-pub(super) fn read_file(path: &Path) -> Found {
-    read(std::fs::File::open(path).unwrap())
-}
-
-pub(super) fn opened(names: &[&str]) -> (Vec<Box<dyn Port>>, Clock) {
+pub(crate) fn opened(names: &[&str]) -> (Vec<Box<dyn Port>>, Clock) {
     let names: Vec<_> = names.iter().map(|name| name.parse().unwrap()).collect();
     let clock = open::clock(&names).unwrap();
     let ports = open::ports(&names, &open::Options::default(), &clock).unwrap();
@@ -76,12 +82,9 @@ fn check(summary: &Summary, found: &Found) {
 fn each_report_accounts_for_no_more_than_was_received_and_counts_never_decrease() {
     let scratch = Scratch::new(".pcapng");
     let (ports, clock) = opened(&["sim:clock=virtual,count=2M,ring=64,stall=5ms@100ms"]);
-    let config = SessionConfig {
-        filter: Some("udp".parse().unwrap()),
-        ..SessionConfig::default()
-    };
     let output = Output::File(scratch.0.clone());
-    let session = Session::open(ports, output, config, clock, Control::new().unwrap()).unwrap();
+    let set = |it: &mut SessionConfig| it.filter = Some("udp".parse().unwrap());
+    let (session, _) = session(ports, output, clock, set);
     let mut last = Progress::default();
     let summary = session.run(&mut |event| {
         let Event::Progress(progress) = event else {
@@ -117,7 +120,7 @@ fn at_line_rate_every_packet_is_there_once_and_in_order() {
         (summary.ledger.written, summary.ledger.dropped.known()),
         (200_000, 0)
     );
-    let found = read_file(&scratch.0);
+    let found = found::open(&scratch.0);
     check(&summary, &found);
     let epoch = forebay::time::VIRTUAL_EPOCH_NS;
     for (k, packet) in found.packets.iter().enumerate() {
@@ -134,7 +137,7 @@ fn the_same_seed_writes_the_same_file() {
             "sim:clock=virtual,rate=10G,size=imix,seed=7,ring=32,host=none,cost=400ns,count=20000";
         let summary = capture(&[port], &scratch.0, |_| ());
         assert!(summary.ledger.dropped.known() > 0);
-        check(&summary, &read_file(&scratch.0));
+        check(&summary, &found::open(&scratch.0));
     }
     assert_eq!(
         std::fs::read(&one.0).unwrap(),
@@ -161,7 +164,7 @@ fn under_overload_the_law_holds_and_the_gaps_are_the_drops() {
             });
             assert!(summary.is_fine(), "{port}");
             assert!(summary.ledger.dropped.known() > 0, "{port}");
-            check(&summary, &read_file(&scratch.0));
+            check(&summary, &found::open(&scratch.0));
         }
     }
 }
@@ -174,7 +177,7 @@ fn several_ports_keep_their_own_numbers_and_statistics() {
         "sim:clock=virtual,count=50,rate=100M,seed=2",
     ];
     let summary = capture(&ports, &scratch.0, |_| ());
-    let found = read_file(&scratch.0);
+    let found = found::open(&scratch.0);
     assert_eq!(
         (summary.ledger.received, summary.ledger.written),
         (1050, 1050)
@@ -212,12 +215,9 @@ fn the_snapshot_length_cuts_and_the_length_on_the_wire_stays() {
 fn a_stop_drains_what_was_received_a_second_one_too_and_a_third_one_gives_up() {
     for stops in [1, 2, 3] {
         let (ports, clock) = opened(&["sim:clock=virtual"]);
-        let control = Control::new().unwrap();
-        let config = SessionConfig {
-            progress_every: Duration::from_millis(1),
-            ..SessionConfig::default()
-        };
-        let session = Session::open(ports, Output::Count, config, clock, control.clone()).unwrap();
+        let (session, control) = session(ports, Output::Count, clock, |it| {
+            it.progress_every = Duration::from_millis(1);
+        });
         let summary = session.run(&mut |event| {
             if let Event::Progress(progress) = event
                 && progress.taken > 10_000
@@ -236,13 +236,9 @@ fn a_stop_drains_what_was_received_a_second_one_too_and_a_third_one_gives_up() {
 #[test]
 fn a_count_that_is_met_while_draining_ends_the_drain() {
     let (ports, clock) = opened(&["sim:clock=virtual,cost=2us"]);
-    let control = Control::new().unwrap();
-    let config = SessionConfig {
-        count: Some(20_000),
-        progress_every: Duration::from_millis(1),
-        ..SessionConfig::default()
-    };
-    let session = Session::open(ports, Output::Count, config, clock, control.clone()).unwrap();
+    let (session, control) = session(ports, Output::Count, clock, |it| {
+        (it.count, it.progress_every) = (Some(20_000), Duration::from_millis(1));
+    });
     let summary = session.run(&mut |event| {
         if let Event::Progress(progress) = event
             && progress.taken > 19_000
@@ -312,7 +308,6 @@ impl Port for Fragile {
     fn arm(&mut self) -> Result<crate::port::Wake<'_>> {
         self.card.arm()
     }
-    fn disarm(&mut self) {}
     fn stop(&mut self) -> Result<()> {
         self.card.stop()?;
         if self.stop_fails {
@@ -335,12 +330,8 @@ fn fragile(spec: &str, breaks_at: Option<u64>, stop_fails: bool, output: Output)
         breaks_at,
         stop_fails,
     };
-    let config = SessionConfig {
-        store: small_store(),
-        ..SessionConfig::default()
-    };
-    let control = Control::new().unwrap();
-    let session = Session::open(vec![Box::new(port)], output, config, clock, control).unwrap();
+    let set = |it: &mut SessionConfig| it.store = small_store();
+    let (session, _) = session(vec![Box::new(port)], output, clock, set);
     session.run(&mut |_| {})
 }
 
@@ -352,7 +343,7 @@ fn a_port_that_breaks_is_drained_and_told() {
     let error = summary.port_error.as_ref().unwrap().to_string();
     assert!(error.contains("went down") && summary.store_error.is_none());
     assert!(!summary.is_fine() && summary.ledger.written >= 10_000);
-    check(&summary, &read_file(&scratch.0));
+    check(&summary, &found::open(&scratch.0));
 }
 
 #[test]
@@ -390,5 +381,5 @@ fn statistics_fit_however_short_the_packets_are() {
     let ports = ["sim:clock=virtual,count=10"; 9];
     let summary = capture(&ports, &scratch.0, |it| it.snaplen = 58);
     assert!(summary.is_fine());
-    assert_eq!(read_file(&scratch.0).statistics, [[10, 0, 10]; 9]);
+    assert_eq!(found::open(&scratch.0).statistics, [[10, 0, 10]; 9]);
 }

@@ -440,8 +440,6 @@ impl Port for Tap {
         Ok(Wake::At(self.clock.now() + self.poll_every_ns))
     }
 
-    fn disarm(&mut self) {}
-
     fn stop(&mut self) -> Result<()> {
         self.end_here();
         Ok(())

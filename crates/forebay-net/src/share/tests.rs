@@ -3,9 +3,11 @@ use super::{
     *,
 };
 use crate::{
-    open,
     port::{Frame, Interface, Port, Wake},
-    session::{Control, Output, Session, SessionConfig, Summary},
+    session::{
+        Output, Session, SessionConfig, Summary,
+        tests::{opened, session},
+    },
     sim::{Sim, Spec},
 };
 use forebay::{
@@ -19,19 +21,19 @@ const RING: u64 = MIN_RING_BYTES;
 /// A session of `count` simulated packets of `size` bytes, in virtual time.
 fn capture(count: u64, size: u32) -> Session {
     let name = format!("sim:clock=virtual,count={count},size={size}");
-    let clock = Clock::virtual_time();
-    let ports = open::ports(&[name.parse().unwrap()], &Default::default(), &clock).unwrap();
-    let (config, control) = (SessionConfig::default(), Control::new().unwrap());
-    Session::open(ports, Output::Count, config, clock, control).unwrap()
+    let (ports, clock) = opened(&[&name]);
+    session(ports, Output::Count, clock, |_| ()).0
 }
 
 /// What a session reads from a tap: its summary, and the time and gap of each packet.
-fn read(tap: Tap, config: SessionConfig) -> (Summary, Vec<(u64, u64)>) {
-    let (clock, control) = (Clock::real(), Control::new().unwrap());
-    let session = Session::open(vec![Box::new(tap)], Output::Count, config, clock, control);
+fn read(tap: Tap) -> (Summary, Vec<(u64, u64)>) {
+    read_with(tap, |_| ())
+}
+
+fn read_with(tap: Tap, set: impl FnOnce(&mut SessionConfig)) -> (Summary, Vec<(u64, u64)>) {
+    let (session, _) = session(vec![Box::new(tap)], Output::Count, Clock::real(), set);
     let (sender, receiver) = mpsc::channel();
     let summary = session
-        .unwrap()
         .each(move |frame, _| sender.send((frame.time_ns, frame.dropped_before)).is_ok())
         .run(&mut |_| {});
     assert_eq!(summary.ledger.check(), Ok(()));
@@ -67,11 +69,9 @@ fn four_readers_see_every_packet_each_through_its_own_filter() {
     );
     let mut times = Vec::new();
     for (tap, filter) in taps.into_iter().zip(["", "udp", "tcp", "udp or not udp"]) {
-        let config = SessionConfig {
-            filter: (!filter.is_empty()).then(|| filter.parse().unwrap()),
-            ..SessionConfig::default()
-        };
-        let (summary, packets) = read(tap, config);
+        let (summary, packets) = read_with(tap, |it| {
+            it.filter = (!filter.is_empty()).then(|| filter.parse().unwrap());
+        });
         assert!(summary.is_fine(), "{summary:?}");
         let ledger = summary.ledger;
         assert_eq!(ledger.received, 10_000);
@@ -93,7 +93,7 @@ fn a_reader_that_was_overtaken_counts_exactly_the_packets_that_it_missed() {
     let session = capture(20_000, 1000).share(publisher);
     let slow = source.tap(&TapConfig::default()).unwrap();
     assert_eq!(session.run(&mut |_| {}).shared, Some(20_000));
-    let (summary, packets) = read(slow, SessionConfig::default());
+    let (summary, packets) = read(slow);
     let lost = summary.ledger.dropped.overrun;
     assert!(lost > 0 && summary.ledger.dropped.kernel == Some(0));
     assert_eq!(summary.ledger.received, 20_000);
@@ -113,7 +113,7 @@ fn losses_of_the_capture_are_separate_from_those_of_its_readers() {
     publisher.publish(0, &frame(2, &[0; 60]));
     publisher.publish(99, &frame(3, &[0; 60])); // an interface that does not exist
     publisher.finish(20);
-    let (summary, packets) = read(tap, SessionConfig::default());
+    let (summary, packets) = read(tap);
     assert_eq!(packets.len(), 2);
     assert_eq!(summary.ledger.received, 2);
     assert_eq!(summary.ledger.dropped.known(), 0);
@@ -132,7 +132,7 @@ fn a_tap_of_the_past_counts_what_was_lost_since_its_first_packet_even_after_the_
         begin: Begin::Oldest,
         ..TapConfig::default()
     };
-    let (summary, packets) = read(source.tap(&config).unwrap(), SessionConfig::default());
+    let (summary, packets) = read(source.tap(&config).unwrap());
     assert_eq!(packets, [(1, 0)]);
     assert_eq!(summary.ledger.interface_dropped, Some(13));
 }
@@ -145,7 +145,7 @@ fn impossible_losses_that_are_shared_on_do_not_end_readers() {
     publisher.publish(99, &frame(1, &[0; 60])); // one more is lost
     publisher.publish(0, &frame(2, &[0; 60]));
     publisher.finish(u64::MAX);
-    let (summary, packets) = read(tap, SessionConfig::default());
+    let (summary, packets) = read(tap);
     assert!(summary.is_fine(), "{summary:?}");
     assert_eq!(packets, [(2, 0)]);
 }
@@ -173,7 +173,7 @@ fn a_tap_can_begin_in_the_past_and_end_at_a_time() {
     ];
     drop(publisher);
     for (tap, expected) in taps {
-        let (summary, packets) = read(tap, SessionConfig::default());
+        let (summary, packets) = read(tap);
         assert!(summary.is_fine(), "{summary:?}");
         assert!(
             packets
@@ -196,7 +196,7 @@ fn what_was_overwritten_before_the_beginning_is_no_loss() {
         publisher.publish(0, &frame(time, &[0; 500]));
     }
     drop(publisher);
-    let (summary, packets) = read(tap, SessionConfig::default());
+    let (summary, packets) = read(tap);
     assert_eq!(summary.ledger.dropped.known(), 0);
     assert_eq!(packets.last(), Some(&(9999, 0)));
 }
@@ -258,7 +258,7 @@ fn interfaces_may_come_late_and_are_known_to_readers_that_come_later() {
     publisher.publish(MAX_INTERFACES as u32 - 1, &frame(1, &[0; 60]));
     publisher.finish(0);
     for (tap, packets) in [(early, MAX_INTERFACES as u64), (late, 1)] {
-        let (summary, _) = read(tap, SessionConfig::default());
+        let (summary, _) = read(tap);
         assert!(summary.is_fine(), "{summary:?}");
         assert_eq!(summary.ledger.counted, packets);
         let interfaces = &summary.sources[0].interfaces;
@@ -326,7 +326,7 @@ fn a_hostile_publisher_causes_an_error_that_says_why() {
     for (message, why) in cases {
         let messages = [with(head, 4), message, with(head, 4)];
         let tap = hostile(std::slice::from_ref(&interface), &messages).unwrap();
-        let (summary, packets) = read(tap, SessionConfig::default());
+        let (summary, packets) = read(tap);
         assert_eq!(packets.len(), 1, "what came before is kept");
         let error = summary.port_error.expect("an error").to_string();
         assert!(error.contains(why), "{error}");
@@ -378,7 +378,7 @@ fn a_name_has_one_owner_and_is_free_again_when_its_listener_ends() {
     publisher.publish(0, &frame(2, &[0; 60]));
     drop(publisher);
     drop(listener);
-    let (summary, packets) = read(tap, SessionConfig::default());
+    let (summary, packets) = read(tap);
     assert!(summary.is_fine(), "{summary:?}");
     assert_eq!(packets, [(2, 0)]);
     assert!(asked().is_empty());
@@ -394,7 +394,7 @@ fn a_publisher_that_vanishes_is_reported_after_its_last_packet() {
     let tap = attach(&name, &TapConfig::default()).unwrap();
     publisher.publish(0, &frame(1, &[0; 60]));
     drop(listener); // as the kernel does when it is killed: the ring stays open
-    let (summary, packets) = read(tap, SessionConfig::default());
+    let (summary, packets) = read(tap);
     assert_eq!(packets, [(1, 0)]);
     let error = summary.port_error.expect("an error").to_string();
     assert!(error.contains("was killed"), "{error}");
@@ -535,12 +535,11 @@ fn a_tap_sees_a_simulated_card_as_it_was() {
     let clock = Clock::real();
     let spec: Spec = "rate=1G,count=20000".parse().unwrap();
     let sim = Sim::new(spec, clock.clone());
-    let (config, control) = (SessionConfig::default(), Control::new().unwrap());
-    let session = Session::open(vec![Box::new(sim)], Output::Count, config, clock, control);
-    let session = session.unwrap().share(publisher);
+    let session = session(vec![Box::new(sim)], Output::Count, clock, |_| ()).0;
+    let session = session.share(publisher);
     let tap = source.tap(&TapConfig::default()).unwrap();
     let capturing = std::thread::spawn(move || session.run(&mut |_| {}));
-    let (summary, packets) = read(tap, SessionConfig::default());
+    let (summary, packets) = read(tap);
     let captured = capturing.join().unwrap();
     assert_eq!(captured.shared, Some(captured.ledger.counted));
     assert_eq!(summary.ledger.received, captured.ledger.counted);

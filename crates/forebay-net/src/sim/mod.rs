@@ -208,8 +208,6 @@ impl Port for Sim {
         })
     }
 
-    fn disarm(&mut self) {}
-
     fn stop(&mut self) -> Result<()> {
         self.advance();
         self.card.stop();

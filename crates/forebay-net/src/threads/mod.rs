@@ -382,8 +382,6 @@ impl Port for Merged {
         Ok(Wake::Fd(self.signal.as_fd()))
     }
 
-    fn disarm(&mut self) {}
-
     /// Requests the end of all threads; each detaches its port.
     fn stop(&mut self) -> Result<()> {
         // A capture that ends before its first poll also counts what has arrived.

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     port::{Direction, Interface, Port},
-    session::{Control, Output, Session, SessionConfig, Summary},
+    session::{Control, Output, Session, SessionConfig, Summary, tests::session},
     sim::{Sim, Spec, sequence_of},
 };
 use forebay::{
@@ -178,10 +178,8 @@ fn merged(spec: &str, config: &ThreadsConfig, clock: &Clock) -> Merged {
     Merged::new(cards(spec, 3, clock), config, clock).unwrap()
 }
 
-fn run(port: Merged, output: Output, config: SessionConfig) -> Summary {
-    let control = Control::new().unwrap();
-    let session = Session::open(vec![Box::new(port)], output, config, Clock::real(), control);
-    session.unwrap().run(&mut |_| {})
+fn opened(port: Merged, output: Output, set: impl FnOnce(&mut SessionConfig)) -> Session {
+    session(vec![Box::new(port)], output, Clock::real(), set).0
 }
 
 /// Each thread's row, and that they are the whole.
@@ -214,11 +212,8 @@ fn every_packet_of_three_cards_is_in_the_file_once_and_in_order() {
         let count = count.count.unwrap();
         let port = merged(spec, &config, &clock);
         let path = folder.path(name);
-        let config = SessionConfig {
-            filter,
-            ..SessionConfig::default()
-        };
-        let summary = run(port, Output::File(path.clone().into()), config);
+        let output = Output::File(path.clone().into());
+        let summary = opened(port, output, |it| it.filter = filter).run(&mut |_| {});
         assert!(summary.is_fine(), "{summary:?}");
         assert_eq!(summary.ledger.written, count);
         assert_eq!(summary.odd.late, 0);
@@ -243,17 +238,9 @@ fn drops_are_marked_and_a_slow_reader_causes_them() {
     let port = merged("rate=1G,count=600000,host=1000,ring=1000", &config, &clock);
     let path = folder.path("a.pcapng");
     let output = Output::File(path.clone().into());
-    let control = Control::new().unwrap();
-    let session = Session::open(
-        vec![Box::new(port)],
-        output,
-        SessionConfig::default(),
-        clock,
-        control,
-    );
     // Nothing is taken until the memory for waiting packets is full, and the rings are, too.
     let mut refused = 0;
-    let session = session.unwrap().each(move |_, _| {
+    let session = opened(port, output, |_| ()).each(move |_, _| {
         refused += 1;
         refused > 300
     });
@@ -278,15 +265,10 @@ fn drops_are_marked_and_a_slow_reader_causes_them() {
 fn a_limit_leaves_the_rest_unread() {
     let clock = Clock::real();
     let port = merged("rate=max,count=100000", &ThreadsConfig::default(), &clock);
-    let config = SessionConfig {
-        count: Some(1000),
-        ..SessionConfig::default()
-    };
     let seen = Arc::new(Mutex::new(Vec::new()));
     let theirs = seen.clone();
-    let control = Control::new().unwrap();
-    let session = Session::open(vec![Box::new(port)], Output::Count, config, clock, control);
-    let session = session.unwrap().each(move |frame, interface: &Interface| {
+    let session = opened(port, Output::Count, |it| it.count = Some(1000));
+    let session = session.each(move |frame, interface: &Interface| {
         assert_eq!(interface.name, "sim");
         theirs
             .lock()
@@ -329,7 +311,7 @@ fn odd_settings_are_refused() {
         ..ThreadsConfig::default()
     };
     let port = Merged::new(cards("rate=1G", 2, &clock), &config, &clock).unwrap();
-    let summary = run(port, Output::Count, SessionConfig::default());
+    let summary = opened(port, Output::Count, |_| ()).run(&mut |_| {});
     let error = summary.port_error.unwrap().to_string();
     assert!(error.contains("to processor 102"), "{error}");
 }
@@ -342,15 +324,11 @@ fn several_sessions_are_one_capture() {
         .into_iter()
         .enumerate()
     {
-        let (control, path) = (
-            Control::new().unwrap(),
-            folder.path(&format!("{number}.pcapng")),
-        );
+        let path = folder.path(&format!("{number}.pcapng"));
         let output = Output::File(path.clone().into());
-        let config = SessionConfig::default();
-        let session = Session::open(vec![port], output, config, clock.clone(), control.clone());
+        let (session, control) = session(vec![port], output, clock.clone(), |_| ());
         beside.push(Beside {
-            session: session.unwrap(),
+            session,
             control,
             cpu: None,
             file: Some(path),
@@ -382,21 +360,12 @@ fn several_sessions_are_one_capture() {
 fn the_end_of_one_session_ends_the_others_but_does_not_abort_them() {
     let (clock, mut beside, mut controls) = (Clock::real(), Vec::new(), Vec::new());
     for (number, port) in cards("rate=1G", 2, &clock).into_iter().enumerate() {
-        let control = Control::new().unwrap();
-        let mut config = SessionConfig::default();
-        if number == 0 {
-            config.count = Some(1_000);
-        }
-        let session = Session::open(
-            vec![port],
-            Output::Count,
-            config,
-            clock.clone(),
-            control.clone(),
-        );
+        let (session, control) = session(vec![port], Output::Count, clock.clone(), |it| {
+            it.count = (number == 0).then_some(1_000);
+        });
         controls.push(control.clone());
         beside.push(Beside {
-            session: session.unwrap(),
+            session,
             control,
             cpu: None,
             file: None,

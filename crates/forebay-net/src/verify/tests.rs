@@ -3,7 +3,10 @@
 use super::{window::Window, *};
 use crate::{
     label::Kind,
-    session::{Control, Output, Session},
+    session::{
+        Output,
+        tests::{opened, session},
+    },
 };
 use forebay_testing::dice::Dice;
 use proptest::prelude::*;
@@ -294,11 +297,8 @@ fn frames_without_a_trusted_label_are_counted_by_what_they_are() {
 #[test]
 fn what_a_simulated_card_drops_is_what_the_verifier_misses() {
     let name = "sim:clock=virtual,rate=10G,size=imix,count=100000,ring=64,host=none,stall=70us@100us,flows=8";
-    let names = [name.parse().unwrap()];
-    let clock = crate::open::clock(&names).unwrap();
-    let ports = crate::open::ports(&names, &Default::default(), &clock).unwrap();
-    let control = Control::new().unwrap();
-    let session = Session::open(ports, Output::Count, Default::default(), clock, control).unwrap();
+    let (ports, clock) = opened(&[name]);
+    let (session, _) = session(ports, Output::Count, clock, |_| ());
     let verifier = Arc::new(Mutex::new(Verifier::new(VerifyConfig::default())));
     let marks = Arc::new(AtomicU64::new(0));
     let (seeing, marking) = (verifier.clone(), marks.clone());

@@ -248,8 +248,6 @@ impl Port for AfXdp {
         }
     }
 
-    fn disarm(&mut self) {}
-
     /// Detaches the program from the interface, whose frames go to the stack again. Blocks until no processor runs the program, some
     /// milliseconds.
     fn stop(&mut self) -> Result<()> {

@@ -274,8 +274,6 @@ impl Port for ParallelFile {
         PortInfo {
             backend: "file",
             copy: self.copy,
-            ring_bytes: 0,
-            ring_frames: 0,
             waits: true,
             filters: true,
             in_turn: true,
