@@ -298,12 +298,7 @@ mod tests {
     }
 
     fn found(data: &[u8], link: LinkType) -> Found {
-        let frame = Frame {
-            data,
-            wire_len: data.len() as u32,
-            ..Frame::default()
-        };
-        find(&frame, link)
+        find(&Frame::whole(data), link)
     }
 
     #[test]
@@ -405,9 +400,8 @@ mod tests {
         }
         for len in 0..frame.len() {
             let cut = Frame {
-                data: &frame[..len],
                 wire_len: frame.len() as u32,
-                ..Frame::default()
+                ..Frame::whole(&frame[..len])
             };
             let expected = match len {
                 0..42 => Found::Foreign,

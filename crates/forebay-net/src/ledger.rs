@@ -136,10 +136,15 @@ impl Ledger {
     /// # Errors
     /// [`Violation`] if it does not hold.
     pub fn check(&self) -> Result<(), Violation> {
-        match self.received as i64 - self.accounted() as i64 {
-            0 => Ok(()),
-            missing => Err(Violation { missing }),
-        }
+        balanced(self.received, self.accounted())
+    }
+}
+
+/// Whether both sides of a law are equal.
+pub(crate) fn balanced(received: u64, accounted: u64) -> Result<(), Violation> {
+    match received as i64 - accounted as i64 {
+        0 => Ok(()),
+        missing => Err(Violation { missing }),
     }
 }
 

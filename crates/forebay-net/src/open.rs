@@ -224,6 +224,7 @@ impl Opening {
 /// # Errors
 /// Neither an interface nor a simulated card has this name; the card has a virtual clock, which threads cannot share; or the system
 /// refuses.
+#[cfg_attr(not(feature = "live"), allow(unused_variables))]
 pub fn begin_members(
     name: &Name,
     options: &Options,
@@ -241,7 +242,14 @@ pub fn begin_members(
             let cards = Sim::members(spec, clock, count as u64).into_iter();
             cards.map(|it| Box::new(it) as Box<dyn Port>).collect()
         }
-        Name::Interface(name) => open_members(name, options, count, mode)?,
+        #[cfg(feature = "live")]
+        Name::Interface(name) => {
+            let config = live_config(options);
+            let ports = AfPacket::open_fanout(name, &config, count, mode)?.into_iter();
+            ports.map(|it| Box::new(it) as Box<dyn Port>).collect()
+        }
+        #[cfg(not(feature = "live"))]
+        Name::Interface(name) => return Err(cannot_capture(name)),
         Name::Tap(_) | Name::Xdp(_) | Name::File(_) => {
             let error = Error::invalid("threads", "only an interface has several receive rings");
             return Err(error.advise("Name one interface, or a simulated card"));
@@ -272,7 +280,10 @@ fn with_ring(mut spec: Spec, options: &Options) -> Spec {
 pub fn link_of(name: &Name) -> Result<(LinkType, View)> {
     match name {
         Name::Sim(_) => Ok((LinkType::ETHERNET, View::Packet)),
-        Name::Interface(name) => Ok((link_of_interface(name)?, View::Socket)),
+        #[cfg(feature = "live")]
+        Name::Interface(name) => Ok((af_packet::link_of(name)?, View::Socket)),
+        #[cfg(not(feature = "live"))]
+        Name::Interface(name) => Err(cannot_capture(name)),
         Name::Xdp(_) => Ok((LinkType::ETHERNET, View::Packet)),
         Name::File(_) | Name::Tap(_) => {
             let port = begin_one(name, &Options::default(), &Clock::real())?;
@@ -293,6 +304,7 @@ pub fn link_of(name: &Name) -> Result<(LinkType, View)> {
 ///
 /// # Errors
 /// The name is not that of one interface, there is no such interface, or the system refuses.
+#[cfg_attr(not(feature = "live"), allow(unused_variables))]
 pub fn transmit(name: &Name, config: &TxConfig) -> Result<Box<dyn TxPort>> {
     let cannot = |name: &str, what| {
         Err(Error::invalid(name, format!("sending to {what}"))
@@ -300,32 +312,19 @@ pub fn transmit(name: &Name, config: &TxConfig) -> Result<Box<dyn TxPort>> {
     };
     match name {
         Name::Interface(name) if name == "any" => cannot(name, "all interfaces at once"),
-        Name::Interface(name) => open_transmit(name, config),
-        Name::Xdp(spec) => open_xdp_transmit(spec, config),
+        #[cfg(feature = "live")]
+        Name::Interface(name) => Ok(Box::new(af_packet::AfPacketTx::open(name, config)?)),
+        #[cfg(feature = "live")]
+        Name::Xdp(spec) => Ok(Box::new(af_xdp::AfXdpTx::open(spec, config)?)),
+        #[cfg(not(feature = "live"))]
+        Name::Interface(name)
+        | Name::Xdp(af_xdp::Spec {
+            interface: name, ..
+        }) => Err(cannot_capture(name)),
         Name::Sim(_) => cannot("sim", "the simulated card, which only receives"),
         Name::Tap(_) => cannot("tap", "shared packets, which are only read"),
         Name::File(path) => cannot(&path.to_string_lossy(), "a file"),
     }
-}
-
-#[cfg(feature = "live")]
-fn open_transmit(name: &str, config: &TxConfig) -> Result<Box<dyn TxPort>> {
-    Ok(Box::new(af_packet::AfPacketTx::open(name, config)?))
-}
-
-#[cfg(feature = "live")]
-fn open_xdp_transmit(spec: &af_xdp::Spec, config: &TxConfig) -> Result<Box<dyn TxPort>> {
-    Ok(Box::new(af_xdp::AfXdpTx::open(spec, config)?))
-}
-
-#[cfg(not(feature = "live"))]
-fn open_xdp_transmit(spec: &af_xdp::Spec, _config: &TxConfig) -> Result<Box<dyn TxPort>> {
-    Err(cannot_capture(&spec.interface))
-}
-
-#[cfg(not(feature = "live"))]
-fn open_transmit(name: &str, _config: &TxConfig) -> Result<Box<dyn TxPort>> {
-    Err(cannot_capture(name))
 }
 
 /// Opens two interfaces with AF_XDP that share their memory, for a bridge: to receive, and to send what the other one receives.
@@ -358,8 +357,19 @@ fn begin_one(name: &Name, options: &Options, clock: &Clock) -> Result<Begun> {
             Begun::Port(Box::new(Sim::new(spec, clock.clone())))
         }
         Name::File(path) => Begun::File(path.clone(), options.filter.clone()),
-        Name::Interface(name) => Begun::Port(open_interface(name, options)?),
-        Name::Xdp(spec) => Begun::Port(open_xdp(spec, options)?),
+        #[cfg(feature = "live")]
+        Name::Interface(name) => {
+            Begun::Port(Box::new(AfPacket::open(name, &live_config(options))?))
+        }
+        #[cfg(feature = "live")]
+        Name::Xdp(spec) => Begun::Port(Box::new(AfXdp::open(spec, &xdp_config(options))?)),
+        #[cfg(not(feature = "live"))]
+        Name::Interface(name)
+        | Name::Xdp(af_xdp::Spec {
+            interface: name, ..
+        }) => {
+            return Err(cannot_capture(name));
+        }
         Name::Tap(name) => {
             let config = TapConfig {
                 poll_every: (options.delay / 10).max(Duration::from_millis(1)),
@@ -369,27 +379,6 @@ fn begin_one(name: &Name, options: &Options, clock: &Clock) -> Result<Begun> {
             Begun::Share(share::connect(name)?, config)
         }
     })
-}
-
-#[cfg(feature = "live")]
-fn link_of_interface(name: &str) -> Result<LinkType> {
-    af_packet::link_of(name)
-}
-
-#[cfg(feature = "live")]
-fn open_interface(name: &str, options: &Options) -> Result<Box<dyn Port>> {
-    Ok(Box::new(AfPacket::open(name, &live_config(options))?))
-}
-
-#[cfg(feature = "live")]
-fn open_members(
-    name: &str,
-    options: &Options,
-    count: usize,
-    mode: Fanout,
-) -> Result<Vec<Box<dyn Port>>> {
-    let ports = AfPacket::open_fanout(name, &live_config(options), count, mode)?.into_iter();
-    Ok(ports.map(|it| Box::new(it) as Box<dyn Port>).collect())
 }
 
 /// Delays below this one have small blocks, which still hold any frame.
@@ -423,11 +412,6 @@ fn live_config(options: &Options) -> af_packet::AfPacketConfig {
 }
 
 #[cfg(feature = "live")]
-fn open_xdp(spec: &af_xdp::Spec, options: &Options) -> Result<Box<dyn Port>> {
-    Ok(Box::new(AfXdp::open(spec, &xdp_config(options))?))
-}
-
-#[cfg(feature = "live")]
 fn xdp_config(options: &Options) -> AfXdpConfig {
     AfXdpConfig {
         ring_bytes: options.ring_bytes,
@@ -436,31 +420,6 @@ fn xdp_config(options: &Options) -> AfXdpConfig {
         take_traffic: options.take_traffic,
         stop_on_down: options.stop_on_down,
     }
-}
-
-#[cfg(not(feature = "live"))]
-fn link_of_interface(name: &str) -> Result<LinkType> {
-    Err(cannot_capture(name))
-}
-
-#[cfg(not(feature = "live"))]
-fn open_interface(name: &str, _options: &Options) -> Result<Box<dyn Port>> {
-    Err(cannot_capture(name))
-}
-
-#[cfg(not(feature = "live"))]
-fn open_xdp(spec: &af_xdp::Spec, _options: &Options) -> Result<Box<dyn Port>> {
-    Err(cannot_capture(&spec.interface))
-}
-
-#[cfg(not(feature = "live"))]
-fn open_members(
-    name: &str,
-    _options: &Options,
-    _count: usize,
-    _mode: Fanout,
-) -> Result<Vec<Box<dyn Port>>> {
-    Err(cannot_capture(name))
 }
 
 #[cfg(not(feature = "live"))]

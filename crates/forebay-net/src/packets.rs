@@ -137,13 +137,9 @@ mod tests {
 
     fn frame(data: &[u8]) -> Frame<'_> {
         Frame {
-            data,
-            wire_len: data.len() as u32,
             time_ns: 1_700_000_000_123_456_789,
-            interface: 0,
             direction: Direction::Outbound,
-            dropped_before: 0,
-            ..Frame::default()
+            ..Frame::whole(data)
         }
     }
 

@@ -198,10 +198,10 @@ impl Examined {
         let failed = |what: &'static str| {
             move |cause: io::Error| Error::new(self.path.display().to_string(), what).because(cause)
         };
+        let refused = |what: &str| Error::new(self.path.display().to_string(), what);
         let untold = || {
-            let name = self.path.display().to_string();
-            let what = "is another user's: cannot detect whether a process is writing it";
-            Error::new(name, what).advise("Run this as that user, or as root")
+            refused("is another user's: cannot detect whether a process is writing it")
+                .advise("Run this as that user, or as root")
         };
         if self.is_untold && !writers_lock {
             return Err(untold());
@@ -218,18 +218,12 @@ impl Examined {
         if let Err(cause) = sys::keep_others_out(file.as_fd())
             && cause.kind() == io::ErrorKind::WouldBlock
         {
-            let name = self.path.display().to_string();
-            return Err(
-                Error::new(name, "another process has it open").advise("Close it there first")
-            );
+            let error = refused("another process has it open");
+            return Err(error.advise("Close it there first"));
         }
         let about = file.metadata().map_err(failed("reading its metadata"))?;
         if !self.is_of(&about) {
-            let name = self.path.display().to_string();
-            return Err(Error::new(
-                name,
-                "changed since it was read, and was not cut",
-            ));
+            return Err(refused("changed since it was read, and was not cut"));
         }
         let seek = file.seek(SeekFrom::Start(self.whole_bytes));
         seek.map_err(failed("seeking to the cut"))?;
@@ -341,7 +335,8 @@ pub(crate) fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }
 
-fn folder_of(path: &Path) -> &Path {
+/// The folder of `path`.
+pub(crate) fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),

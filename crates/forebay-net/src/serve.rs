@@ -425,12 +425,7 @@ mod tests {
         client.read_exact(&mut [0; 4]).unwrap();
         client.shutdown(std::net::Shutdown::Write).unwrap();
         let left = loop {
-            let frame = Frame {
-                data: &[0; 60_000],
-                wire_len: 60_000,
-                ..Frame::default()
-            };
-            publisher.publish(0, &frame);
+            publisher.publish(0, &Frame::whole(&[0; 60_000]));
             if let Ok(left) = left.recv_timeout(Duration::from_millis(1)) {
                 break left;
             }

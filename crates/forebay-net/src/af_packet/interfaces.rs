@@ -28,7 +28,7 @@ use crate::{
         bpf::{Instruction, Program, code},
     },
     link::{Link, Netlink},
-    port::{Interface, LinkType, Resolution, TimeSource},
+    port::{Interface, LinkType, TimeSource},
 };
 use forebay::{Error, Result};
 use std::collections::HashMap;
@@ -383,13 +383,9 @@ impl Interfaces {
 fn interface(name: &str, link: LinkType, snaplen: u32) -> Interface {
     Interface {
         name: name.into(),
-        description: String::new(),
         link,
         snaplen,
-        bits_per_second: None,
-        in_file: None,
-        time: None,
-        resolution: Resolution::NANOSECONDS,
+        ..Interface::default()
     }
 }
 

@@ -462,16 +462,10 @@ impl Port for AfPacket {
     }
 
     fn outages(&self) -> Outages {
-        let State::Down { since, .. } = self.state else {
-            return self.outages;
-        };
-        let last = since.elapsed();
-        Outages {
-            total: self.outages.total + last,
-            last,
-            is_down: true,
-            ..self.outages
-        }
+        self.outages.during(match self.state {
+            State::Down { since, .. } => Some(since.elapsed()),
+            _ => None,
+        })
     }
 
     fn ring_fill(&self) -> Option<f64> {

@@ -2,7 +2,7 @@
 
 use crate::{
     port::{Burst, Counts, Frame, Interface, Outages, Port, PortInfo, SocketLosses, Wake},
-    transmit::{TxCounts, TxInfo, TxPort, TxWake},
+    transmit::{TxCounts, TxPort, TxWake},
 };
 use forebay::{Error, Result, packet::Packet, time::Clock};
 use std::{
@@ -18,7 +18,7 @@ const RETRY: Duration = Duration::from_micros(100);
 
 /// Sends the frames of one direction, in batches.
 pub(super) struct Sender {
-    port: Box<dyn TxPort>,
+    pub port: Box<dyn TxPort>,
     /// The port finishes what a sender left for the hardware.
     takes_unfinished: bool,
     /// Empty packets of the port.
@@ -27,7 +27,8 @@ pub(super) struct Sender {
     batch: Vec<Packet>,
     /// Frames that the port sends from where they were received, and that it has not handed to the kernel yet.
     placed: usize,
-    truncated: u64,
+    /// Frames that were received cut, and not sent.
+    pub truncated: u64,
     /// Frames that fit into no packet of the port, and merged ones that it cannot split. The port never saw them.
     too_long: u64,
     /// The interface has accepted nothing for too long: until it does, frames do not wait.
@@ -57,28 +58,11 @@ impl Sender {
         }
     }
 
-    pub fn name(&self) -> &str {
-        self.port.name()
-    }
-
-    pub fn max_frame_bytes(&self) -> u32 {
-        self.port.max_frame_bytes()
-    }
-
-    pub fn truncated(&self) -> u64 {
-        self.truncated
-    }
-
     pub fn counts(&self) -> TxCounts {
         let mut counts = self.port.counts();
         counts.failed.too_long += self.too_long;
         counts.failed.link_down += self.refused;
         counts
-    }
-
-    /// How the port sends.
-    pub fn info(&self) -> TxInfo {
-        self.port.info()
     }
 
     /// Takes `frame` to be sent: its memory if the port can send from there, otherwise a copy. `false`: there is no room now.

@@ -57,7 +57,7 @@ mod leg;
 mod tests;
 
 use crate::{
-    ledger::Violation,
+    ledger::{Violation, balanced},
     open::{self, Name, Options},
     port::Port,
     session::{Control, Output, Session, SessionConfig, Summary},
@@ -161,12 +161,12 @@ impl Bridge {
 
     /// The names of both interfaces.
     pub fn names(&self) -> [String; 2] {
-        [0, 1].map(|at| locked(&self.senders[at]).name().to_owned())
+        [0, 1].map(|at| locked(&self.senders[at]).port.name().to_owned())
     }
 
     /// The longest frame that each interface sends, in bytes without the frame check sequence. Longer frames of the other one fail.
     pub fn max_frame_bytes(&self) -> [u32; 2] {
-        [0, 1].map(|at| locked(&self.senders[at]).max_frame_bytes())
+        [0, 1].map(|at| locked(&self.senders[at]).port.max_frame_bytes())
     }
 
     /// A session that forwards while it runs. Its output gets the frames that were forwarded, its filter chooses them. Also returns
@@ -223,21 +223,21 @@ pub struct Directions([Shared; 2]);
 impl Directions {
     /// The names of both interfaces.
     pub fn names(&self) -> [String; 2] {
-        [0, 1].map(|at: usize| locked(&self.0[at]).name().to_owned())
+        [0, 1].map(|at: usize| locked(&self.0[at]).port.name().to_owned())
     }
 
     /// Frames that failed so far, in both directions.
     pub fn failed(&self) -> u64 {
         let failed = |sender: &Shared| {
             let sender = locked(sender);
-            sender.counts().failed.total() + sender.truncated()
+            sender.counts().failed.total() + sender.truncated
         };
         self.0.iter().map(failed).sum()
     }
 
     /// How frames are sent from the first interface to the second, and back.
     pub fn infos(&self) -> [TxInfo; 2] {
-        [1, 0].map(|to: usize| locked(&self.0[to]).info())
+        [1, 0].map(|to: usize| locked(&self.0[to]).port.info())
     }
 
     /// Frames that were accepted for sending so far, from the first interface to the second, and back.
@@ -253,13 +253,13 @@ impl Directions {
             let (sent, source) = (sender.counts(), &summary.sources[from]);
             Direction {
                 from: source.name.clone(),
-                to: sender.name().to_owned(),
+                to: sender.port.name().to_owned(),
                 received: source.counts.received,
                 forwarded: sent.accepted,
                 forwarded_bytes: sent.accepted_bytes,
                 filtered: source.filtered,
                 failed: sent.failed,
-                truncated: sender.truncated(),
+                truncated: sender.truncated,
                 dropped: source.counts.dropped,
                 unread: source.unread,
                 refused: source.refused,
@@ -320,9 +320,6 @@ impl Direction {
     pub fn check(&self) -> std::result::Result<(), Violation> {
         let left = self.unread + self.refused;
         let accounted = self.forwarded + self.filtered + left + self.lost();
-        match self.received as i64 - accounted as i64 {
-            0 => Ok(()),
-            missing => Err(Violation { missing }),
-        }
+        balanced(self.received, accounted)
     }
 }

@@ -169,8 +169,9 @@ enum Found {
     End,
 }
 
-fn failure(name: &str, what: String, cause: Option<std::io::Error>) -> Error {
-    let error = Error::new(name, what);
+/// Why nothing is read after this number of packets.
+fn failure(name: &str, what: &str, packets: u64, cause: Option<std::io::Error>) -> Error {
+    let error = Error::new(name, with_packets_read(what, packets));
     match cause {
         Some(cause) => error.because(cause),
         None => error,
@@ -321,10 +322,7 @@ impl File {
                         Zeros::End => return self.fail_at_zeros(),
                         Zeros::More(bytes) => break bytes,
                     },
-                    Err(fault) => {
-                        let what = fault.describe(self.window.offset(), self.counters.packets);
-                        return self.fail(what, None);
-                    }
+                    Err(fault) => return self.fail(&fault.at(self.window.offset()), None),
                 }
             };
             match self.stream.read(self.window.room(record)) {
@@ -339,15 +337,10 @@ impl File {
                 Ok(Read::End) => {
                     self.is_torn = true;
                     let what = torn(self.decoder.unit(), self.window.offset());
-                    return self.fail(with_packets_read(&what, self.counters.packets), None);
+                    return self.fail(&what, None);
                 }
-                Err(Failed::Data(what)) => {
-                    return self.fail(with_packets_read(&what, self.counters.packets), None);
-                }
-                Err(Failed::System(e)) => {
-                    let read = with_packets_read(READING_ON, self.counters.packets);
-                    return self.fail(read, Some(e));
-                }
+                Err(Failed::Data(what)) => return self.fail(&what, None),
+                Err(Failed::System(e)) => return self.fail(READING_ON, Some(e)),
             }
         }
         Found::NotYet
@@ -366,8 +359,7 @@ impl File {
 
     #[cold]
     fn fail_at_zeros(&mut self) -> Found {
-        let what = zeros(self.window.offset());
-        self.fail(with_packets_read(&what, self.counters.packets), None)
+        self.fail(&zeros(self.window.offset()), None)
     }
 
     /// Frees what reading needs. Other files may be read after this one.
@@ -377,8 +369,8 @@ impl File {
     }
 
     #[cold]
-    fn fail(&mut self, what: String, cause: Option<std::io::Error>) -> Found {
-        self.failure = Some(failure(&self.name, what, cause));
+    fn fail(&mut self, what: &str, cause: Option<std::io::Error>) -> Found {
+        self.failure = Some(failure(&self.name, what, self.counters.packets, cause));
         Found::Failure
     }
 

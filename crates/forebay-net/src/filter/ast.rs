@@ -21,6 +21,16 @@ pub(super) enum Expr {
     },
 }
 
+impl Expr {
+    /// A chain; of one expression, that one.
+    pub fn chain(first: Expr, rest: Vec<(Joint, Expr)>) -> Expr {
+        match rest.is_empty() {
+            true => first,
+            false => Expr::Chain(Box::new(first), rest),
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Joint {
     And,

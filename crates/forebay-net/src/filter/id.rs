@@ -101,10 +101,7 @@ impl Parser<'_> {
                 return Err(Wrong::new(start..start + 1, "this '(' is never closed"));
             }
             self.expect(")")?;
-            return Ok(match rest.is_empty() {
-                true => first,
-                false => Expr::Chain(Box::new(first), rest),
-            });
+            return Ok(Expr::chain(first, rest));
         }
         let token = self.peek();
         let span = self.span();
@@ -145,19 +142,9 @@ impl Parser<'_> {
         self.advance();
         let mut mask = u32::MAX << (32 - bits);
         let mut said = false;
-        if self.take(Token::Symbol("/")) {
-            let Token::Number(len) = self.peek() else {
-                return Err(self.unexpected("the length of the network, 0 to 32"));
-            };
-            if len > 32 {
-                return Err(wrong(
-                    self.span(),
-                    format!("a network is 0 to 32 bits long, not {len}"),
-                ));
-            }
+        if let Some(len) = self.network_len(32)? {
             mask = u32::MAX.checked_shl(32 - len).unwrap_or(0);
             said = true;
-            self.advance();
         } else if self.take(Token::Keyword("mask")) {
             if self.peek() != Token::Dotted {
                 return Err(self.unexpected("a mask such as 255.255.0.0"));
@@ -186,21 +173,27 @@ impl Parser<'_> {
         Ok(Expr::Primitive(primitive, span))
     }
 
+    /// The length of a network, if one follows.
+    fn network_len(&mut self, most: u32) -> Result<Option<u32>> {
+        if !self.take(Token::Symbol("/")) {
+            return Ok(None);
+        }
+        let Token::Number(len) = self.peek() else {
+            let expected = format!("the length of the network, 0 to {most}");
+            return Err(self.unexpected(&expected));
+        };
+        if len > most {
+            let what = format!("a network is 0 to {most} bits long, not {len}");
+            return Err(Wrong::new(self.span(), what));
+        }
+        self.advance();
+        Ok(Some(len))
+    }
+
     fn ipv6_id(&mut self, qualifiers: Qualifiers, address: Ipv6Addr) -> Result<Expr> {
         let start = self.span().start;
         self.advance();
-        let mut len = 128;
-        if self.take(Token::Symbol("/")) {
-            let Token::Number(number) = self.peek() else {
-                return Err(self.unexpected("the length of the network, 0 to 128"));
-            };
-            if number > 128 {
-                let what = format!("a network is 0 to 128 bits long, not {number}");
-                return Err(Wrong::new(self.span(), what));
-            }
-            len = number;
-            self.advance();
-        }
+        let len = self.network_len(128)?.unwrap_or(128);
         let span = self.since(start);
         let shown = &self.text[span.clone()];
         let mask = u128::MAX.checked_shl(128 - len).unwrap_or(0);

@@ -175,11 +175,7 @@ impl Parser<'_> {
             rest.push((joint, next.0));
             inherited = next.1;
         }
-        let chain = match rest.is_empty() {
-            true => first,
-            false => Expr::Chain(Box::new(first), rest),
-        };
-        Ok(Operand::Test(chain, inherited))
+        Ok(Operand::Test(Expr::chain(first, rest), inherited))
     }
 
     pub fn joint(&mut self) -> Option<Joint> {

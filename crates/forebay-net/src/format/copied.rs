@@ -188,23 +188,20 @@ pub(super) fn put_packet_options(slot: &mut [u8], frame: &Frame<'_>) -> usize {
 /// Counts a packet's options that a copy lacks. `are_kept`: the copy keeps options.
 #[cold]
 pub(crate) fn left_of_packet(frame: &Frame<'_>, are_kept: bool) -> Left {
-    let mut options = of_packet(frame);
+    left_of(of_packet(frame), are_kept)
+}
+
+/// Counts little-endian options that are not copied.
+pub(crate) fn left_of_options(options: &[u8]) -> Left {
+    left_of(Copied::new(About::Section, options, false, &[]), false)
+}
+
+fn left_of(mut options: Copied<'_>, are_kept: bool) -> Left {
     let mut left = Left::default();
     while let Some((code, ..)) = options.next() {
         if !are_kept {
             left.option(code);
         }
-    }
-    left += options.left;
-    left
-}
-
-/// Counts little-endian options that are not copied.
-pub(crate) fn left_of_options(options: &[u8]) -> Left {
-    let mut options = Copied::new(About::Section, options, false, &[]);
-    let mut left = Left::default();
-    while let Some((code, ..)) = options.next() {
-        left.option(code);
     }
     left += options.left;
     left

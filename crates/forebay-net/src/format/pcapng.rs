@@ -40,28 +40,13 @@ pub(super) const MAX_DESCRIPTION: usize = MIN_BLOCK + 8 + 2 * (4 + MAX_OPTION) +
 /// An enhanced packet block without data and options.
 pub(super) const PACKET_OVERHEAD: usize = 32;
 
-/// Appends to an options list; `finish` appends the end mark.
-struct Options<'a>(&'a mut Vec<u8>);
+/// `opt_endofopt`
+const END_OF_OPTIONS: [u8; 4] = [0; 4];
 
-impl Options<'_> {
-    /// Appends an option. A value that is too long is truncated.
-    fn put(&mut self, code: u16, value: &[u8]) {
-        push_option(self.0, code, value);
-    }
-
-    fn put_u64(&mut self, code: u16, value: Option<u64>) {
-        if let Some(value) = value {
-            self.put(code, &value.to_le_bytes());
-        }
-    }
-
-    /// Appends a time, which has its high word first.
-    fn put_time(&mut self, code: u16, ticks: Option<u64>) {
-        self.put_u64(code, ticks.map(|ticks| ticks.rotate_left(32)));
-    }
-
-    fn finish(self) {
-        self.0.extend([0; 4]);
+/// Appends an option, if its value is known.
+fn push_u64(out: &mut Vec<u8>, code: u16, value: Option<u64>) {
+    if let Some(value) = value {
+        push_option(out, code, &value.to_le_bytes());
     }
 }
 
@@ -85,22 +70,21 @@ pub(super) fn header(application: &str, of: Option<&InSection>) -> Vec<u8> {
         body.extend(BYTE_ORDER.to_le_bytes());
         body.extend([1, 0, 0, 0]); // version 1.0
         body.extend(u64::MAX.to_le_bytes()); // unknown section length
-        let mut options = Options(body);
         if let Some(of) = of {
-            options.0.extend(&of.options);
+            body.extend(&of.options);
         }
         // shb_hardware and shb_os describe the machine that captured, so a copy has those of the original, or none.
         let texts = [(2, of.map(|of| &of.hardware)), (3, of.map(|of| &of.os))];
         for (code, text) in texts {
             if let Some(text) = text.filter(|text| !text.is_empty()) {
-                options.put(code, text);
+                push_option(body, code, text);
             }
         }
         if of.is_none() {
-            options.put(3, std::env::consts::OS.as_bytes()); // shb_os
+            push_option(body, 3, std::env::consts::OS.as_bytes()); // shb_os
         }
-        options.put(4, application.as_bytes()); // shb_userappl
-        options.finish();
+        push_option(body, 4, application.as_bytes()); // shb_userappl
+        body.extend(END_OF_OPTIONS);
     });
     out
 }
@@ -112,22 +96,21 @@ pub(super) fn interface(interface: &Interface, ticks: Ticks, snaplen: u32) -> Ve
         body.extend(interface.link.0.to_le_bytes());
         body.extend([0; 2]);
         body.extend(snaplen.min(interface.snaplen).to_le_bytes());
-        let mut options = Options(body);
         let texts = [(2, &interface.name), (3, &interface.description)]; // if_name, if_description
         for (code, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
-            options.put(code, text.as_bytes());
+            push_option(body, code, text.as_bytes());
         }
-        options.put_u64(8, interface.bits_per_second); // if_speed
-        options.put(9, &[ticks.resolution().0]); // if_tsresol
+        push_u64(body, 8, interface.bits_per_second); // if_speed
+        push_option(body, 9, &[ticks.resolution().0]); // if_tsresol
         if let Some(time) = interface.time {
             // The format has no option for this.
             let text = format!("time stamps: {}", time.name());
-            options.put(1, text.as_bytes()); // opt_comment
+            push_option(body, 1, text.as_bytes()); // opt_comment
         }
         if let Some(in_file) = &interface.in_file {
-            options.0.extend(&in_file.options);
+            body.extend(&in_file.options);
         }
-        options.finish();
+        body.extend(END_OF_OPTIONS);
     });
     out
 }
@@ -206,15 +189,16 @@ pub(super) fn statistics(counts: &Statistics, described: &Described) -> Vec<u8> 
         for word in [described.number, (time >> 32) as u32, time as u32] {
             body.extend(word.to_le_bytes());
         }
-        let mut options = Options(body);
-        options.put_time(2, counts.began_ns.map(|ns| ticks.count(ns))); // isb_starttime
-        options.put_time(3, counts.ended_ns.map(|ns| ticks.count(ns))); // isb_endtime
-        options.put_u64(4, counts.interface_received); // isb_ifrecv
-        options.put_u64(5, counts.interface_dropped); // isb_ifdrop
-        options.put_u64(6, counts.received); // isb_filteraccept
-        options.put_u64(7, counts.dropped); // isb_osdrop
-        options.put_u64(8, counts.delivered); // isb_usrdeliv
-        options.finish();
+        // A time has its high word first.
+        let time = |ns| ticks.count(ns).rotate_left(32);
+        push_u64(body, 2, counts.began_ns.map(time)); // isb_starttime
+        push_u64(body, 3, counts.ended_ns.map(time)); // isb_endtime
+        push_u64(body, 4, counts.interface_received); // isb_ifrecv
+        push_u64(body, 5, counts.interface_dropped); // isb_ifdrop
+        push_u64(body, 6, counts.received); // isb_filteraccept
+        push_u64(body, 7, counts.dropped); // isb_osdrop
+        push_u64(body, 8, counts.delivered); // isb_usrdeliv
+        body.extend(END_OF_OPTIONS);
     });
     out
 }

@@ -25,7 +25,7 @@
 //!         let data = self.frames.get(self.taken).filter(|_| self.left > 0)?;
 //!         (self.taken, self.left) = (self.taken + 1, self.left - 1);
 //!         let (time_ns, direction) = (1_000 * self.taken as u64, Direction::Inbound);
-//!         Some(Frame { data, wire_len: data.len() as u32, time_ns, interface: 0, direction, dropped_before: 0, ..Frame::default() })
+//!         Some(Frame { time_ns, direction, ..Frame::whole(data) })
 //!     }
 //!     fn put_back(&mut self) { self.taken -= 1; self.left = 0 }
 //!     fn release(&mut self) { self.left = 0 }
@@ -192,6 +192,17 @@ pub struct Frame<'a> {
     pub unfinished: Unfinished,
 }
 
+impl<'a> Frame<'a> {
+    /// A frame with all of these bytes, and the default of every other field.
+    pub fn whole(data: &'a [u8]) -> Self {
+        Frame {
+            data,
+            wire_len: data.len() as u32,
+            ..Frame::default()
+        }
+    }
+}
+
 /// Consecutive frames of a pcapng file, encoded exactly as [`Format::put_frame`](crate::format::Format::put_frame) would encode
 /// them for an interface with the same number and resolution. Code that would write the same can copy the whole run.
 #[derive(Clone, Copy, Debug)]
@@ -355,6 +366,20 @@ pub struct Outages {
     pub last: Duration,
     /// Whether the interface is down now.
     pub is_down: bool,
+}
+
+#[cfg(feature = "live")]
+impl Outages {
+    /// These, if the present one has lasted for this time; `None`: there is none.
+    pub(crate) fn during(self, present: Option<Duration>) -> Self {
+        let Some(last) = present else { return self };
+        Outages {
+            total: self.total + last,
+            last,
+            is_down: true,
+            ..self
+        }
+    }
 }
 
 /// The statistics of one interface at the end of a capture. `None` means unknown.

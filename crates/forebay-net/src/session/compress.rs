@@ -306,6 +306,7 @@ impl Sink for CompressedSink {
 #[cfg(all(test, feature = "gzip", feature = "zstd"))]
 mod tests {
     use super::*;
+    use forebay_testing::dice::Dice;
     use std::{
         io::Read,
         sync::{Arc, Mutex},
@@ -378,13 +379,8 @@ mod tests {
         plain
     }
 
-    fn noise(seed: u32) -> Vec<u8> {
-        let mut state = seed;
-        let byte = || {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (state >> 24) as u8
-        };
-        std::iter::repeat_with(byte).take(5000).collect()
+    fn noise(seed: u64) -> Vec<u8> {
+        Dice(seed).bytes(5000)
     }
 
     const NAMES: [&str; 2] = ["a.pcap.gz", "a.pcapng.zst"];

@@ -2,6 +2,7 @@
 
 use super::{Progress, Source, intake::Intake};
 use crate::{
+    format::Format,
     ledger::{Dropped, Ledger, add_known},
     port::{Counts, Odd, Outages},
 };
@@ -42,9 +43,9 @@ impl Intake {
             progress.durable_bytes = totals.durable_bytes;
             progress.pending_bytes = totals.pending_bytes;
             progress.accepted_bytes = writing.accepted_bytes;
-            if let Some(course) = writing.course() {
+            if let Some(course) = &writing.course {
                 progress.file = course.number();
-                let files = writing.register().counts();
+                let files = writing.register.counts();
                 [progress.files_written, progress.files_removed, _] = files;
                 progress.files_removed_for_space = files[2];
             }
@@ -135,7 +136,7 @@ impl Intake {
     /// Gaps that are marked in the output.
     pub fn gaps(&self) -> u64 {
         match &self.writing {
-            Some(writing) if writing.marks_gaps() => {
+            Some(writing) if writing.format == Format::Pcapng => {
                 self.feeds.iter().map(|feed| feed.gaps()).sum()
             }
             _ => 0,

@@ -51,7 +51,8 @@ pub(super) struct Intake {
     is_stopping: bool,
     /// What stopped the last poll.
     blocked: Option<Blocked>,
-    each: Option<Box<dyn Each>>,
+    /// Sees every packet before it counts as taken.
+    pub each: Option<Box<dyn Each>>,
     pub publisher: Option<Publisher>,
     snaplen: u32,
     pub wire_bytes: u64,
@@ -88,11 +89,6 @@ impl Intake {
             deadline: clock.now(),
             clock,
         }
-    }
-
-    /// Shows every packet to `each` before it counts as taken.
-    pub fn show_each(&mut self, each: Box<dyn Each>) {
-        self.each = Some(each);
     }
 
     /// Publishes every packet when it is taken.
@@ -368,16 +364,6 @@ impl Intake {
     pub fn take_nothing_more(&mut self, why: Discard) {
         self.discarding.get_or_insert(why);
         self.blocked = None;
-    }
-
-    /// Closes the ports.
-    /// The output.
-    pub fn writing(&self) -> Option<&Writing> {
-        self.writing.as_ref()
-    }
-
-    pub fn into_writing(self) -> Option<Writing> {
-        self.writing
     }
 }
 

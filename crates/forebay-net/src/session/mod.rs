@@ -258,7 +258,7 @@ impl Session {
 
     /// As [`each`](Session::each), also with calls around the polls of the only source.
     pub(crate) fn each_by(mut self, each: Box<dyn Each>) -> Self {
-        self.intake.show_each(each);
+        self.intake.each = Some(each);
         self
     }
 
@@ -357,8 +357,8 @@ impl Session {
                 observe(Event::Outage { source, outages });
             });
             observe(Event::Progress(&progress));
-            if let Some(writing) = self.intake.writing() {
-                announce(&writing.register(), observe);
+            if let Some(writing) = &self.intake.writing {
+                announce(&writing.register, observe);
             }
             watch.next = now + watch.every;
         }
@@ -407,12 +407,12 @@ impl Session {
         let mut is_out_of_room = false;
         let mut files = Files::default();
         let mut abandoned = self.control.is_abandoned();
-        if let Some(mut writing) = self.intake.into_writing() {
+        if let Some(mut writing) = self.intake.writing {
             let has_failed = troubles.store.is_some();
-            let (register, compressor) = (writing.register(), writing.take_compressor());
-            let (finisher, room) = (writing.take_finisher(), writing.room.take());
-            let (single, room_watch) = (writing.single.take(), writing.take_room_watch());
-            left = writing.left();
+            let (register, compressor) = (writing.register.clone(), writing.compressor.take());
+            let (finisher, room) = (writing.finisher.take(), writing.room.take());
+            let (single, room_watch) = (writing.single.take(), writing.room_watch.take());
+            left = writing.metadata.left;
             let (closing, error) = writing.finish(&statistics, has_failed, &self.control, observe);
             let finished;
             (finished, sync_abandoned) = wait(closing, &self.control, observe);

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     format::{Described, Format, copied::left_of_packet},
-    port::{Block, BlockKind, Direction, Frame, Interface, Left, Marks, Run, Statistics},
+    port::{Block, BlockKind, Direction, Frame, Interface, Marks, Run, Statistics},
 };
 use forebay::{
     Error, Result,
@@ -65,7 +65,7 @@ impl Output {
 /// An open output: a format and the store in which it is composed.
 pub(super) struct Writing {
     pub store: Appender,
-    format: Format,
+    pub format: Format,
     snaplen: u32,
     /// The interface that determines the header of a classic file; irrelevant for pcapng.
     first: Option<Interface>,
@@ -74,21 +74,24 @@ pub(super) struct Writing {
     pub accepted_bytes: u64,
     /// The maximum bytes that the store composes at once.
     longest: usize,
-    metadata: Metadata,
+    pub metadata: Metadata,
     limits: Limits,
     /// The output is compressed while it is written.
     compresses: bool,
     /// Times are written in microseconds at most.
     microseconds: bool,
     /// The state of a series of files, if there is one.
-    course: Option<SeriesState>,
-    register: Reports,
-    compressor: Option<Compressor>,
-    finisher: Option<Finisher>,
+    pub course: Option<SeriesState>,
+    /// The files so far: the only one, or the complete ones of a series.
+    pub register: Reports,
+    /// The compressor of finished files, until the end.
+    pub compressor: Option<Compressor>,
+    /// The thread that finishes files of killed captures, until the end.
+    pub finisher: Option<Finisher>,
     /// The free space to keep, if there is such a limit.
     pub room: Option<Room>,
     /// The thread that checks the free space while nothing is written.
-    room_watch: Option<RoomWatch>,
+    pub room_watch: Option<RoomWatch>,
     /// The only file, until its end.
     pub single: Option<PathBuf>,
 }
@@ -259,20 +262,10 @@ impl Writing {
         Ok(Some(described))
     }
 
-    /// Whether packets are written with the options with which they were read.
-    pub fn keeps_options(&self) -> bool {
-        self.metadata.is_kept
-    }
-
     /// Counts the options of a packet that are not written.
     #[cold]
     pub fn count_left(&mut self, frame: &Frame<'_>) {
         self.metadata.left += left_of_packet(frame, self.metadata.is_kept);
-    }
-
-    /// The metadata read that the output lacks.
-    pub fn left(&self) -> Left {
-        self.metadata.left
     }
 
     /// Writes these blocks of files, and those that found no room before; `false`: some have to wait.
@@ -469,11 +462,6 @@ impl Writing {
         Ok(true)
     }
 
-    /// The series, if there is one.
-    pub fn course(&mut self) -> Option<&mut SeriesState> {
-        self.course.as_mut()
-    }
-
     /// Whether the output is between two files.
     #[inline]
     pub fn is_turning(&self) -> bool {
@@ -528,11 +516,6 @@ impl Writing {
         done
     }
 
-    /// The files so far: the only one, or the complete ones of a series.
-    pub fn register(&self) -> Reports {
-        self.register.clone()
-    }
-
     /// Starts what runs beside the capture.
     ///
     /// # Errors
@@ -541,26 +524,6 @@ impl Writing {
         self.finisher = self.finisher.take().map(Finisher::start).transpose()?;
         self.room_watch = self.room.as_ref().map(Room::watch).transpose()?;
         Ok(())
-    }
-
-    /// The thread that checks the free space, for the end.
-    pub fn take_room_watch(&mut self) -> Option<RoomWatch> {
-        self.room_watch.take()
-    }
-
-    /// The thread that finishes files of killed captures, for the end.
-    pub fn take_finisher(&mut self) -> Option<Finisher> {
-        self.finisher.take()
-    }
-
-    /// The compressor of finished files, for the end.
-    pub fn take_compressor(&mut self) -> Option<Compressor> {
-        self.compressor.take()
-    }
-
-    /// Whether the output can mark gaps.
-    pub fn marks_gaps(&self) -> bool {
-        self.format == Format::Pcapng
     }
 
     /// Composes the end of the file and closes it. Returns the first error. If the store `has_failed`, no end is written, and the

@@ -59,7 +59,7 @@ impl Rotator {
             return Ok(());
         }
         let may_turn = writing.may_turn();
-        let Some(course) = writing.course() else {
+        let Some(course) = &mut writing.course else {
             return Ok(());
         };
         if !is_asked && !course.is_due(now, &self.clock) {
@@ -74,8 +74,8 @@ impl Rotator {
     }
 
     /// The time at which the next file is due, if times decide.
-    pub fn due_at(&self, writing: &mut Writing, now: u64) -> Option<u64> {
-        Some(writing.course()?.due_at(now, &self.clock))
+    pub fn due_at(&self, writing: &Writing, now: u64) -> Option<u64> {
+        Some(writing.course.as_ref()?.due_at(now, &self.clock))
     }
 
     /// The statistics of each interface at `end`, for the end of the file.

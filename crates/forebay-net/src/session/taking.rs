@@ -219,7 +219,7 @@ fn take_special(
     accept: impl FnOnce() -> bool,
 ) -> Result<bool> {
     if let Some(writing) = writing {
-        let options = match writing.keeps_options() {
+        let options = match writing.metadata.is_kept {
             true => frame.options,
             false => &[],
         };

@@ -22,9 +22,7 @@ pub use pace::Sizes;
 pub(crate) use pace::Stamps;
 pub use spec::{Host, Rate, Spec, Stall};
 
-use crate::port::{
-    Burst, Counts, Direction, Frame, Frames, Interface, LinkType, Port, PortInfo, Resolution, Wake,
-};
+use crate::port::{Burst, Counts, Frame, Frames, Interface, Port, PortInfo, Wake};
 use card::Card;
 use forebay::{Result, time::Clock};
 
@@ -59,7 +57,7 @@ const MODERATION_NS: u64 = 250_000;
 pub struct Sim {
     spec: Spec,
     clock: Clock,
-    interfaces: [Interface; 1],
+    pub(crate) interfaces: [Interface; 1],
     card: Card,
     generator: Generator,
     stamps: Option<Stamps>,
@@ -90,12 +88,8 @@ impl Sim {
             interfaces: [Interface {
                 name: "sim".into(),
                 description: spec.to_string(),
-                link: LinkType::ETHERNET,
-                snaplen: 262_144,
                 bits_per_second: spec.rate.bits_per_second(),
-                in_file: None,
-                time: None,
-                resolution: Resolution::NANOSECONDS,
+                ..Interface::default()
             }],
             card: Card::new(&spec),
             generator: Generator::new(&spec, spec.seed as u16, &Target::default()),
@@ -163,13 +157,9 @@ impl Frames for Sim {
         let (number, count) = self.member;
         let data = self.generator.frame(sequence * count + number);
         Some(Frame {
-            wire_len: data.len() as u32,
-            data,
             time_ns,
-            interface: 0,
-            direction: Direction::Unknown,
             dropped_before,
-            ..Frame::default()
+            ..Frame::whole(data)
         })
     }
 

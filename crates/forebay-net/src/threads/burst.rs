@@ -1,7 +1,10 @@
 //! The packets that a session takes, one by one or as a run.
 
 use super::order::Merging;
-use crate::port::{Frame, Frames, Handover, Marks, Run};
+use crate::{
+    format::copied::push_option,
+    port::{Frame, Frames, Handover, Marks, Run},
+};
 use forebay::store::Loan;
 use std::cell::Cell;
 
@@ -38,16 +41,13 @@ impl Frames for Bursting {
             data: &self.merging.bytes[begin..begin + packet.caplen as usize],
             wire_len: packet.wire_len,
             time_ns: packet.time_ns,
-            interface: 0,
             direction: packet.direction,
             dropped_before: packet.dropped_before,
             ..Frame::default()
         };
         if packet.is_late {
             if self.comment.is_empty() {
-                self.comment.extend(1_u16.to_le_bytes()); // opt_comment
-                self.comment.extend((LATE_TEXT.len() as u16).to_le_bytes());
-                self.comment.extend(LATE_TEXT);
+                push_option(&mut self.comment, 1, LATE_TEXT); // opt_comment
             }
             (frame.options, frame.marks) = (&self.comment, Marks::LATE);
         }

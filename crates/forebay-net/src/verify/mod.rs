@@ -30,7 +30,7 @@ pub use sender::{FlowReport, SenderReport};
 
 use crate::{
     label::{Found, Label, find},
-    ledger::Violation,
+    ledger::{Violation, balanced},
     port::{Direction, Frame, Interface},
 };
 use sender::{Key, Sender};
@@ -132,10 +132,7 @@ impl VerifyReport {
     pub fn check(&self) -> Result<(), Violation> {
         let of_senders = self.received() + self.duplicates() + self.late() + self.markers();
         let others = self.foreign + self.corrupted + self.cut + self.outbound + self.untracked;
-        match self.frames as i64 - (of_senders + others) as i64 {
-            0 => Ok(()),
-            missing => Err(Violation { missing }),
-        }
+        balanced(self.frames, of_senders + others)
     }
 }
 

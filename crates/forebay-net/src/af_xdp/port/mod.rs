@@ -109,9 +109,7 @@ impl AfXdp {
             )
         })
     }
-}
 
-impl AfXdp {
     fn name(&self) -> &str {
         &self.interfaces[0].name
     }
@@ -288,16 +286,10 @@ impl Port for AfXdp {
     }
 
     fn outages(&self) -> Outages {
-        let State::Down { since } = self.state else {
-            return self.outages;
-        };
-        let last = since.elapsed();
-        Outages {
-            total: self.outages.total + last,
-            last,
-            is_down: true,
-            ..self.outages
-        }
+        self.outages.during(match self.state {
+            State::Down { since } => Some(since.elapsed()),
+            _ => None,
+        })
     }
 
     fn ring_fill(&self) -> Option<f64> {

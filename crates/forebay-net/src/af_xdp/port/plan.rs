@@ -38,14 +38,17 @@ pub fn probe() -> Result<()> {
 }
 
 fn socket_map(name: &str, queues: u32) -> Result<OwnedFd> {
-    bpf::socket_map(queues).map_err(|cause| {
-        let error = Error::new(name, "making a map for an XDP program");
-        let advice = match cause.raw_os_error() {
-            Some(libc::EPERM) => RIGHTS,
-            _ => "",
-        };
-        error.because(cause).advise(advice)
-    })
+    bpf::socket_map(queues).map_err(|cause| refused(name, "making a map for", cause))
+}
+
+/// The error of what was tried with an XDP program.
+fn refused(name: &str, tried: &str, cause: io::Error) -> Error {
+    let error = Error::new(name, format!("{tried} an XDP program"));
+    let advice = match cause.raw_os_error() {
+        Some(libc::EPERM) => RIGHTS,
+        _ => "",
+    };
+    error.because(cause).advise(advice)
 }
 
 /// Loads the program, and returns whether it stamps frames. Linux before 6.1 has no clock for that.
@@ -55,14 +58,7 @@ fn load(name: &str, map: BorrowedFd<'_>) -> Result<(OwnedFd, bool)> {
         Some(libc::EPERM) => Err(cause),
         _ => load(false),
     });
-    loaded.map_err(|cause| {
-        let error = Error::new(name, "loading an XDP program");
-        let advice = match cause.raw_os_error() {
-            Some(libc::EPERM) => RIGHTS,
-            _ => "",
-        };
-        error.because(cause).advise(advice)
-    })
+    loaded.map_err(|cause| refused(name, "loading", cause))
 }
 
 /// What is to be opened, before anything is.

@@ -11,11 +11,10 @@
 
 use super::{Metadata, ParallelFile, batch::Ending};
 use crate::file::{Found, READING_ON, failure, torn, zeros};
-use crate::format::read::with_packets_read;
 use crate::port::{
     Block, Burst, Counts, Frame, Frames, Handover, Interface, Port, PortInfo, Run, Statistics, Wake,
 };
-use forebay::{Error, Result, store::Loan};
+use forebay::{Result, store::Loan};
 
 /// Batches without a matching packet after which other ports get their turn.
 const MAX_BATCHES: usize = 64;
@@ -54,12 +53,7 @@ impl ParallelFile {
             match self.workers.next() {
                 Ok((worker, batch)) => self.position.begin(worker, batch),
                 Err(true) => return Found::NotNow,
-                Err(false) => {
-                    let what = "a thread that read it is gone";
-                    let what = with_packets_read(what, self.counters.received);
-                    self.failure = Some(Error::new(self.name.clone(), what));
-                    return Found::Failure;
-                }
+                Err(false) => return self.fail("a thread that read it is gone", None),
             }
         }
         Found::NotYet
@@ -78,18 +72,22 @@ impl ParallelFile {
     #[cold]
     fn end(&mut self, ending: Ending) -> Found {
         self.workers.stop();
-        let packets = self.counters.received;
         let (what, cause) = match ending {
             Ending::End => {
                 self.has_ended = true;
                 return Found::End;
             }
-            Ending::Fault(fault, offset) => (fault.describe(offset, packets), None),
-            Ending::Zeros(offset) => (with_packets_read(&zeros(offset), packets), None),
-            Ending::Torn(unit, offset) => (with_packets_read(&torn(unit, offset), packets), None),
-            Ending::System(e) => (with_packets_read(READING_ON, packets), Some(e)),
+            Ending::Fault(fault, offset) => (fault.at(offset), None),
+            Ending::Zeros(offset) => (zeros(offset), None),
+            Ending::Torn(unit, offset) => (torn(unit, offset), None),
+            Ending::System(e) => (READING_ON.into(), Some(e)),
         };
-        self.failure = Some(failure(&self.name, what, cause));
+        self.fail(&what, cause)
+    }
+
+    #[cold]
+    fn fail(&mut self, what: &str, cause: Option<std::io::Error>) -> Found {
+        self.failure = Some(failure(&self.name, what, self.counters.received, cause));
         Found::Failure
     }
 

@@ -69,8 +69,6 @@ codes! {
 /// Absolute loads from this offset on (`SKF_AD_OFF`, -0x1000) read the kernel's metadata of a packet, whatever the size of
 /// the load. Outside the kernel there is no metadata: such a load ends the program with 0.
 pub const KERNEL: u32 = -0x1000_i32 as u32;
-/// The EtherType, in host order.
-pub const KERNEL_PROTOCOL: u32 = KERNEL;
 /// The kind of destination; 4 ([`OUTGOING`]) for a packet that this machine sends.
 pub const KERNEL_PACKET_TYPE: u32 = KERNEL + 4;
 /// The index of the interface.
@@ -81,8 +79,6 @@ pub const KERNEL_HARDWARE: u32 = KERNEL + 28;
 pub const KERNEL_VLAN_TAG: u32 = KERNEL + 44;
 /// 1 if the kernel removed a VLAN tag from the frame, else 0.
 pub const KERNEL_VLAN_PRESENT: u32 = KERNEL + 48;
-/// The EtherType of the VLAN tag that the kernel removed.
-pub const KERNEL_VLAN_TYPE: u32 = KERNEL + 60;
 /// The [`KERNEL_PACKET_TYPE`] of packets that this machine sends (`PACKET_OUTGOING`).
 pub const OUTGOING: u32 = 4;
 

@@ -5,6 +5,7 @@ use super::{
     Compiler, Said,
     load::{Base, Size},
     test::{Test, step},
+    unsupported_link,
 };
 use crate::filter::{
     View,
@@ -23,10 +24,7 @@ impl Compiler {
             return Err("'vlan' after 'mpls' is not supported".to_owned());
         }
         if self.layers.link != Link::Ethernet {
-            return Err(format!(
-                "'vlan' is not supported on link type {}",
-                self.layers.link.name()
-            ));
+            return Err(unsupported_link("vlan", self.layers.link));
         }
         let beside = self.view == View::Socket
             && self.layers.vlans == 0
@@ -65,12 +63,7 @@ impl Compiler {
         let labelled = match (self.layers.labels, self.layers.link) {
             (0, Link::Ethernet | Link::CiscoHdlc) => self.payload_is(0x8847)?,
             (0, Link::Ppp) => self.payload_is(0x0281)?,
-            (0, link) => {
-                return Err(format!(
-                    "'mpls' is not supported on link type {}",
-                    link.name()
-                ));
-            }
+            (0, link) => return Err(unsupported_link("mpls", link)),
             _ => {
                 let bottom = self.load(Base::Network, 2_u32.wrapping_neg(), Size::Byte);
                 Test::masked(bottom, 1, 0)

@@ -218,12 +218,7 @@ impl Compiler {
             (Link::CookedV1, _) => self.load(Base::Link, 0, Size::Half),
             (Link::CookedV2, _) => self.load(Base::Link, 10, Size::Byte),
             (_, View::Socket) => vec![step(code::LD_ABS, code::KERNEL_PACKET_TYPE)],
-            (link, View::Packet) => {
-                return Err(format!(
-                    "'{word}' is not in packets of link type {}; only a live capture knows it",
-                    link.name()
-                ));
-            }
+            (link, View::Packet) => return Err(only_live(word, link)),
         };
         let test = Test::equal(steps, code::OUTGOING);
         Ok(if outbound { test } else { test.not() })
@@ -233,22 +228,14 @@ impl Compiler {
         let steps = match (self.layers.link, self.view) {
             (Link::CookedV2, _) => self.load(Base::Link, 4, Size::Word),
             (_, View::Socket) => vec![step(code::LD_ABS, code::KERNEL_INTERFACE)],
-            (link, View::Packet) => {
-                return Err(format!(
-                    "'ifindex' is not in packets of link type {}; only a live capture knows it",
-                    link.name()
-                ));
-            }
+            (link, View::Packet) => return Err(only_live("ifindex", link)),
         };
         Ok(Test::equal(steps, number))
     }
 
     fn llc(&mut self, kind: Llc) -> Said<Test> {
         if self.layers.link != Link::Ethernet {
-            return Err(format!(
-                "'llc' is not supported on link type {}",
-                self.layers.link.name()
-            ));
+            return Err(unsupported_link("llc", self.layers.link));
         }
         let frame = self.is_802_3();
         let novell = Test::equal(self.load(Base::Payload, 0, Size::Half), 0xFFFF);
@@ -302,4 +289,13 @@ fn chain(joint: Joint, tests: impl IntoIterator<Item = Said<Test>>) -> Said<Test
 /// The error for a test of a protocol that is not supported here.
 fn unsupported(protocol: Protocol, what: &str) -> String {
     format!("'{}' {what} is not supported", protocol.keyword())
+}
+
+fn unsupported_link(word: &str, link: Link) -> String {
+    format!("'{word}' is not supported on link type {}", link.name())
+}
+
+fn only_live(word: &str, link: Link) -> String {
+    let name = link.name();
+    format!("'{word}' is not in packets of link type {name}; only a live capture knows it")
 }

@@ -100,8 +100,12 @@ impl Fault {
 
     /// The fault as a message about the record at `offset`, after `packets` packets.
     pub fn describe(&self, offset: u64, packets: u64) -> String {
+        with_packets_read(&self.at(offset), packets)
+    }
+
+    pub(crate) fn at(&self, offset: u64) -> String {
         let Fault { unit, what } = self;
-        with_packets_read(&format!("{unit} at byte {offset} {what}"), packets)
+        format!("{unit} at byte {offset} {what}")
     }
 
     /// What is wrong, without the offset.
@@ -200,7 +204,7 @@ impl Decoder {
     pub(crate) fn last_statistics(&self) -> (u64, u32) {
         match self {
             Decoder::Pcap(_) => (0, 0),
-            Decoder::Pcapng(reader) => reader.metadata().last_statistics,
+            Decoder::Pcapng(reader) => reader.metadata.last_statistics,
         }
     }
 
@@ -235,7 +239,7 @@ impl Decoder {
     pub fn interfaces(&self) -> &[Interface] {
         match self {
             Decoder::Pcap(reader) => reader.interfaces(),
-            Decoder::Pcapng(reader) => &reader.metadata().interfaces,
+            Decoder::Pcapng(reader) => &reader.metadata.interfaces,
         }
     }
 
@@ -243,7 +247,7 @@ impl Decoder {
     pub fn recorded(&self) -> &[Option<Statistics>] {
         match self {
             Decoder::Pcap(reader) => reader.recorded(),
-            Decoder::Pcapng(reader) => &reader.metadata().recorded,
+            Decoder::Pcapng(reader) => &reader.metadata.recorded,
         }
     }
 
@@ -251,7 +255,7 @@ impl Decoder {
     pub fn sections(&self) -> &[Section] {
         match self {
             Decoder::Pcap(_) => &[],
-            Decoder::Pcapng(reader) => &reader.metadata().sections,
+            Decoder::Pcapng(reader) => &reader.metadata.sections,
         }
     }
 
@@ -259,21 +263,21 @@ impl Decoder {
     pub fn take_blocks(&mut self) -> Vec<Block> {
         match self {
             Decoder::Pcap(_) => Vec::new(),
-            Decoder::Pcapng(reader) => std::mem::take(&mut reader.metadata_mut().blocks),
+            Decoder::Pcapng(reader) => std::mem::take(&mut reader.metadata.blocks),
         }
     }
 
     /// Whether [`take_blocks`](Decoder::take_blocks) would return any.
     #[inline]
     pub(crate) fn has_blocks(&self) -> bool {
-        matches!(self, Decoder::Pcapng(reader) if !reader.metadata().blocks.is_empty())
+        matches!(self, Decoder::Pcapng(reader) if !reader.metadata.blocks.is_empty())
     }
 
     /// The blocks skipped so far, by kind.
     pub fn skipped(&self) -> Skipped {
         match self {
             Decoder::Pcap(_) => Skipped::default(),
-            Decoder::Pcapng(reader) => reader.metadata().skipped,
+            Decoder::Pcapng(reader) => reader.metadata.skipped,
         }
     }
 }

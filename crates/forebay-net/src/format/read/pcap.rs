@@ -15,7 +15,7 @@
 
 use super::{Fault, Order, Step, Zeros};
 use crate::format::copied::push_option;
-use crate::port::{Direction, Frame, InFile, Interface, LinkType, Marks, Resolution, Statistics};
+use crate::port::{Frame, InFile, Interface, LinkType, Marks, Resolution, Statistics};
 use std::sync::Arc;
 
 const MICROSECONDS: u32 = 0xa1b2_c3d4;
@@ -270,9 +270,6 @@ impl Reader {
             data,
             wire_len,
             time_ns: seconds + fraction,
-            interface: 0,
-            direction: Direction::Unknown,
-            dropped_before: 0,
             options: &[],
             marks: Marks::default(),
             ..Frame::default()

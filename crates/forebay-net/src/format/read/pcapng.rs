@@ -52,7 +52,7 @@ struct PacketOptions<'a> {
 #[derive(Debug)]
 pub struct Reader {
     order: Order,
-    metadata: Metadata,
+    pub(super) metadata: Metadata,
 }
 
 /// Whether a pcapng file begins with these bytes, which are the same in either byte order.
@@ -66,14 +66,6 @@ impl Reader {
             order: Order::Little,
             metadata: Metadata::default(),
         }
-    }
-
-    pub(super) fn metadata(&self) -> &Metadata {
-        &self.metadata
-    }
-
-    pub(super) fn metadata_mut(&mut self) -> &mut Metadata {
-        &mut self.metadata
     }
 
     pub(super) fn for_packets(&self) -> Self {
@@ -141,8 +133,6 @@ impl Reader {
             wire_len,
             time_ns,
             interface: self.metadata.first_interface + interface,
-            direction: Direction::Unknown,
-            dropped_before: 0,
             options: &[],
             marks: Marks::default(),
             ..Frame::default()
@@ -387,7 +377,6 @@ impl Reader {
         let frame = Frame {
             data: &rest[..caplen],
             wire_len,
-            time_ns: 0,
             interface: self.metadata.first_interface,
             ..Frame::default()
         };

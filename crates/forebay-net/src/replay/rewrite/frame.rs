@@ -174,19 +174,20 @@ impl Edit<'_> {
         self.outcome.changed = true;
     }
 
+    /// The first change that applies.
+    fn first<T>(&self, new: impl Fn(&Change) -> Option<T>) -> Option<T> {
+        self.rewrite.changes.iter().find_map(new)
+    }
+
     fn mac(&mut self, at: usize, is_source: bool) -> Option<()> {
         let old: [u8; 6] = self.bytes.get(at..at + 6)?.try_into().ok()?;
-        let new = self
-            .rewrite
-            .changes
-            .iter()
-            .find_map(|change| match *change {
-                Change::Mac { sides, from, to } => {
-                    let applies = sides.has(is_source) && from.is_none_or(|from| from == old);
-                    applies.then_some(to)
-                }
-                _ => None,
-            });
+        let new = self.first(|change| match *change {
+            Change::Mac { sides, from, to } => {
+                let applies = sides.has(is_source) && from.is_none_or(|from| from == old);
+                applies.then_some(to)
+            }
+            _ => None,
+        });
         if let Some(new) = new {
             self.replace(at, &new);
         }
@@ -198,7 +199,7 @@ impl Edit<'_> {
         let mut old = [0; 16];
         old[..len].copy_from_slice(self.bytes.get(at..at + len)?);
         let old = u128::from_be_bytes(old);
-        let new = self.rewrite.changes.iter().find_map(|change| match change {
+        let new = self.first(|change| match change {
             Change::Ip { sides, from, to } if sides.has(is_source) => from.replaced(old, is_v4, to),
             _ => None,
         });
@@ -353,14 +354,10 @@ impl Edit<'_> {
         let Some(old) = word(self.bytes, at) else {
             return (!self.rewrite.changes.iter().any(wants)).then_some(());
         };
-        let new = self
-            .rewrite
-            .changes
-            .iter()
-            .find_map(|change| match *change {
-                Change::Port { sides, from, to } if sides.has(is_source) && from == old => Some(to),
-                _ => None,
-            });
+        let new = self.first(|change| match *change {
+            Change::Port { sides, from, to } if sides.has(is_source) && from == old => Some(to),
+            _ => None,
+        });
         if let Some(new) = new {
             self.replace(at, &new.to_be_bytes());
         }

@@ -6,10 +6,10 @@ use super::{
         room::{Room, RoomSink},
     },
     Names, Reports, Rotation,
-    names::{behind, folder},
+    names::behind,
     retention::{Retention, is_locked, packed, part, remove},
 };
-use crate::repair::rename_to_new;
+use crate::repair::{folder_of, rename_to_new};
 use forebay::{
     Error, Result,
     store::{FileConfig, FileSink, Series, Sink},
@@ -183,7 +183,7 @@ impl Series for SeriesFiles {
 /// # Errors
 /// Another capture is writing such a file.
 pub(super) fn refuse_another(rotation: &Rotation) -> Result<()> {
-    let Ok(there) = fs::read_dir(folder(&rotation.path)) else {
+    let Ok(there) = fs::read_dir(folder_of(&rotation.path)) else {
         return Ok(());
     };
     let paths = there.flatten().map(|entry| entry.path());
@@ -272,7 +272,7 @@ fn refuse_what_is_no_file(path: &Path) -> Result<()> {
 
 /// Makes the name durable. A folder without read permission cannot be opened, and is skipped.
 pub(super) fn sync_folder(name: &Path) -> io::Result<()> {
-    File::open(folder(name)).map_or(Ok(()), |folder| folder.sync_all())
+    File::open(folder_of(name)).map_or(Ok(()), |folder| folder.sync_all())
 }
 
 #[cfg(test)]

@@ -10,10 +10,10 @@ use super::{
     super::Control,
     Names, Rotation,
     files::{free_name, is_in_use, open_unfollowed, sync_folder},
-    names::{folder, is_of_series},
+    names::is_of_series,
     retention::{Retention, is_locked, remove},
 };
-use crate::repair::{Examined, rename_to_new};
+use crate::repair::{Examined, folder_of, rename_to_new};
 use forebay::{Error, Result};
 use std::{
     fs::{self, File, FileTimes, Metadata},
@@ -90,7 +90,7 @@ impl Leftovers {
     /// Searches the folder of the series. Removes what an interrupted compression left, if its original is there.
     pub fn find(rotation: &Rotation) -> Leftovers {
         let mut found = Leftovers::default();
-        let Ok(there) = fs::read_dir(folder(&rotation.path)) else {
+        let Ok(there) = fs::read_dir(folder_of(&rotation.path)) else {
             return found;
         };
         let (mut unfinished, mut earlier) = (Vec::new(), Vec::new());
@@ -227,8 +227,8 @@ impl Work {
         for part in &self.unfinished {
             match self.finish(part) {
                 Ok(None) => {}
-                Ok(Some(recovered)) => self.kept.recovered(recovered),
-                Err(error) => self.kept.recovered(Recovered {
+                Ok(Some(recovered)) => self.kept.register().recovered(recovered),
+                Err(error) => self.kept.register().recovered(Recovered {
                     path: part.clone(),
                     packets: 0,
                     bytes: 0,

@@ -41,6 +41,7 @@ pub(super) use retention::Retention;
 pub(super) use series::{SeriesState, Step};
 
 use super::{KeepFree, compress::Compression, room::Room};
+use crate::repair::folder_of;
 use names::Namer;
 use schedule::Schedule;
 
@@ -180,7 +181,7 @@ impl Rotation {
     /// # std::fs::remove_dir_all(&folder).unwrap();
     /// ```
     pub fn replaces(&self, path: impl AsRef<Path>) -> bool {
-        let folder = names::folder(&self.path).canonicalize();
+        let folder = folder_of(&self.path).canonicalize();
         let (Ok(folder), Ok(mut path)) = (folder, path.as_ref().canonicalize()) else {
             return false;
         };

@@ -213,11 +213,3 @@ pub(super) fn behind(path: &Path, more: impl AsRef<OsStr>) -> PathBuf {
     name.push(more);
     name.into()
 }
-
-/// The folder of `path`.
-pub(super) fn folder(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    }
-}

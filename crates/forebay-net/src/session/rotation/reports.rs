@@ -123,26 +123,18 @@ impl Reports {
         inner.files.last.push_back(path.into());
     }
 
-    /// Records that a file was removed for a newer one.
-    pub fn removed(&self, path: &Path) {
-        let mut inner = self.inner();
-        inner.files.removed += 1;
-        inner.files.last.retain(|last| last != path);
-    }
-
-    /// Records that a file was removed for free space.
-    pub fn removed_for_space(&self, path: &Path) {
-        let mut inner = self.inner();
-        inner.files.removed_for_space += 1;
-        inner.files.last.retain(|last| last != path);
+    /// Records that a file was removed: for free space, or for a newer one.
+    pub fn removed(&self, path: &Path, for_space: bool) {
+        let files = &mut self.inner().files;
+        files.removed += u64::from(!for_space);
+        files.removed_for_space += u64::from(for_space);
+        files.last.retain(|last| last != path);
     }
 
     /// Records that the file `path` of `before` bytes was replaced with another one of `bytes`.
     pub fn compressed(&self, path: &Path, by: &Path, before: u64, bytes: u64) {
+        self.packed(before, bytes);
         let files = &mut self.inner().files;
-        files.compressed.files += 1;
-        files.compressed.bytes_before += before;
-        files.compressed.bytes += bytes;
         if let Some(last) = files.last.iter_mut().find(|last| **last == path) {
             *last = by.into();
         }

@@ -10,9 +10,7 @@
 //! created, renamed or removed, so that none of them does that to a file of another. It is never held while a file is read, written
 //! or synced. While packets are taken, the session's thread never waits for it.
 
-use super::{
-    super::compress::Compression, Recovered, Reports, files::open_unfollowed, names::behind,
-};
+use super::{super::compress::Compression, Reports, files::open_unfollowed, names::behind};
 use crate::repair::rename_to_new;
 use forebay::{Error, Result};
 use rustix::{
@@ -100,21 +98,20 @@ impl Retention {
         self.0.compresses
     }
 
-    /// While this is held, no other thread creates, renames or removes a file of the series.
-    pub fn hold(&self) -> MutexGuard<'_, Inner> {
-        self.inner()
+    pub fn register(&self) -> &Reports {
+        &self.0.register
     }
 
     /// Like [`hold`](Retention::hold), but first waits until `part` is not being finished by another thread of this capture.
     pub fn hold_once_finished(&self, part: &Path) -> MutexGuard<'_, Inner> {
         let is_in_work = |inner: &mut Inner| inner.finishing.as_deref() == Some(part);
-        let inner = self.0.changed.wait_while(self.inner(), is_in_work);
+        let inner = self.0.changed.wait_while(self.hold(), is_in_work);
         inner.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Marks `part` as being finished until the value is dropped.
     pub fn finishing(&self, part: &Path) -> Finishing<'_> {
-        self.inner().finishing = Some(part.into());
+        self.hold().finishing = Some(part.into());
         Finishing(self)
     }
 
@@ -127,13 +124,14 @@ impl Retention {
         self.0.bytes.store(inner.bytes(), Relaxed);
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    /// While this is held, no other thread creates, renames or removes a file of the series.
+    pub fn hold(&self) -> MutexGuard<'_, Inner> {
         self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records a complete file under its final name.
     pub fn add(&self, path: &Path, len: u64) {
-        let mut inner = self.inner();
+        let mut inner = self.hold();
         self.0.register.finished(path);
         if self.0.is_ring {
             inner.files.push_back(Kept {
@@ -164,7 +162,7 @@ impl Retention {
 
     /// Records complete files of earlier captures and their sizes, oldest first.
     pub fn adopt(&self, earlier: Vec<(PathBuf, u64)>) {
-        let mut inner = self.inner();
+        let mut inner = self.hold();
         for (path, len) in earlier.into_iter().rev() {
             inner.files.push_front(Kept {
                 path,
@@ -177,7 +175,7 @@ impl Retention {
 
     /// Lets a file be compressed whose compression was interrupted.
     pub fn compress_again(&self, path: &Path) {
-        self.pass_on(&mut self.inner(), path);
+        self.pass_on(&mut self.hold(), path);
     }
 
     /// Records a file of a killed capture that has just got its final name. `inner` was held meanwhile.
@@ -199,18 +197,13 @@ impl Retention {
         self.pass_on(inner, path);
     }
 
-    /// Reports what became of a file of a killed capture.
-    pub fn recovered(&self, recovered: Recovered) {
-        self.0.register.recovered(recovered);
-    }
-
     /// Removes the oldest files until fewer than `files` remain, with at most `bytes` in total. Files that an earlier capture
     /// completed do not count.
     ///
     /// # Errors
     /// A file cannot be removed.
     pub fn make_room(&self, files: u64, bytes: u64) -> Result<()> {
-        let mut inner = self.inner();
+        let mut inner = self.hold();
         let counts = |file: &Kept| file.origin != Origin::Earlier;
         loop {
             let counted = inner.files.iter().filter(|file| counts(file));
@@ -221,7 +214,7 @@ impl Retention {
             let Some(oldest) = inner.take_oldest(counts)? else {
                 break;
             };
-            self.0.register.removed(&oldest.path);
+            self.0.register.removed(&oldest.path, false);
         }
         self.measure(&inner);
         Ok(())
@@ -232,11 +225,11 @@ impl Retention {
     /// # Errors
     /// It cannot be removed.
     pub fn remove_oldest(&self) -> Result<Option<u64>> {
-        let mut inner = self.inner();
+        let mut inner = self.hold();
         let oldest = inner.take_oldest(|_| true);
         self.measure(&inner);
         Ok(oldest?.map(|oldest| {
-            self.0.register.removed_for_space(&oldest.path);
+            self.0.register.removed(&oldest.path, true);
             oldest.len
         }))
     }
@@ -249,7 +242,7 @@ impl Retention {
         let is_it = |file: &Kept| file.path == path || file.path == packed(path);
         if let Some(at) = inner.files.iter().position(is_it) {
             if let Some(replaced) = inner.take(at)? {
-                self.0.register.removed(&replaced.path);
+                self.0.register.removed(&replaced.path, false);
             }
             self.measure(inner);
         }
@@ -258,7 +251,7 @@ impl Retention {
 
     /// Waits for a file to compress; `None`: there will be no more.
     pub fn next(&self) -> Option<PathBuf> {
-        let inner = self.inner();
+        let inner = self.hold();
         let waits = |inner: &mut Inner| inner.waiting.is_empty() && !inner.is_over;
         let inner = self.0.changed.wait_while(inner, waits);
         let mut inner = inner.unwrap_or_else(PoisonError::into_inner);
@@ -268,7 +261,7 @@ impl Retention {
 
     /// Whether the file in hand still has to be compressed.
     pub fn is_wanted(&self) -> bool {
-        self.inner().in_hand.is_some()
+        self.hold().in_hand.is_some()
     }
 
     /// Renames the compressed file to its final name, if it is still wanted.
@@ -276,7 +269,7 @@ impl Retention {
     /// # Errors
     /// Another file already has the name, or the file cannot be renamed.
     pub fn name(&self, part: &Path, name: &Path) -> io::Result<bool> {
-        let inner = self.inner();
+        let inner = self.hold();
         if inner.in_hand.is_some() {
             rename_to_new(part, name)?;
         }
@@ -289,7 +282,7 @@ impl Retention {
     /// # Errors
     /// The file cannot be removed.
     pub fn replace(&self, by: &Path, before: u64, len: u64) -> io::Result<()> {
-        let mut inner = self.inner();
+        let mut inner = self.hold();
         let Some(path) = inner.in_hand.clone() else {
             // The original stays or was removed: only one of the two may remain.
             return remove(by).map(drop).map_err(io::Error::other);
@@ -307,7 +300,7 @@ impl Retention {
 
     /// Declares that no more files will come. Returns the number of files that remain to be compressed.
     pub fn end(&self) -> usize {
-        let mut inner = self.inner();
+        let mut inner = self.hold();
         inner.is_over = true;
         self.0.changed.notify_all();
         inner.waiting.len() + usize::from(inner.in_hand.is_some())
@@ -315,7 +308,7 @@ impl Retention {
 
     /// Leaves the remaining files uncompressed.
     pub fn give_up(&self) {
-        let mut inner = self.inner();
+        let mut inner = self.hold();
         let left = inner.waiting.len() + usize::from(inner.in_hand.is_some());
         for path in inner
             .in_hand
@@ -330,7 +323,7 @@ impl Retention {
 
     /// Leaves the file in hand uncompressed.
     pub fn leave(&self) {
-        if let Some(path) = self.inner().in_hand.take() {
+        if let Some(path) = self.hold().in_hand.take() {
             self.0.register.left(1);
             self.0.register.announce(&path);
         }
@@ -339,7 +332,7 @@ impl Retention {
     /// Records that the file in hand could not be compressed.
     pub fn failed(&self, error: &Error) {
         // If the file was removed meanwhile, that is the cause.
-        if let Some(path) = self.inner().in_hand.take() {
+        if let Some(path) = self.hold().in_hand.take() {
             self.0.register.not_compressed(error);
             self.0.register.announce(&path);
         }
@@ -393,7 +386,7 @@ pub(in crate::session) struct Finishing<'a>(&'a Retention);
 
 impl Drop for Finishing<'_> {
     fn drop(&mut self) {
-        self.0.inner().finishing = None;
+        self.0.hold().finishing = None;
         self.0.0.changed.notify_all();
     }
 }
