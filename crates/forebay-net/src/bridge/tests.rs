@@ -144,10 +144,14 @@ struct Ran {
 fn run(frames: u64, manner: Manner, slot_bytes: u32, filter: Option<&str>) -> Ran {
     let clock = Clock::virtual_time();
     let spec = format!("rate=1G,size=128,count={frames},clock=virtual,ring=100000");
-    let port = || -> Box<dyn Port> { Box::new(Sim::new(spec.parse().unwrap(), clock.clone())) };
+    let port = |name: &str| -> Box<dyn Port> {
+        let mut card = Sim::new(spec.parse().unwrap(), clock.clone());
+        card.interfaces[0].name = name.into();
+        Box::new(card)
+    };
     let (back, _) = Far::opened("a", Manner::Takes, 2048);
     let (forth, seen) = Far::opened("b", manner, slot_bytes);
-    let receiving = vec![named("a", port()), named("b", port())];
+    let receiving = vec![port("a"), port("b")];
     let bridge = Bridge::of(receiving, [back, forth], clock);
     let config = SessionConfig {
         filter: filter.map(|text| text.parse().unwrap()),
@@ -169,41 +173,6 @@ fn run(frames: u64, manner: Manner, slot_bytes: u32, filter: Option<&str>) -> Ra
         summary,
         directions,
         seen,
-    }
-}
-
-/// A port under another name.
-struct Named(Box<dyn Port>, [Interface; 1]);
-
-fn named(name: &str, port: Box<dyn Port>) -> Box<dyn Port> {
-    let interface = Interface {
-        name: name.into(),
-        ..port.interfaces()[0].clone()
-    };
-    Box::new(Named(port, [interface]))
-}
-
-impl Port for Named {
-    fn interfaces(&self) -> &[Interface] {
-        &self.1
-    }
-    fn receive(&mut self, budget: usize) -> Result<crate::port::Burst<'_>> {
-        self.0.receive(budget)
-    }
-    fn arm(&mut self) -> Result<crate::port::Wake<'_>> {
-        self.0.arm()
-    }
-    fn disarm(&mut self) {
-        self.0.disarm();
-    }
-    fn stop(&mut self) -> Result<()> {
-        self.0.stop()
-    }
-    fn counts(&mut self) -> crate::port::Counts {
-        self.0.counts()
-    }
-    fn info(&self) -> crate::port::PortInfo {
-        self.0.info()
     }
 }
 
@@ -281,10 +250,8 @@ fn checksums_are_finished_for_a_port_that_cannot_and_merged_frames_have_failed()
     header[6..8].copy_from_slice(&34_u16.to_ne_bytes());
     header[8..].copy_from_slice(&6_u16.to_ne_bytes());
     let frame = Frame {
-        data: &[0; 60],
-        wire_len: 60,
         unfinished: Unfinished::from_header(header),
-        ..Frame::default()
+        ..Frame::whole(&[0; 60])
     };
     assert!(sender.forward(&frame));
     (header[1], header[4]) = (5, 10); // a datagram of several: UDP segmentation
@@ -304,11 +271,7 @@ fn checksums_are_finished_for_a_port_that_cannot_and_merged_frames_have_failed()
 fn no_frame_waits_for_an_interface_that_is_found_to_be_gone() {
     let (far, _) = Far::opened("b", Manner::IsGone, 2048);
     let mut sender = Sender::new(far);
-    let frame = Frame {
-        data: &[0; 60],
-        wire_len: 60,
-        ..Frame::default()
-    };
+    let frame = Frame::whole(&[0; 60]);
     // The batch is handed over when it is full.
     assert!((0..100).all(|_| sender.forward(&frame)));
     assert!(sender.serve().is_err());

@@ -49,11 +49,7 @@ impl Moody {
     fn verified(&self) -> crate::verify::VerifyReport {
         let mut verifier = Verifier::new(VerifyConfig::default());
         for data in &self.taken {
-            let frame = Frame {
-                data,
-                wire_len: data.len() as u32,
-                ..Frame::default()
-            };
+            let frame = Frame::whole(data);
             let Found::Whole(label) = find(&frame, self.interface.link) else {
                 panic!("{data:?}");
             };

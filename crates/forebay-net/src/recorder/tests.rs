@@ -239,10 +239,8 @@ fn manager(times: &[u64], before: u64, after: u64) -> (Manager, Receiver<Message
     data[50..54].copy_from_slice(b"FB\xb9\xbd");
     for &time_ns in times {
         let frame = Frame {
-            data: &data,
-            wire_len: 60,
             time_ns,
-            ..Frame::default()
+            ..Frame::whole(&data)
         };
         publisher.publish(0, &frame);
     }

@@ -42,8 +42,23 @@ fn series(files: u64) -> (Folder, Retention, Reports) {
 fn room(keep: KeepFree, folder: &Folder, kept: Option<Retention>) -> (Room, Arc<AtomicU64>) {
     let others = Arc::new(AtomicU64::new(0));
     let ask = disk(folder, others.clone());
-    let room = Room::with(keep, folder.to_path_buf(), kept, ask);
-    (room.unwrap(), others)
+    (limit(keep, folder, kept, ask).unwrap(), others)
+}
+
+fn limit(keep: KeepFree, folder: &Path, kept: Option<Retention>, ask: Ask) -> Result<Room> {
+    Room::with(keep, folder.to_path_buf(), kept, ask)
+}
+
+/// The error of a limit that cannot be met while others use this number of bytes.
+fn refused(keep: KeepFree, folder: &Path, kept: Option<Retention>, others: u64) -> String {
+    let ask = disk(folder, Arc::new(AtomicU64::new(others)));
+    let refused = limit(keep, folder, kept, ask);
+    refused.err().unwrap().to_string()
+}
+
+/// A disk of this size that always has this number of bytes free.
+fn fixed(free: u64, total: u64) -> Ask {
+    Box::new(move || Ok(Space { free, total }))
 }
 
 #[test]
@@ -68,32 +83,19 @@ fn the_oldest_files_go_until_all_that_waits_has_room() {
 #[test]
 fn a_limit_that_removing_all_files_cannot_meet_costs_no_file() {
     let (folder, kept, register) = series(3);
-    let others = Arc::new(AtomicU64::new(70 * MIB));
-    for (keep, said) in [
-        (KeepFree::Bytes(30 * MIB), "31.46 MB must stay free"),
-        (
-            KeepFree::Bytes(100 * MIB),
-            "The file system has 104.9 MB in all",
-        ),
-        (
-            KeepFree::Bytes(u64::MAX),
-            "The file system has 104.9 MB in all",
-        ),
+    let all = "The file system has 104.9 MB in all";
+    for (bytes, said) in [
+        (30 * MIB, "31.46 MB must stay free"),
+        (100 * MIB, all),
+        (u64::MAX, all),
     ] {
-        let ask = disk(&folder, others.clone());
-        let refused = Room::with(keep, folder.to_path_buf(), Some(kept.clone()), ask);
-        let error = refused.err().unwrap().to_string();
+        let keep = KeepFree::Bytes(bytes);
+        let error = refused(keep, &folder, Some(kept.clone()), 70 * MIB);
         assert!(error.contains(said), "{error}");
         assert_eq!(folder.names().len(), 3);
     }
-    let unknown = Space { free: 0, total: 0 };
-    let ask = Box::new(move || Ok(unknown));
-    let refused = Room::with(
-        KeepFree::Percent(10),
-        folder.to_path_buf(),
-        Some(kept.clone()),
-        ask,
-    );
+    let keep = KeepFree::Percent(10);
+    let refused = limit(keep, &folder, Some(kept.clone()), fixed(0, 0));
     assert!(refused.is_err() && folder.names().len() == 3);
     // Other programs fill the disk while the capture runs.
     let (room, others) = room(KeepFree::Percent(30), &folder, Some(kept));
@@ -118,7 +120,7 @@ fn removing_files_that_frees_nothing_ends_the_capture_before_all_are_gone() {
         })
     };
     let keep = KeepFree::Bytes(20 * MIB);
-    let room = Room::with(keep, folder.to_path_buf(), Some(kept), Box::new(ask)).unwrap();
+    let room = limit(keep, &folder, Some(kept), Box::new(ask)).unwrap();
     for written in 0..20 {
         free.store((50 - 2 * written) * MIB, Relaxed);
         room.make(2 * MIB).unwrap();
@@ -158,51 +160,25 @@ fn a_thread_of_its_own_checks_while_nothing_is_written() {
 #[test]
 fn without_files_to_remove_the_capture_ends_while_what_waits_still_fits() {
     let (folder, ..) = series(0);
-    let others = Arc::new(AtomicU64::new(50 * MIB));
-    let ask = disk(&folder, others.clone());
-    let room = Room::with(KeepFree::Bytes(30 * MIB), folder.to_path_buf(), None, ask).unwrap();
+    let ask = disk(&folder, Arc::new(AtomicU64::new(50 * MIB)));
+    let room = limit(KeepFree::Bytes(30 * MIB), &folder, None, ask).unwrap();
     room.awaits(18 * MIB);
     assert!(!room.is_short());
     room.awaits(20 * MIB);
     assert!(room.is_short(), "20 MiB are left, and 20 wait");
-    let again = Room::with(
-        KeepFree::Bytes(60 * MIB),
-        folder.to_path_buf(),
-        None,
-        disk(&folder, others),
-    );
-    let error = again.err().unwrap().to_string();
-    assert!(
-        error.contains("52.43 MB are free, and 62.91 MB must stay free"),
-        "{error}"
-    );
-    let others = Arc::new(AtomicU64::new(80 * MIB));
-    let refused = Room::with(
-        KeepFree::Percent(20),
-        "/".into(),
-        None,
-        disk(Path::new("/nowhere"), others),
-    );
-    assert!(refused.is_err(), "the free space is unknown");
+    let error = refused(KeepFree::Bytes(60 * MIB), &folder, None, 50 * MIB);
+    let expected = "52.43 MB are free, and 62.91 MB must stay free";
+    assert!(error.contains(expected), "{error}");
+    // The free space is unknown.
+    refused(KeepFree::Percent(20), Path::new("/nowhere"), None, 80 * MIB);
 }
 
 #[test]
 fn a_file_system_that_frees_space_late_does_not_cost_more_files() {
     let (folder, kept, _) = series(5);
     // Nothing ever becomes free, as if another program had the removed files open.
-    let ask = || {
-        Ok(Space {
-            free: 15 * MIB,
-            total: 100 * MIB,
-        })
-    };
-    let room = Room::with(
-        KeepFree::Percent(10),
-        folder.to_path_buf(),
-        Some(kept),
-        Box::new(ask),
-    )
-    .unwrap();
+    let ask = fixed(15 * MIB, 100 * MIB);
+    let room = limit(KeepFree::Percent(10), &folder, Some(kept), ask).unwrap();
     room.awaits(8 * MIB);
     for _ in 0..10 {
         // It fits as it is, and one removed file promises room for the rest.

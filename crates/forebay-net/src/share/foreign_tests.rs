@@ -3,10 +3,12 @@
 use super::{
     handshake::{self, Answer, Link},
     listener::Bound,
+    tests::{name, publisher},
     *,
 };
-use crate::port::{Interface, Port};
+use crate::port::Port;
 use forebay::foreign::Foreign;
+use forebay_testing::limit::within_a_minute;
 use rustix::{
     io::Errno,
     net::{
@@ -21,14 +23,6 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-
-/// Runs `work`, which must not wait for a descriptor that takes an hour to close.
-fn soon<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || sender.send(work()));
-    let limit = Duration::from_secs(60);
-    receiver.recv_timeout(limit).expect("it waits for a close")
-}
 
 /// A TCP socket whose last copy takes an hour to close, or until the other end, which is returned too, is dropped.
 fn lingering() -> (Foreign, TcpStream) {
@@ -47,25 +41,13 @@ fn lingering() -> (Foreign, TcpStream) {
     (Foreign::new(full.into()), other_end)
 }
 
-fn name(of: &str) -> ShareName {
-    format!("foreign-{of}-{}", std::process::id())
-        .parse()
-        .unwrap()
-}
-
 /// What a list shows of these shares. It asks no shares of other tests, which may be squatters.
 fn asked(names: &[ShareName]) -> Vec<Listed> {
     list::ask(names, Instant::now() + Duration::from_secs(5))
 }
 
-fn publisher() -> Publisher {
-    let mut publisher = Publisher::new(MIN_RING_BYTES).unwrap();
-    publisher.introduce(&Interface::default());
-    publisher
-}
-
 /// A Unix socket that has the name of a share, as any process may bind one.
-fn squatter(name: &ShareName, backlog: i32) -> OwnedFd {
+pub(super) fn squatter(name: &ShareName, backlog: i32) -> OwnedFd {
     let (unix, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
     let socket = socket_with(unix, kind, SocketFlags::CLOEXEC, None).unwrap();
     bind(&socket, &name.address().unwrap()).unwrap();
@@ -114,15 +96,15 @@ fn descriptors_sent_to_a_publisher_delay_neither_its_end_nor_its_other_readers()
     other_ends.push(attack(&leaving));
     drop(leaving);
     let other = name.clone();
-    soon(move || attach(&other, &TapConfig::default()).map(drop)).unwrap();
-    soon(move || drop(listener));
+    within_a_minute(move || attach(&other, &TapConfig::default()).map(drop)).unwrap();
+    within_a_minute(move || drop(listener));
     // The name is free.
     let bound = Bound::new(&name).unwrap();
     bound.let_descriptors_in();
     // It was never accepted.
     let early = Link::to(&name).unwrap();
     other_ends.push(attack(&early));
-    soon(move || drop(bound));
+    within_a_minute(move || drop(bound));
     Bound::new(&name).unwrap();
 }
 
@@ -159,7 +141,7 @@ fn a_process_with_the_name_cannot_delay_its_readers_with_descriptors() {
     };
     let attaching = |name: &ShareName| {
         let name = name.clone();
-        thread::spawn(move || soon(move || attach(&name, &TapConfig::default())))
+        thread::spawn(move || within_a_minute(move || attach(&name, &TapConfig::default())))
     };
 
     let attached = attaching(&name);
@@ -176,10 +158,10 @@ fn a_process_with_the_name_cannot_delay_its_readers_with_descriptors() {
     let _more = answers(&hello, true);
     let tap = attached.join().unwrap().unwrap();
     assert_eq!(tap.interfaces().len(), 1);
-    soon(move || drop(tap));
+    within_a_minute(move || drop(tap));
 
     let other = name.clone();
-    let listing = thread::spawn(|| soon(|| asked(&[other])));
+    let listing = thread::spawn(|| within_a_minute(|| asked(&[other])));
     let _listed = answers(&hello, false);
     let listed = listing.join().unwrap();
     let listed = listed.into_iter().find(|it| it.name == name).unwrap();
@@ -203,7 +185,7 @@ fn shares_that_do_not_answer_are_listed_and_delay_no_others() {
     let publisher = publisher();
     let _listener = Listener::start(&good, &publisher.source(), Access::default()).unwrap();
     let names = [silent.clone(), full.clone(), good.clone()];
-    let listed = soon(move || asked(&names));
+    let listed = within_a_minute(move || asked(&names));
     let found = |name: &ShareName| listed.iter().find(|it| it.name == *name).unwrap();
     assert_eq!(found(&good).is_permitted, Some(true));
     let own = std::process::id();

@@ -12,13 +12,10 @@ fn publisher(interfaces: u32) -> Publisher {
 }
 
 fn publish(publisher: &mut Publisher, interface: u32, times: impl IntoIterator<Item = u64>) {
-    let data = [0; 500];
     for time_ns in times {
         let frame = Frame {
-            data: &data,
-            wire_len: 500,
             time_ns,
-            ..Frame::default()
+            ..Frame::whole(&[0; 500])
         };
         publisher.publish(interface, &frame);
     }

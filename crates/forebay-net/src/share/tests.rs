@@ -14,7 +14,7 @@ use forebay::{
     ring::broadcast::{BroadcastConfig, Producer},
     time::Clock,
 };
-use std::{sync::mpsc, time::Instant};
+use std::{ops::Range, sync::mpsc, time::Instant};
 
 const RING: u64 = MIN_RING_BYTES;
 
@@ -42,15 +42,27 @@ fn read_with(tap: Tap, set: impl FnOnce(&mut SessionConfig)) -> (Summary, Vec<(u
 
 fn frame(time_ns: u64, data: &[u8]) -> Frame<'_> {
     Frame {
-        data,
-        wire_len: data.len() as u32,
         time_ns,
-        ..Frame::default()
+        ..Frame::whole(data)
     }
 }
 
+/// Publishes small packets with these times.
+fn publish(publisher: &mut Publisher, times: Range<u64>) {
+    times.for_each(|time| publisher.publish(0, &frame(time, &[0; 60])));
+}
+
+/// A tap from the oldest packet on.
+fn oldest(source: &Source) -> Tap {
+    let config = TapConfig {
+        begin: Begin::Oldest,
+        ..TapConfig::default()
+    };
+    source.tap(&config).unwrap()
+}
+
 /// A publisher that knows one interface.
-fn publisher() -> Publisher {
+pub(super) fn publisher() -> Publisher {
     let mut publisher = Publisher::new(RING).unwrap();
     assert_eq!(publisher.introduce(&Interface::default()), 0);
     publisher
@@ -128,11 +140,7 @@ fn a_tap_of_the_past_counts_what_was_lost_since_its_first_packet_even_after_the_
     publisher.publish(0, &frame(1, &[0; 60]));
     let source = publisher.source();
     publisher.finish(20);
-    let config = TapConfig {
-        begin: Begin::Oldest,
-        ..TapConfig::default()
-    };
-    let (summary, packets) = read(source.tap(&config).unwrap());
+    let (summary, packets) = read(oldest(&source));
     assert_eq!(packets, [(1, 0)]);
     assert_eq!(summary.ledger.interface_dropped, Some(13));
 }
@@ -153,9 +161,7 @@ fn impossible_losses_that_are_shared_on_do_not_end_readers() {
 #[test]
 fn a_tap_can_begin_in_the_past_and_end_at_a_time() {
     let mut publisher = publisher();
-    for time in 0..100 {
-        publisher.publish(0, &frame(time, &[0; 60]));
-    }
+    publish(&mut publisher, 0..100);
     let tap = |begin, end_ns: Option<u64>| {
         let config = TapConfig {
             begin,
@@ -187,11 +193,7 @@ fn a_tap_can_begin_in_the_past_and_end_at_a_time() {
 #[test]
 fn what_was_overwritten_before_the_beginning_is_no_loss() {
     let mut publisher = publisher();
-    let config = TapConfig {
-        begin: Begin::Oldest,
-        ..TapConfig::default()
-    };
-    let tap = publisher.source().tap(&config).unwrap();
+    let tap = oldest(&publisher.source());
     for time in 0..10_000 {
         publisher.publish(0, &frame(time, &[0; 500]));
     }
@@ -205,13 +207,9 @@ fn what_was_overwritten_before_the_beginning_is_no_loss() {
 fn a_stopped_tap_reads_what_was_published_until_then_and_not_more() {
     let mut publisher = publisher();
     let mut tap = publisher.source().tap(&TapConfig::default()).unwrap();
-    for time in 0..10 {
-        publisher.publish(0, &frame(time, &[0; 60]));
-    }
+    publish(&mut publisher, 0..10);
     tap.stop().unwrap();
-    for time in 10..20 {
-        publisher.publish(0, &frame(time, &[0; 60]));
-    }
+    publish(&mut publisher, 10..20);
     let mut burst = tap.receive(100).unwrap();
     let mut times = Vec::new();
     while let Some(frame) = burst.next_frame() {
@@ -227,9 +225,7 @@ fn a_stopped_tap_reads_what_was_published_until_then_and_not_more() {
 fn packets_that_were_overwritten_after_a_stop_are_not_lost() {
     let mut publisher = publisher();
     let mut tap = publisher.source().tap(&TapConfig::default()).unwrap();
-    for time in 0..10 {
-        publisher.publish(0, &frame(time, &[0; 60]));
-    }
+    publish(&mut publisher, 0..10);
     tap.stop().unwrap();
     for time in 10..10_000 {
         publisher.publish(0, &frame(time, &[0; 500]));
@@ -333,7 +329,7 @@ fn a_hostile_publisher_causes_an_error_that_says_why() {
     }
 }
 
-fn name(of: &str) -> ShareName {
+pub(super) fn name(of: &str) -> ShareName {
     format!("test-{of}-{}", std::process::id()).parse().unwrap()
 }
 
@@ -505,12 +501,7 @@ fn a_user_of_the_group_gets_32_readers_and_leaves_the_others_their_places() {
 #[test]
 fn a_process_with_the_name_that_is_no_publisher_is_reported() {
     let name = name("other");
-    let flags = rustix::net::SocketFlags::CLOEXEC;
-    let unix = rustix::net::AddressFamily::UNIX;
-    let kind = rustix::net::SocketType::SEQPACKET;
-    let socket = rustix::net::socket_with(unix, kind, flags, None).unwrap();
-    rustix::net::bind(&socket, &name.address().unwrap()).unwrap();
-    rustix::net::listen(&socket, 5).unwrap();
+    let socket = foreign_tests::squatter(&name, 5);
     let answering = std::thread::spawn(move || {
         for answer in [&b"hello"[..], &[]] {
             let peer = rustix::net::accept(&socket).unwrap();

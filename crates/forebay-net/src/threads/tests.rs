@@ -16,7 +16,7 @@ use forebay::{
     ring::spsc::{Consumer, Producer, ring},
     time::Clock,
 };
-use forebay_testing::{folder::Folder, found};
+use forebay_testing::{dice::Dice, folder::Folder, found};
 use std::sync::{Arc, Mutex};
 
 /// A lane, and the thread's ends of its rings.
@@ -123,11 +123,8 @@ fn a_thread_with_too_much_is_not_waited_for_and_what_comes_later_is_marked() {
 
 #[test]
 fn random_arrivals_are_merged_completely_and_in_order() {
-    let mut seed = 1_u64;
-    let mut random = |below: u64| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (seed >> 33) % below
-    };
+    let mut dice = Dice(1);
+    let mut random = |below: u64| dice.below(below);
     for _ in 0..200 {
         let ends: Vec<_> = (0..3).map(|_| lane()).collect();
         let (mut lanes, mut full, mut empty) = (Vec::new(), Vec::new(), Vec::new());

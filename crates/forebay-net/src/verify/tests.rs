@@ -43,16 +43,11 @@ fn frame_of(label: &Label) -> Vec<u8> {
 
 fn see(verifier: &mut Verifier, label: &Label, interface: &str) {
     let data = frame_of(label);
-    let frame = Frame {
-        data: &data,
-        wire_len: data.len() as u32,
-        ..Frame::default()
-    };
     let interface = Interface {
         name: interface.into(),
         ..Interface::default()
     };
-    verifier.see(&frame, &interface);
+    verifier.see(&Frame::whole(&data), &interface);
 }
 
 /// What a verifier should report, by sets of numbers.
@@ -267,10 +262,9 @@ fn frames_without_a_trusted_label_are_counted_by_what_they_are() {
     broken[45] ^= 1;
     let mut see = |data: &[u8], wire_len, direction| {
         let frame = Frame {
-            data,
             wire_len,
             direction,
-            ..Frame::default()
+            ..Frame::whole(data)
         };
         verifier.see(&frame, &Interface::default());
     };

@@ -23,6 +23,14 @@ impl Composed {
         }
     }
 
+    /// A pcapng file that begins with a section and an Ethernet interface.
+    pub fn pcapng(big: bool) -> Self {
+        let mut file = Composed::new(big);
+        file.section(&[]);
+        file.interface(1, 0, &[]);
+        file
+    }
+
     /// Sets the byte order of what follows.
     pub fn order(&mut self, big: bool) {
         self.big = big;
@@ -127,6 +135,13 @@ impl Composed {
         let whole = self.ends.iter().filter(|&&end| end <= len).count();
         whole.saturating_sub(self.ends.len() - self.packets.len())
     }
+}
+
+/// A packet of `len` bytes that begins with this one.
+pub fn packet_with(first: u8, len: usize) -> Packet {
+    let mut packet = packet(len);
+    packet.data[..len.min(1)].fill(first);
+    packet
 }
 
 /// An ordinary packet of `len` bytes.

@@ -219,9 +219,7 @@ fn marks(bytes: &[u8]) -> Vec<Marks> {
 
 #[test]
 fn lengths_and_times_that_cannot_be_represented_are_marked() {
-    let mut file = Composed::new(false);
-    file.section(&[]);
-    file.interface(1, 0, &[]);
+    let mut file = Composed::pcapng(false);
     let offset = file.option(14, &i64::MIN.to_le_bytes());
     file.interface(1, 0, &offset);
     for (interface, ticks, wire_len) in [(0, 7, 9), (0, 7, 3), (0, u64::MAX, 9), (1, 7, 3)] {

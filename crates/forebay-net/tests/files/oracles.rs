@@ -4,7 +4,7 @@
 
 use super::{Packet, Reading, open, read};
 use forebay_net::port::Port;
-use forebay_testing::{dice::Dice, lab};
+use forebay_testing::{dice::Dice, folder::Folder, lab};
 use pcap_parser::{PcapBlockOwned, PcapError, traits::PcapReaderIterator};
 use std::{
     path::{Path, PathBuf},
@@ -91,7 +91,8 @@ fn parsed(bytes: &[u8], unit: u64) -> Vec<Plain> {
 #[test]
 fn classic_files_have_the_packets_that_tcpdump_finds() {
     let files = files("pcap");
-    let scratch = std::env::temp_dir().join(format!("forebay-{}.uncut", std::process::id()));
+    let folder = Folder::new();
+    let scratch = folder.join("uncut.pcap");
     for path in files {
         let ours = read_path(&path);
         std::fs::write(&scratch, uncut(std::fs::read(&path).unwrap())).unwrap();
@@ -115,7 +116,8 @@ fn classic_files_have_the_packets_that_tcpdump_finds() {
 #[test]
 fn broken_classic_files_give_what_tcpdump_gives_before_it_stops() {
     let files = files("pcap");
-    let scratch = std::env::temp_dir().join(format!("forebay-{}.broken", std::process::id()));
+    let folder = Folder::new();
+    let scratch = folder.join("broken.pcap");
     let mut dice = Dice(1);
     for path in files {
         let whole = std::fs::read(&path).unwrap();
@@ -145,7 +147,6 @@ fn broken_classic_files_give_what_tcpdump_gives_before_it_stops() {
             assert_eq!(ours.error.is_some(), !theirs.status.success(), "{context}");
         }
     }
-    let _ = std::fs::remove_file(scratch);
 }
 
 /// What tshark prints for each packet, with interfaces numbered as in their section. With several sections tshark prints the

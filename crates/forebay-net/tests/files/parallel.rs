@@ -3,7 +3,7 @@
 
 use super::{
     Packet,
-    blocks::{Composed, packet},
+    blocks::{Composed, packet, packet_with},
     garble, in_memory,
 };
 use forebay_net::{
@@ -12,7 +12,7 @@ use forebay_net::{
         parallel::{ParallelConfig, ParallelFile},
     },
     filter::{Filter, Programs, bpf::Program},
-    port::{Counts, Frame, Interface, Port, Statistics, Wake},
+    port::{Counts, Interface, Port, Statistics, Wake},
 };
 use forebay_testing::folder::Folder;
 use proptest::{prelude::*, sample::Index};
@@ -38,9 +38,21 @@ struct Way {
     budget: usize,
 }
 
+impl Way {
+    /// Whether the packet with this number has to be put back now: once.
+    fn puts_back(&mut self, number: usize) -> bool {
+        let before = self.put_back.len();
+        self.put_back.retain(|&at| at != number);
+        self.put_back.len() < before
+    }
+}
+
 impl Outcome {
-    fn note(&mut self, frame: &Frame<'_>) {
-        self.packets.push(Packet::of(frame));
+    fn of_error(error: forebay::Error) -> Self {
+        Outcome {
+            error: Some(error.to_string()),
+            ..Outcome::default()
+        }
     }
 
     fn end(mut self, port: &mut dyn Port, counts: (u64, u64)) -> Self {
@@ -67,18 +79,14 @@ fn wait(port: &mut dyn Port) -> bool {
 }
 
 /// Reads with one thread, and filters as a session does.
-fn in_one_thread(bytes: &[u8], filter: &Filter, way: &Way) -> Outcome {
+fn in_one_thread(bytes: &[u8], filter: &Filter, mut way: Way) -> Outcome {
     let mut found = Outcome::default();
     let mut port = match File::from_stream(in_memory(bytes), "capture") {
         Ok(port) => port,
-        Err(e) => {
-            found.error = Some(e.to_string());
-            return found;
-        }
+        Err(error) => return Outcome::of_error(error),
     };
     let mut lanes: Vec<(Arc<Program>, u64)> = Vec::new();
     let mut programs = Programs::new(filter.clone());
-    let mut put_back = way.put_back.clone();
     let (mut received, mut filtered) = (0, 0);
     let mut introduce = |port: &File, lanes: &mut Vec<(Arc<Program>, u64)>| {
         for interface in &port.interfaces()[lanes.len()..] {
@@ -105,15 +113,14 @@ fn in_one_thread(bytes: &[u8], filter: &Filter, way: &Way) -> Outcome {
                         (received, filtered) = (received + 1, filtered + 1);
                         continue;
                     }
-                    if put_back.contains(&found.packets.len()) {
-                        put_back.retain(|&at| at != found.packets.len());
+                    if way.puts_back(found.packets.len()) {
                         burst.put_back();
                         break;
                     }
                     frame.dropped_before =
                         frame.dropped_before.saturating_add(std::mem::take(losses));
                     received += 1;
-                    found.note(&frame);
+                    found.packets.push(Packet::of(&frame));
                     found.counts.push((received, filtered));
                 }
             }
@@ -134,17 +141,13 @@ fn received_and_filtered(counts: Counts) -> (u64, u64) {
 }
 
 /// Reads with the threads of `config`.
-fn in_parallel(bytes: &[u8], filter: &Filter, way: &Way, config: &ParallelConfig) -> Outcome {
+fn in_parallel(bytes: &[u8], filter: &Filter, mut way: Way, config: &ParallelConfig) -> Outcome {
     let mut found = Outcome::default();
     let opened = File::from_stream(in_memory(bytes), "capture");
     let mut port = match opened.and_then(|file| ParallelFile::new(file, filter, config)) {
         Ok(port) => port,
-        Err(e) => {
-            found.error = Some(e.to_string());
-            return found;
-        }
+        Err(error) => return Outcome::of_error(error),
     };
-    let mut put_back = way.put_back.clone();
     while found.error.is_none() && wait(&mut port) {
         let before = found.packets.len();
         let mut has_put_back = false;
@@ -154,13 +157,12 @@ fn in_parallel(bytes: &[u8], filter: &Filter, way: &Way, config: &ParallelConfig
                 while way.max_packets != Some(found.packets.len())
                     && let Some(frame) = burst.next_frame()
                 {
-                    if put_back.contains(&found.packets.len()) {
-                        put_back.retain(|&at| at != found.packets.len());
+                    if way.puts_back(found.packets.len()) {
                         burst.put_back();
                         has_put_back = true;
                         break;
                     }
-                    found.note(&frame);
+                    found.packets.push(Packet::of(&frame));
                     if way.budget == 1 {
                         break;
                     }
@@ -190,8 +192,8 @@ fn in_parallel(bytes: &[u8], filter: &Filter, way: &Way, config: &ParallelConfig
 /// Compares both ways of reading.
 fn compare(bytes: &[u8], filter: &str, way: &Way, config: &ParallelConfig) {
     let filter = Filter::without_hosts(filter).unwrap();
-    let mut one = in_one_thread(bytes, &filter, way);
-    let many = in_parallel(bytes, &filter, way, config);
+    let mut one = in_one_thread(bytes, &filter, way.clone());
+    let many = in_parallel(bytes, &filter, way.clone(), config);
     for (one, many) in one.counts.iter_mut().zip(&many.counts) {
         if *many == (0, 0) {
             *one = (0, 0);
@@ -261,9 +263,7 @@ fn part() -> impl Strategy<Value = Part> {
 }
 
 fn pcapng(big: bool, parts: &[Part]) -> Vec<u8> {
-    let mut file = Composed::new(big);
-    file.section(&[]);
-    file.interface(1, 0, &[]);
+    let mut file = Composed::pcapng(big);
     let mut interfaces = 1;
     for part in parts {
         match *part {
@@ -278,13 +278,8 @@ fn pcapng(big: bool, parts: &[Part]) -> Vec<u8> {
             }
             Part::Packet(_) if interfaces == 0 => {}
             Part::Packet(part) => {
-                let mut packet = packet(part.len);
+                let mut packet = packet_with(part.first, part.len);
                 packet.dropped_before = u64::from(part.dropped);
-                packet
-                    .data
-                    .iter_mut()
-                    .take(1)
-                    .for_each(|byte| *byte = part.first);
                 let interface = part.interface % interfaces;
                 let options = match part.dropped {
                     0 => Vec::new(),
@@ -312,12 +307,7 @@ fn pcap(big: bool, magic: u32, packets: &[(usize, u8)]) -> Vec<u8> {
     file.header(magic, (2, 4), 65_535, 1);
     let extra: &[u8] = if magic == 0xa1b2_cd34 { &[7; 8] } else { &[] };
     for &(len, first) in packets {
-        let mut packet = packet(len);
-        packet
-            .data
-            .iter_mut()
-            .take(1)
-            .for_each(|byte| *byte = first);
+        let packet = packet_with(first, len);
         let words = [1, 2, len as u32, packet.wire_len];
         file.record(words, extra, &packet.data.clone(), packet);
     }
@@ -432,9 +422,7 @@ proptest! {
 /// Records of 4 MiB extend over many windows, more than all workers have.
 #[test]
 fn records_larger_than_all_windows_together_are_complete() {
-    let mut file = Composed::new(false);
-    file.section(&[]);
-    file.interface(1, 0, &[]);
+    let mut file = Composed::pcapng(false);
     for len in [60, 4 << 20, 61, (4 << 20) + 1, 0, 3 << 20, 7] {
         file.packet(6, 0, 1, &[], packet(len));
     }

@@ -13,9 +13,7 @@ use forebay_net::{
 use std::{io::Write, thread, time::Duration};
 
 fn sample(packets: u32) -> Composed {
-    let mut file = Composed::new(false);
-    file.section(&[]);
-    file.interface(1, 0, &[]);
+    let mut file = Composed::pcapng(false);
     for n in 0..packets {
         let mut packet = packet(n as usize % 1500);
         packet.time_ns = n as u64 * 1000;

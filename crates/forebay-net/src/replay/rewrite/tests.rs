@@ -15,6 +15,12 @@ fn total(bytes: &[u8]) -> u16 {
     total as u16
 }
 
+/// The sum of a datagram and its pseudo-header: 0xffff if its checksum is right.
+fn total_with(addresses: &[u8], protocol: u8, datagram: &[u8]) -> u16 {
+    let len = (datagram.len() as u16).to_be_bytes();
+    total(&[addresses, &len, &[0, protocol], datagram].concat())
+}
+
 /// A TCP, UDP or ICMPv6 datagram with a right checksum, for these addresses.
 fn datagram(protocol: u8, addresses: &[u8], payload: &[u8]) -> Vec<u8> {
     let mut bytes = match protocol {
@@ -34,8 +40,7 @@ fn datagram(protocol: u8, addresses: &[u8], payload: &[u8]) -> Vec<u8> {
         17 => 6,
         _ => 2,
     };
-    let pseudo = [addresses, &len.to_be_bytes(), &[0, protocol]].concat();
-    let checksum = !total(&[&pseudo[..], &bytes].concat());
+    let checksum = !total_with(addresses, protocol, &bytes);
     bytes[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
     bytes
 }
@@ -103,17 +108,11 @@ fn rewritten(text: &str, frame: &[u8]) -> Vec<u8> {
 /// Whether the header checksum and the datagram's are right. The datagram begins at `at`.
 fn is_right_v4(frame: &[u8], protocol: u8) -> bool {
     let (header, datagram) = (&frame[14..38], &frame[38..]);
-    let len = datagram.len() as u16;
-    let pseudo = [&header[12..20], &len.to_be_bytes(), &[0, protocol]].concat();
-    let pseudo = if protocol == 1 { Vec::new() } else { pseudo };
-    total(header) == 0xffff && total(&[&pseudo[..], datagram].concat()) == 0xffff
+    total(header) == 0xffff && total_with(&header[12..20], protocol, datagram) == 0xffff
 }
 
 fn is_right_v6(frame: &[u8], protocol: u8, at: usize) -> bool {
-    let datagram = &frame[at..];
-    let len = datagram.len() as u16;
-    let pseudo = [&frame[22..54], &len.to_be_bytes(), &[0, protocol]].concat();
-    total(&[&pseudo[..], datagram].concat()) == 0xffff
+    total_with(&frame[22..54], protocol, &frame[at..]) == 0xffff
 }
 
 #[test]
@@ -204,13 +203,7 @@ fn the_checksum_in_a_first_fragment_is_mended_and_later_fragments_have_none() {
     let text = "ip=10.0.0.0/8=11.0.0.0/8,port=80=8";
     let (first, second) = (rewritten(text, &first), rewritten(text, &second));
     let joined = [&first[38..], &second[38..]].concat();
-    let pseudo = [
-        &first[26..34],
-        &(whole.len() as u16).to_be_bytes(),
-        &[0, 17],
-    ]
-    .concat();
-    assert_eq!(total(&[&pseudo[..], &joined].concat()), 0xffff);
+    assert_eq!(total_with(&first[26..34], 17, &joined), 0xffff);
     assert_eq!(total(&second[14..38]), 0xffff);
     // They cannot be computed anew without the other part.
     let fragment = ipv4(17, 0x2000, &whole[..40]);
@@ -226,13 +219,7 @@ fn the_checksum_in_a_first_fragment_is_mended_and_later_fragments_have_none() {
     let text = "ip-dst=2001:db8::2=2001:db8::7:2";
     let (first, second) = (rewritten(text, &first), rewritten(text, &second));
     let joined = [&first[62..], &second[62..]].concat();
-    let pseudo = [
-        &first[22..54],
-        &(whole.len() as u16).to_be_bytes(),
-        &[0, 58],
-    ]
-    .concat();
-    assert_eq!(total(&[&pseudo[..], &joined].concat()), 0xffff);
+    assert_eq!(total_with(&first[22..54], 58, &joined), 0xffff);
 }
 
 #[test]
@@ -259,14 +246,8 @@ fn only_the_address_of_a_routing_header_that_counts_is_in_the_checksum() {
     let routing = [&[17, 2, 2, 1, 0, 0, 0, 0][..], &[9; 16]].concat();
     let frame = ipv6(43, &routing, &inner);
     let after = rewritten("ip=2001:db8::/64=2001:db9::/64", &frame);
-    let pseudo = [
-        &after[22..38],
-        &[9; 16],
-        &(inner.len() as u16).to_be_bytes(),
-        &[0, 17],
-    ]
-    .concat();
-    assert_eq!(total(&[&pseudo[..], &after[78..]].concat()), 0xffff);
+    let addresses = [&after[22..38], &[9; 16]].concat();
+    assert_eq!(total_with(&addresses, 17, &after[78..]), 0xffff);
 }
 
 #[test]
