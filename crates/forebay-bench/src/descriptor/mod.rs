@@ -6,6 +6,8 @@ mod by_column;
 mod layouts;
 mod pointers;
 
+pub use pointers::virtual_address_bits;
+
 use crate::method::{
     Effort,
     samples::{Side, Summary, Times, contest},

@@ -75,7 +75,7 @@ impl<'a, T> StampedPtr<'a, T> {
 }
 
 /// Bits of a virtual address, as `grep address /proc/cpuinfo` reports them; `None` on other processors than x86.
-fn virtual_address_bits(cpuinfo: &str) -> Option<u32> {
+pub fn virtual_address_bits(cpuinfo: &str) -> Option<u32> {
     let sizes = cpuinfo
         .lines()
         .find_map(|line| line.strip_prefix("address sizes"))?;

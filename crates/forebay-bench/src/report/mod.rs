@@ -13,6 +13,7 @@ mod results;
 use crate::{
     Report, Room,
     append::ASSEMBLY,
+    descriptor::virtual_address_bits,
     method::{
         Effort,
         machine::{self, Machine, ProcessorTime},
@@ -201,13 +202,9 @@ fn said_by(program: &str, args: &[&str]) -> String {
 /// The bits of a virtual address, which a stamped pointer depends on.
 fn addresses() -> Table {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let sizes = cpuinfo
-        .lines()
-        .find(|line| line.starts_with("address sizes"));
-    let words = sizes.unwrap_or_default().split_whitespace();
-    let bits = words.rev().find_map(|word| word.parse::<f64>().ok());
+    let bits = virtual_address_bits(&cpuinfo);
     let mut table = Table::new("machine: from /proc/cpuinfo", &["bits"]);
-    let cell = bits.map_or(Cell::Unknown, |bits| Cell::number(bits, 0));
+    let cell = bits.map_or(Cell::Unknown, |bits| Cell::number(bits.into(), 0));
     table.row("virtual addresses", vec![cell]);
     table
 }

@@ -3,21 +3,11 @@
 use super::{super::results::At, Bound, Claim, Figure, claim, computed};
 
 pub fn all() -> Vec<Claim> {
-    const fn test(row: &'static str) -> At {
-        At("stream/test", row, "Gbit/s")
-    }
-    const fn copy(row: &'static str) -> At {
-        At("stream/copy", row, "Gbit/s")
-    }
-    const fn view(row: &'static str) -> At {
-        At("stream/view", row, "Gbit/s")
-    }
-    const fn time(row: &'static str) -> At {
-        At("stream/profile", row, "ns")
-    }
-    const fn share(row: &'static str) -> At {
-        At("stream/profile", row, "share of the copy")
-    }
+    let test = |row| At("stream/test", row, "Gbit/s");
+    let copy = |row| At("stream/copy", row, "Gbit/s");
+    let view = |row| At("stream/view", row, "Gbit/s");
+    let time = |row| At("stream/profile", row, "ns");
+    let share = |row| At("stream/profile", row, "share of the copy");
     const QUEUE: &str = "queue of characters, popped one by one";
     const DEQUE: &str = "deque, copied out to be read";
     const STRING: &str = "string, erased at the front";

@@ -1,6 +1,6 @@
 //! The claims of the text on the driver of a network card.
 
-use super::{super::results::At, Bound, Claim, Figure, claim, computed};
+use super::{super::results::At, Bound, Claim, claim, computed};
 
 pub fn all() -> Vec<Claim> {
     const CARD: &str = "driver/1 Gb/s of 64-byte frames, 1.488 million a second";
@@ -10,42 +10,18 @@ pub fn all() -> Vec<Claim> {
     const POLLED: &str = "+ polling with a budget of 64";
     const BATCHED: &str = "+ packets sent in batches";
     const LAST: &str = "the same by forebay's receive driver";
-    const fn card(row: &'static str, column: &'static str) -> At {
-        At(CARD, row, column)
-    }
-    const fn rate(row: &'static str) -> At {
-        card(row, "million/s")
-    }
-    const fn lost(row: &'static str) -> At {
-        card(row, "lost %")
-    }
-    const fn busy(row: &'static str) -> At {
-        card(row, "CPU %")
-    }
-    const fn cycles(row: &'static str) -> At {
-        card(row, "cycles a packet")
-    }
-    const fn work(row: &'static str) -> At {
-        card(row, "interrupts aside")
-    }
-    const fn alone(row: &'static str) -> At {
-        At("ring/alone", row, "ns")
-    }
-    const fn pass(row: &'static str) -> At {
-        At("ring/pass/1024 slots, one by one", row, "NEAR|FAR")
-    }
-    const fn split(row: &'static str) -> At {
-        At("driver/split", row, "ns")
-    }
-    const fn batch(row: &'static str, column: &'static str) -> At {
-        At("driver/batches", row, column)
-    }
-    const fn pool(row: &'static str, column: &'static str) -> At {
-        At("pool/one by one, not touched", row, column)
-    }
-    const fn header(row: &'static str, column: &'static str) -> At {
-        At("header/add and remove 14 bytes/4000", row, column)
-    }
+    let card = |row, column| At(CARD, row, column);
+    let rate = |row| card(row, "million/s");
+    let lost = |row| card(row, "lost %");
+    let busy = |row| card(row, "CPU %");
+    let cycles = |row| card(row, "cycles a packet");
+    let work = |row| card(row, "interrupts aside");
+    let alone = |row| At("ring/alone", row, "ns");
+    let pass = |row| At("ring/pass/1024 slots, one by one", row, "NEAR|FAR");
+    let split = |row| At("driver/split", row, "ns");
+    let batch = |row, column| At("driver/batches", row, column);
+    let pool = |row, column| At("pool/one by one, not touched", row, column);
+    let header = |row, column| At("header/add and remove 14 bytes/4000", row, column);
     const A_LIST: &str = "a list and a spinlock (Device Driver Queues)";
     const A_RING: &str = "a ring (Device Driver Queues)";
     const MALLOC: &str = "malloc and free (glibc)";
@@ -58,15 +34,13 @@ pub fn all() -> Vec<Claim> {
     const FETCHED: &str = "forebay, 32 at a time, the next one prefetched";
     const MOVED: &str = "memmove, with the header written";
     const WRITTEN: &str = "forebay, with the header written";
-    const ALL: At = split("list, spinlock, malloc, copy, processing");
-    const NO_MALLOC: At = split("without malloc and free");
-    const NO_COPY: At = split("without the copy, too");
-    const NO_LOCK: At = split("without the lock, too");
-    const BARE: At = split("without processing, too: the list");
-    fn mbit(row: &'static str) -> Figure {
-        computed([rate(row)], |[rate]| 672.0 * rate)
-    }
-    fn interrupts(claim: Claim) -> Claim {
+    let all = split("list, spinlock, malloc, copy, processing");
+    let no_malloc = split("without malloc and free");
+    let no_copy = split("without the copy, too");
+    let no_lock = split("without the lock, too");
+    let bare = split("without processing, too: the list");
+    let mbit = |row| computed([rate(row)], |[rate]| 672.0 * rate);
+    let interrupts = |claim: Claim| {
         let of = [cycles(LIST), work(LIST), lost(POOLED), lost(POLLED)];
         claim.because(of, |[cycles, work, pooled, polled]| {
             let interrupts = cycles - work;
@@ -75,12 +49,12 @@ pub fn all() -> Vec<Claim> {
                  are lost; with polling {polled:.2} %"
             )
         })
-    }
+    };
     /// Cache misses in two rows of the text. The second row is the better one.
     fn misses(
         says: &'static str,
         [one, other]: [&'static str; 2],
-        of: fn(&'static str) -> At,
+        of: impl Fn(&'static str) -> At,
     ) -> Claim {
         claim(says)
             .here(of(one) / of(other))
@@ -127,7 +101,7 @@ pub fn all() -> Vec<Claim> {
             .published(5.3, "5.3× (450 and 85 cycles)")
             .here(alone(A_LIST) / alone(A_RING))
             .ours(alone(A_LIST) / alone("forebay"))
-            .because([NO_COPY, NO_LOCK, BARE], |[locked, unlocked, bare]| {
+            .because([no_copy, no_lock, bare], |[locked, unlocked, bare]| {
                 let lock = locked - unlocked;
                 format!(
                     "An uncontended lock costs {lock:.1} ns of {locked:.1}, the bare list {bare:.1}"
@@ -154,11 +128,11 @@ pub fn all() -> Vec<Claim> {
         claim("The list and its lock take 70.8 % of the first driver's time")
             .published(70.8, "70.8 % (42.3 enqueue and dequeue, 28.5 contention; 18.7 processing, 10.5 other)")
             .unit(" %", Bound::AtLeast(55.0, 30.0))
-            .here(computed([ALL, NO_COPY, NO_LOCK, BARE], |[all, no_copy, no_lock, bare]| {
+            .here(computed([all, no_copy, no_lock, bare], |[all, no_copy, no_lock, bare]| {
                 100.0 * (no_copy - no_lock + bare) / all
             }))
             .because(
-                [ALL, NO_MALLOC, NO_COPY, NO_LOCK, BARE],
+                [all, no_malloc, no_copy, no_lock, bare],
                 |[all, no_malloc, no_copy, no_lock, bare]| {
                     let share = |part: f64| 100.0 * part / all;
                     format!(

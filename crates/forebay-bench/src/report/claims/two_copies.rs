@@ -14,31 +14,19 @@ pub fn all() -> Vec<Claim> {
     const DISJOINT: &str = "variant: 28 bytes, stores that do not overlap";
     const LATER: &str = "variant: 28 bytes, loaded 63 entries later";
     const LATER32: &str = "variant: 32 bytes, loaded 63 entries later";
-    const fn file(row: &'static str) -> At {
-        At(FILE, row, "ns")
-    }
-    const fn null(row: &'static str) -> At {
-        At(NULL, row, "ns")
-    }
-    const fn flushes(row: &'static str) -> At {
-        At(FILE, row, "flushes in 100,000")
-    }
-    const fn blocked(row: &'static str) -> At {
-        At(NULL, row, "blocked")
-    }
-    const fn records(bytes: &'static str, row: &'static str) -> At {
-        At(bytes, row, "ns")
-    }
-    const fn mca(row: &'static str) -> At {
-        At("append/llvm-mca", row, "cycles")
-    }
+    let file = |row| At(FILE, row, "ns");
+    let null = |row| At(NULL, row, "ns");
+    let flushes = |row| At(FILE, row, "flushes in 100,000");
+    let blocked = |row| At(NULL, row, "blocked");
+    let records = |bytes, row| At(bytes, row, "ns");
+    let mca = |row| At("append/llvm-mca", row, "cycles");
     const R28: &str = "append/28/28 bytes, a buffer of 16 KiB, to a file";
     const R32: &str = "append/32/32 bytes, a buffer of 16 KiB, to a file";
     const IN_PLACE: &str = "ours, built in place";
     const READY: &str = "ours, entry hoisted, ready bytes";
     const WRITER: &str = "BufWriter, entry hoisted, ready bytes";
     const BY_VALUE: &str = "the source text's, built in the loop, by value";
-    fn isolated(claim: Claim) -> Claim {
+    let isolated = |claim: Claim| {
         let of = [
             null(T28),
             null(ONE_STORE),
@@ -57,13 +45,8 @@ pub fn all() -> Vec<Claim> {
                  the same loads: {disjoint:.2}; loaded 63 entries later: {later:.2}; 32 bytes: {t32:.2}"
             )
         })
-    }
-    fn count(
-        says: &'static str,
-        published: f64,
-        printed: &'static str,
-        row: &'static str,
-    ) -> Claim {
+    };
+    let count = |says, published, printed, row| {
         claim(says)
             .published(published, printed)
             .unit("", Bound::AtMost(published, published))
@@ -71,7 +54,7 @@ pub fn all() -> Vec<Claim> {
             .because([flushes(row)], |[count]| {
                 format!("{count:.0} writes counted in 100,000 entries")
             })
-    }
+    };
     let strided = "28 bytes that are 32 apart are still flushed 171 times";
     let mut claims = vec![
         isolated(claim("28 bytes, built before the loop, take 1.7 times as long as 32"))
