@@ -1,6 +1,6 @@
 //! The far side of the wire: when frames arrive, as stamped by the kernel, and how their gaps differ from the intended ones.
 
-use super::{CAPTURED, RING_BYTES, roles::wait_for_end_of_input};
+use super::{CAPTURED, RING_BYTES, roles::stop_at_end_of_input};
 use crate::method::process::tell;
 use anyhow::{Result, bail, ensure};
 use forebay::time::Clock;
@@ -10,10 +10,7 @@ use forebay_net::{
     session::{Control, Output, Session, SessionConfig},
 };
 use serde::{Deserialize, Serialize};
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    thread,
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The bytes that are kept of a frame: those with the label of our own frames.
 const SNAPLEN: u32 = 60;
@@ -54,10 +51,7 @@ pub fn receive(gap_ns: Option<f64>) -> Result<()> {
         }
         true
     });
-    thread::spawn(move || {
-        wait_for_end_of_input();
-        control.stop();
-    });
+    stop_at_end_of_input(control);
     println!("ready");
     let summary = session.run(&mut |_| {});
     ensure!(summary.is_fine(), "{summary:?}");

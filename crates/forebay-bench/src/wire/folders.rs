@@ -6,11 +6,8 @@
 //! ```
 //! The keeper is in a separate process group, so that Ctrl-C reaches all others, but not the process that cleans up.
 
-use super::roles::{Role, wait_for_end_of_input};
-use crate::method::{
-    machine::processors,
-    process::{Fate, Running, in_role},
-};
+use super::roles::{Role, keeper, wait_for_end_of_input};
+use crate::method::process::Running;
 use anyhow::{Context, Result};
 use rustix::fs::statfs;
 use std::{
@@ -18,12 +15,7 @@ use std::{
     fs::{self, DirBuilder},
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
-    process::Stdio,
-    time::Duration,
 };
-
-/// How long making them may take.
-const LIMIT: Duration = Duration::from_secs(20);
 
 /// Two folders for this program alone, as long as this exists.
 pub struct Folders {
@@ -39,15 +31,10 @@ impl Folders {
         let memory = Path::new("/dev/shm").join(&name);
         let disk = env::temp_dir().join(&name);
         let folders = vec![memory.clone(), disk.clone()];
-        let mut command = in_role("wire", &Role::Keep { folders })?;
-        command.stdin(Stdio::piped());
-        let (cpus, fate) = (processors()?, Fate::CleansUp);
-        let mut keeper = Running::start("the keeper of folders", command, None, &cpus, fate)?;
-        keeper.hear("ready", LIMIT)?;
         Ok(Folders {
             memory,
             disk,
-            _keeper: keeper,
+            _keeper: keeper("the keeper of folders", &Role::Keep { folders })?,
         })
     }
 }

@@ -9,12 +9,9 @@
 
 use super::{
     CAPTURED, SENDER,
-    roles::{Role, wait_for_end_of_input},
+    roles::{Role, keeper, wait_for_end_of_input},
 };
-use crate::method::{
-    machine::processors,
-    process::{Fate, Running, in_role, program},
-};
+use crate::method::process::{Running, program};
 use anyhow::{Context, Result, ensure};
 use rustix::{
     process::{getegid, geteuid},
@@ -24,16 +21,12 @@ use std::{
     fs::{self, File},
     io,
     os::{fd::AsFd, unix::fs::MetadataExt, unix::process::CommandExt},
-    process::{Command, Stdio},
+    process::Command,
     sync::Arc,
-    time::Duration,
 };
 
 /// The frames' destination: no interface has this address, and all frames that arrive are captured.
 pub const STATION: &str = "10.9.0.2";
-
-/// How long making it may take.
-const LIMIT: Duration = Duration::from_secs(20);
 
 /// The network, as long as this is there.
 pub struct Lab {
@@ -47,11 +40,7 @@ impl Lab {
     /// Makes it.
     pub fn new() -> Result<Lab> {
         program("ip", "iproute2")?;
-        let mut command = in_role("wire", &Role::Hold)?;
-        command.stdin(Stdio::piped());
-        let (cpus, fate) = (processors()?, Fate::CleansUp);
-        let mut holder = Running::start("a network namespace", command, None, &cpus, fate)?;
-        holder.hear("ready", LIMIT)?;
+        let holder = keeper("a network namespace", &Role::Hold)?;
         let pid = holder.pid().as_raw_pid();
         let open = |name| {
             let path = format!("/proc/{pid}/ns/{name}");

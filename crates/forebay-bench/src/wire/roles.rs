@@ -5,13 +5,18 @@ use super::{
     send::{self, Burst},
     senders, session, walk,
 };
+use crate::method::{
+    machine::processors,
+    process::{Fate, Running, in_role},
+};
 use anyhow::{Context, Result};
+use forebay_net::session::Control;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     stdio::stdin,
 };
 use serde::{Deserialize, Serialize};
-use std::{io::Read, path::PathBuf, time::Duration};
+use std::{io::Read, path::PathBuf, process::Stdio, thread, time::Duration};
 
 /// A process of ours.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -64,6 +69,23 @@ pub fn play(role: &str) -> Result<()> {
         } => senders::replay(&port, file, rate, count),
         Role::Generate { port, spec } => senders::generate(&port, &spec),
     }
+}
+
+/// Starts a process that plays `role` and ends with this one, cleaning up, and waits until it is ready.
+pub fn keeper(name: &str, role: &Role) -> Result<Running> {
+    let mut command = in_role("wire", role)?;
+    command.stdin(Stdio::piped());
+    let mut keeper = Running::start(name, command, None, &processors()?, Fate::CleansUp)?;
+    keeper.hear("ready", Duration::from_secs(20))?;
+    Ok(keeper)
+}
+
+/// Stops the session of `control` when the standard input ends.
+pub fn stop_at_end_of_input(control: Control) {
+    thread::spawn(move || {
+        wait_for_end_of_input();
+        control.stop();
+    });
 }
 
 /// Returns when the standard input ends: we are asked to end, or the process that started us has ended.

@@ -1,6 +1,6 @@
 //! `forebay capture` as `forebay_net` has it, in a separate process.
 
-use super::{RING_BYTES, roles::wait_for_end_of_input};
+use super::{RING_BYTES, roles::stop_at_end_of_input};
 use crate::method::process::tell;
 use anyhow::{Result, bail};
 use forebay_net::{
@@ -8,7 +8,7 @@ use forebay_net::{
     session::{Control, Output, Session, SessionConfig},
 };
 use serde::{Deserialize, Serialize};
-use std::{path::PathBuf, thread, time::Instant};
+use std::{path::PathBuf, time::Instant};
 
 /// What became of a capture.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -40,10 +40,7 @@ pub fn capture(port: &str, file: Option<PathBuf>, count: Option<u64>) -> Result<
     let output = file.map_or(Output::Count, Output::File);
     let session = Session::open(ports, output, config, clock, control.clone())?;
     if count.is_none() {
-        thread::spawn(move || {
-            wait_for_end_of_input();
-            control.stop();
-        });
+        stop_at_end_of_input(control);
     }
     println!("ready");
     let begun = Instant::now();
