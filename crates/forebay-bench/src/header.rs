@@ -9,7 +9,7 @@
 
 use crate::method::{
     Effort,
-    samples::{Side, Times, contest},
+    samples::{Side, contest},
     table::{Cell, Table},
 };
 use anyhow::{Context, Result};
@@ -67,19 +67,11 @@ fn compare(size: usize, effort: Effort) -> Result<Table> {
         format!("header/add and remove {HEADER} bytes/{size}: bursts of {BURST} packets, a packet"),
         &["ns", "cycles", "times ours, written"],
     );
-    let ours = times.get(1).context("two sides of ours")?;
-    for (side, time) in sides.iter().zip(&times) {
-        table.row(&side.name, cells(time, ours));
-    }
+    let ours = times.get(1).context("two sides of ours")?.ns.median;
+    table.timed(&sides, &times, |_, time| {
+        vec![Cell::number(time.ns.median / ours, 1)]
+    });
     Ok(table)
-}
-
-fn cells(time: &Times, ours: &Times) -> Vec<Cell> {
-    vec![
-        Cell::spread(Some(time.ns), 2),
-        Cell::spread(time.cycles, 1),
-        Cell::number(time.ns.median / ours.ns.median, 1),
-    ]
 }
 
 fn packets(pool: &mut Pool, size: usize) -> Result<Vec<Packet>> {

@@ -14,15 +14,14 @@
 #![allow(unsafe_code)]
 
 use super::{
-    ENTRIES, FAILED,
+    ENTRIES, FAILED, Way,
     copies::{Buffer, append_28, append_32},
-    target::{Flushes, Rewound, Target},
+    measured,
+    target::{Rewound, Target},
 };
 use crate::method::{
     Effort,
-    counters::Blocked,
     process::program,
-    samples::{Side, contest},
     table::{Cell, Table},
 };
 use anyhow::{Context, Result};
@@ -133,10 +132,7 @@ struct Appending {
     entries: Vec<u8>,
 }
 
-/// A side of the contest: its name, its work, and what it flushes.
-type Entrant = (&'static str, Box<dyn FnMut() -> u64>, Flushes);
-
-fn entrant<C: Copies + 'static>(target: Target, iterations: u64) -> Result<Entrant> {
+fn way<C: Copies + 'static>(target: Target, iterations: u64) -> Result<Way> {
     let (file, flushes) = target.open(C::BYTES)?;
     let room = BUFFER / C::BYTES;
     let mut appending = Appending {
@@ -148,7 +144,11 @@ fn entrant<C: Copies + 'static>(target: Target, iterations: u64) -> Result<Entra
         run::<C>(&mut appending, iterations);
         iterations * ENTRIES
     };
-    Ok((C::NAME, Box::new(work), flushes))
+    Ok(Way {
+        name: C::NAME,
+        work: Box::new(work),
+        flushes,
+    })
 }
 
 #[inline(never)]
@@ -194,7 +194,7 @@ fn compiled<const N: usize>(
     name: &'static str,
     append: fn(&mut Buffer<N>, [u8; N]) -> bool,
     iterations: u64,
-) -> Result<Entrant> {
+) -> Result<Way> {
     let (mut file, flushes) = Target::Null.open(N)?;
     let mut buffer = Box::new(Buffer {
         count: 0,
@@ -212,21 +212,25 @@ fn compiled<const N: usize>(
         }
         iterations * ENTRIES
     };
-    Ok((name, Box::new(work), flushes))
+    Ok(Way {
+        name,
+        work: Box::new(work),
+        flushes,
+    })
 }
 
-fn entrants(target: Target, iterations: u64) -> Result<Vec<Entrant>> {
+fn ways(target: Target, iterations: u64) -> Result<Vec<Way>> {
     Ok(vec![
-        entrant::<Text28>(target, iterations)?,
-        entrant::<Text32>(target, iterations)?,
-        entrant::<Strided>(target, iterations)?,
-        entrant::<Built28>(target, iterations)?,
-        entrant::<Built32>(target, iterations)?,
-        entrant::<OneStoreEach>(target, iterations)?,
-        entrant::<Disjoint>(target, iterations)?,
-        entrant::<Later>(target, iterations)?,
-        entrant::<Later32>(target, iterations)?,
-        entrant::<RepMovsb>(target, iterations)?,
+        way::<Text28>(target, iterations)?,
+        way::<Text32>(target, iterations)?,
+        way::<Strided>(target, iterations)?,
+        way::<Built28>(target, iterations)?,
+        way::<Built32>(target, iterations)?,
+        way::<OneStoreEach>(target, iterations)?,
+        way::<Disjoint>(target, iterations)?,
+        way::<Later>(target, iterations)?,
+        way::<Later32>(target, iterations)?,
+        way::<RepMovsb>(target, iterations)?,
         compiled("this compiler's, 28 bytes, hoisted", append_28, iterations)?,
         compiled("this compiler's, 32 bytes, hoisted", append_32, iterations)?,
     ])
@@ -247,32 +251,13 @@ pub fn tables(effort: Effort) -> Result<Vec<Table>> {
 }
 
 fn variants(target: Target, effort: Effort) -> Result<Table> {
-    let (mut blocked, mut flushes) = (Vec::new(), Vec::new());
-    let mut sides = Vec::new();
-    for (name, mut work, flushed) in entrants(target, effort.scaled(20))? {
-        let before = flushed.get();
-        let counter = Blocked::begin();
-        let entries = work();
-        let counted = counter.end().map(|count| count as f64 / entries as f64);
-        blocked.push(counted.map_or(Cell::Unknown, |each| Cell::number(each, 2)));
-        flushes.push((flushed.get() - before) as f64 / (entries / ENTRIES) as f64);
-        sides.push(Side::new(name, work));
-    }
-    let times = contest(&mut sides, effort.rounds)?;
     let title = format!(
         "append/forwarding, {target}: the text's machine code and variants, a buffer of 16 KiB, an entry"
     );
     let columns = ["ns", "cycles", "flushes in 100,000", "blocked"];
     let mut table = Table::new(title, &columns);
-    for (((side, time), flushes), blocked) in sides.iter().zip(&times).zip(flushes).zip(blocked) {
-        let cells = vec![
-            Cell::spread(Some(time.ns), 2),
-            Cell::spread(time.cycles, 1),
-            Cell::number(flushes, 0),
-            blocked,
-        ];
-        table.row(&side.name, cells);
-    }
+    let ways = ways(target, effort.scaled(20))?;
+    measured(ways, effort, &mut table, |_, _| Vec::new())?;
     Ok(table)
 }
 
@@ -308,14 +293,10 @@ fn predicted() -> Table {
         "append/llvm-mca: cycles an iteration as predicted for Skylake, the text's processor",
         &["cycles", "by ports alone"],
     );
-    for (name, code) in SNIPPETS {
-        match mca(code) {
-            Ok([cycles, ports]) => {
-                table.row(name, vec![Cell::number(cycles, 2), Cell::number(ports, 2)]);
-            }
-            Err(why) => table.skipped(name, &why),
-        }
-    }
+    let figures = SNIPPETS.map(|(_, code)| mca(code));
+    table.results(SNIPPETS.map(|(name, _)| name), &figures, |figures| {
+        figures.map(|figure| Cell::number(figure, 2)).into()
+    });
     table.note("llvm-mca knows ports and latencies, and nothing of store forwarding");
     table
 }
@@ -353,8 +334,9 @@ mod tests {
 
     #[test]
     fn every_variant_flushes_as_often_as_the_text_does_and_copies_the_whole_entry() {
-        for (name, mut work, flushes) in entrants(Target::Null, 1).unwrap() {
-            assert_eq!(work(), ENTRIES);
+        for mut way in ways(Target::Null, 1).unwrap() {
+            let (name, flushes) = (way.name, way.flushes);
+            assert_eq!((way.work)(), ENTRIES);
             let (expected, len) = match name.contains("32 bytes") {
                 true => (196, 32),
                 false => (171, 28),

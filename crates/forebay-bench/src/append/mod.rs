@@ -17,12 +17,12 @@ mod textbook;
 
 use crate::method::{
     Effort,
-    counters::Blocked,
+    counters::Count,
     machine,
-    samples::{Side, contest},
+    samples::{Side, Times, contest},
     table::{Cell, Table},
 };
-use anyhow::{Context, Result};
+use anyhow::Result;
 pub use forwarding::ASSEMBLY;
 
 use entry::{Entry, Entry28, Entry32};
@@ -66,26 +66,6 @@ fn compare<T: Entry>(target: Target, buffer_bytes: usize, effort: Effort) -> Res
     ways.extend(others::ways::<T>(target, buffer_bytes, iterations)?);
     let first_of_ours = ways.len();
     ways.extend(our_ways::<T>(target, buffer_bytes, iterations)?);
-    let (mut blocked, mut flushes) = (Vec::new(), Vec::new());
-    for way in &mut ways {
-        let before = way.flushes.get();
-        let counter = Blocked::begin();
-        let entries = (way.work)();
-        let counted = counter.end();
-        let per = |count: u64| count as f64 / entries as f64;
-        blocked.push(counted.map_or(Cell::Unknown, |count| Cell::number(per(count), 2)));
-        flushes.push(per(way.flushes.get() - before) * ENTRIES as f64);
-    }
-    let mut sides: Vec<_> = ways
-        .into_iter()
-        .map(|way| Side::new(way.name, way.work))
-        .collect();
-    let times = contest(&mut sides, effort.rounds)?;
-    let ours = times
-        .get(first_of_ours)
-        .context("a side of ours")?
-        .ns
-        .median;
     let mut table = Table::new(
         format!(
             "append/{}/{} bytes, a buffer of {} KiB, to {target}: an entry",
@@ -101,18 +81,41 @@ fn compare<T: Entry>(target: Target, buffer_bytes: usize, effort: Effort) -> Res
             "times ours in place",
         ],
     );
-    for (((side, time), flushes), blocked) in sides.iter().zip(&times).zip(flushes).zip(blocked) {
-        let cells = vec![
-            Cell::spread(Some(time.ns), 2),
-            Cell::spread(time.cycles, 1),
-            Cell::number(flushes, 0),
-            blocked,
-            Cell::number(time.ns.median / ours, 2),
-        ];
-        table.row(&side.name, cells);
-    }
+    measured(ways, effort, &mut table, |all, time| {
+        let ours = all[first_of_ours].ns.median;
+        vec![Cell::number(time.ns.median / ours, 2)]
+    })?;
     table.note("blocked: store-forwards blocked an entry, by the processor's counter; – where this machine does not let it be read");
     Ok(table)
+}
+
+/// Has the ways compete, and adds a row for each: an entry's time, how often 100,000 of them are flushed, blocked store-forwards,
+/// and the cells that `more` makes of the times of all and of this one.
+fn measured(
+    mut ways: Vec<Way>,
+    effort: Effort,
+    table: &mut Table,
+    more: impl Fn(&[Times], &Times) -> Vec<Cell>,
+) -> Result<()> {
+    let counts = ways.iter_mut().map(|way| {
+        let before = way.flushes.get();
+        let counter = Count::blocked();
+        let entries = (way.work)();
+        let counted = counter.end();
+        let per = |count: u64| count as f64 / entries as f64;
+        [
+            Cell::number(per(way.flushes.get() - before) * ENTRIES as f64, 0),
+            counted.map_or(Cell::Unknown, |count| Cell::number(per(count), 2)),
+        ]
+    });
+    let counts: Vec<_> = counts.collect();
+    let sides = ways.into_iter().map(|way| Side::new(way.name, way.work));
+    let mut sides: Vec<_> = sides.collect();
+    let times = contest(&mut sides, effort.rounds)?;
+    table.timed(&sides, &times, |which, time| {
+        [counts[which].to_vec(), more(&times, time)].concat()
+    });
+    Ok(())
 }
 
 /// A loop around `append`, `iterations` times a hundred thousand entries with `flush` after each.
@@ -151,25 +154,22 @@ fn textbook_ways<T: Entry>(
         });
         Ok(())
     };
-    way("the source text's, entry hoisted, by value", |n, book| {
+    let hoisted = |n, book| -> Work {
         let entry = black_box(T::new(7));
         let append = move |book: &mut Textbook<T>, _| book.append(entry).expect(FAILED);
         Box::new(rounds(n, book, append, |book| book.flush().expect(FAILED)))
-    })?;
-    way(
-        "the source text's, built in the loop, by value",
-        |n, book| {
-            let append = |book: &mut Textbook<T>, i| book.append(T::new(i)).expect(FAILED);
-            Box::new(rounds(n, book, append, |book| book.flush().expect(FAILED)))
-        },
-    )?;
-    way(
-        "the source text's, built in the loop, inlined",
-        |n, book| {
-            let append = |book: &mut Textbook<T>, i| book.append_inlined(T::new(i)).expect(FAILED);
-            Box::new(rounds(n, book, append, |book| book.flush().expect(FAILED)))
-        },
-    )?;
+    };
+    let built = |n, book| -> Work {
+        let append = |book: &mut Textbook<T>, i| book.append(T::new(i)).expect(FAILED);
+        Box::new(rounds(n, book, append, |book| book.flush().expect(FAILED)))
+    };
+    let inlined = |n, book| -> Work {
+        let append = |book: &mut Textbook<T>, i| book.append_inlined(T::new(i)).expect(FAILED);
+        Box::new(rounds(n, book, append, |book| book.flush().expect(FAILED)))
+    };
+    way("the source text's, entry hoisted, by value", hoisted)?;
+    way("the source text's, built in the loop, by value", built)?;
+    way("the source text's, built in the loop, inlined", inlined)?;
     Ok(ways)
 }
 
@@ -207,18 +207,14 @@ fn our_ways<T: Entry>(target: Target, buffer_bytes: usize, iterations: u64) -> R
         Box::new(rounds(n, log, append, |log| log.flush().expect(FAILED)))
     };
     way("ours, built in place", false, &inline, in_place)?;
-    way(
-        "ours, entry hoisted, ready bytes",
-        false,
-        &inline,
-        |n, log| {
-            let entry = black_box(T::new(7));
-            let append = move |log: &mut Records<T>, _| {
-                log.append(black_box(&entry)).expect(FAILED);
-            };
-            Box::new(rounds(n, log, append, |log| log.flush().expect(FAILED)))
-        },
-    )?;
+    let hoisted = |n, log| -> Work {
+        let entry = black_box(T::new(7));
+        let append = move |log: &mut Records<T>, _| {
+            log.append(black_box(&entry)).expect(FAILED);
+        };
+        Box::new(rounds(n, log, append, |log| log.flush().expect(FAILED)))
+    };
+    way("ours, entry hoisted, ready bytes", false, &inline, hoisted)?;
     way("ours, a hundred at once", false, &inline, |n, mut log| {
         let many: Vec<T> = (0..100).map(T::new).collect();
         Box::new(move || {
@@ -231,12 +227,8 @@ fn our_ways<T: Entry>(target: Target, buffer_bytes: usize, iterations: u64) -> R
             n * ENTRIES
         })
     })?;
-    way(
-        "ours, built in place, in blocks with check sums",
-        true,
-        &inline,
-        in_place,
-    )?;
+    let in_blocks = "ours, built in place, in blocks with check sums";
+    way(in_blocks, true, &inline, in_place)?;
     if let [first, second, ..] = machine::processors()?[..] {
         // The writer inherits where its maker may run.
         machine::pin(second)?;

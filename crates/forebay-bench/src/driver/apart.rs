@@ -12,7 +12,7 @@ use super::{
 use crate::{
     method::{
         Effort,
-        counters::Misses,
+        counters::Count,
         samples::{Side, contest},
         table::{Cell, Table},
     },
@@ -179,7 +179,7 @@ fn drained<D: Drained>(batch: usize, prefetch: bool, packets: u64) -> Result<(f6
     let (mut time, mut misses) = (Duration::ZERO, Some(0));
     while seen < packets {
         drained.fill();
-        let counter = Misses::begin();
+        let counter = Count::misses();
         let begun = Instant::now();
         drained.drain(batch, prefetch, &mut |frame| {
             sum += header_sum(frame);
@@ -218,18 +218,12 @@ fn batches(effort: Effort) -> Result<Table> {
         "driver/batches: a ring of {FILLED} packets of {PACKET} bytes drained by one thread, headers summed, a packet"
     );
     let mut table = Table::new(title, &["ns", "cycles", "cache misses"]);
-    for ((name, way), times) in WAYS.iter().zip(&times) {
-        let (_, misses) = way(packets)?;
-        let misses = misses.map_or(Cell::Unknown, |misses| {
-            Cell::number(misses as f64 / packets as f64, 2)
-        });
-        let cells = vec![
-            Cell::spread(Some(times.ns), 2),
-            Cell::spread(times.cycles, 1),
-            misses,
-        ];
-        table.row(*name, cells);
-    }
+    let misses: Result<Vec<_>> = WAYS.iter().map(|(_, way)| Ok(way(packets)?.1)).collect();
+    let misses = misses?;
+    table.timed(&sides, &times, |which, _| {
+        let each = misses[which].map(|misses| Cell::number(misses as f64 / packets as f64, 2));
+        vec![each.unwrap_or(Cell::Unknown)]
+    });
     table.note("filling the ring is not counted; one thread, so nothing is waited for");
     Ok(table)
 }
@@ -303,19 +297,11 @@ fn split(effort: Effort) -> Result<Table> {
         "driver/split: packets of {PACKET} bytes through the text's list in one thread, part after part left out, a packet"
     );
     let mut table = Table::new(title, &["ns", "cycles", "ns less than before"]);
-    let mut before: Option<f64> = None;
-    for (side, times) in sides.iter().zip(&times) {
-        let less = before.map_or(Cell::Unknown, |before| {
-            Cell::number(before - times.ns.median, 2)
-        });
-        let cells = vec![
-            Cell::spread(Some(times.ns), 2),
-            Cell::spread(times.cycles, 1),
-            less,
-        ];
-        table.row(&side.name, cells);
-        before = Some(times.ns.median);
-    }
+    table.timed(&sides, &times, |which, time| {
+        let before = which.checked_sub(1).map(|before| times[before].ns.median);
+        let less = before.map(|before| Cell::number(before - time.ns.median, 2));
+        vec![less.unwrap_or(Cell::Unknown)]
+    });
     Ok(table)
 }
 

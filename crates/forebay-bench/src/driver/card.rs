@@ -3,7 +3,7 @@
 
 use super::path::{HELD, ManyAtOnce, Path, Receiver, Sender};
 use crate::method::{
-    counters::Misses,
+    counters::Count,
     cycles,
     machine::{pair, pin},
 };
@@ -182,9 +182,7 @@ fn take(
             .misses
             .zip(processed.misses)
             .map(|(attending, processing)| attending + processing),
-        ghz: before
-            .zip(after)
-            .map(|(before, after)| (before + after) / 2.0),
+        ghz: cycles::mean(before, after),
     })
 }
 
@@ -238,7 +236,7 @@ fn attend(
         host: Host::None,
         ..Spec::default()
     };
-    let misses = Misses::begin();
+    let misses = Count::misses();
     let had = on_processor();
     let begun = Instant::now();
     let mut attendant = Attendant {
@@ -422,7 +420,7 @@ impl PacketSource for Attendant {
 
 /// Processes packets until the sender has ended and none is left.
 fn process<R: Receiver>(receiver: &mut R, over: &AtomicBool) -> Account {
-    let misses = Misses::begin();
+    let misses = Count::misses();
     let had = on_processor();
     let mut account = Account::default();
     let mut sum = 0;

@@ -6,6 +6,11 @@
 //! AMD's before Zen, where a step takes up to six, all cycles come out too few by that factor.
 #![allow(unsafe_code)]
 
+/// The mean of the cycles in a nanosecond before and after a measurement.
+pub fn mean(before: Option<f64>, after: Option<f64>) -> Option<f64> {
+    Some((before? + after?) / 2.0)
+}
+
 /// Cycles in a nanosecond, from a chain of 50 µs or so; `None` where no chain of known length is known.
 pub fn per_ns() -> Option<f64> {
     #[cfg(target_arch = "x86_64")]

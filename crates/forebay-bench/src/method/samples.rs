@@ -1,6 +1,6 @@
 //! Contests: several sides do the same thing in alternation, and each gets a median and a spread.
 
-use super::{counters::Misses, cycles};
+use super::{counters::Count, cycles};
 use anyhow::Result;
 use serde::Serialize;
 use std::time::Instant;
@@ -105,7 +105,7 @@ pub fn contest(sides: &mut [Side<'_>], rounds: usize) -> Result<Vec<Times>> {
         for turn in 0..sides.len() {
             let which = (round + turn) % sides.len();
             let before = cycles::per_ns();
-            let counter = Misses::begin();
+            let counter = Count::misses();
             let (elapsed, operations) = (sides[which].work)()?;
             let missed = counter.end();
             let after = cycles::per_ns();
@@ -115,11 +115,7 @@ pub fn contest(sides: &mut [Side<'_>], rounds: usize) -> Result<Vec<Times>> {
             let each = elapsed / operations as f64;
             misses[which].extend(missed.map(|missed| missed as f64 / operations as f64));
             ns[which].push(each);
-            in_cycles[which].extend(
-                before
-                    .zip(after)
-                    .map(|(before, after)| each * (before + after) / 2.0),
-            );
+            in_cycles[which].extend(cycles::mean(before, after).map(|per_ns| each * per_ns));
         }
     }
     Ok(ns

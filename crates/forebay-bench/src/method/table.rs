@@ -1,8 +1,9 @@
 //! Tables, printed as text and as JSON.
 
-use super::samples::Summary;
+use super::samples::{Side, Summary, Times};
+use anyhow::{Error, Result};
 use serde::Serialize;
-use std::fmt;
+use std::{fmt, ops::Not};
 
 /// Rows under named columns, with notes.
 #[derive(Clone, Debug, Serialize)]
@@ -35,16 +36,8 @@ pub enum Cell {
         /// The figure.
         #[serde(flatten)]
         summary: Summary,
-        /// Decimals to show.
-        #[serde(skip)]
-        decimals: usize,
-    },
-    /// A median that the true figure may exceed.
-    AtLeast {
-        /// The figure.
-        #[serde(flatten)]
-        summary: Summary,
-        /// Always true: it distinguishes this cell in JSON.
+        /// The true figure may exceed it.
+        #[serde(skip_serializing_if = "Not::not")]
         at_least: bool,
         /// Decimals to show.
         #[serde(skip)]
@@ -82,39 +75,39 @@ impl Cell {
     }
 
     /// The same figure, which the true one may exceed.
-    pub fn at_least(self) -> Cell {
-        match self {
-            Cell::Spread { summary, decimals } => Cell::AtLeast {
-                summary,
-                at_least: true,
-                decimals,
-            },
-            other => other,
+    pub fn at_least(mut self) -> Cell {
+        if let Cell::Spread { at_least, .. } = &mut self {
+            *at_least = true;
         }
+        self
     }
 
     /// A summary, or that there is none.
     pub fn spread(summary: Option<Summary>, decimals: usize) -> Cell {
-        summary.map_or(Cell::Unknown, |summary| Cell::Spread { summary, decimals })
+        summary.map_or(Cell::Unknown, |summary| Cell::Spread {
+            summary,
+            at_least: false,
+            decimals,
+        })
     }
 }
 
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Cell::Spread { summary, decimals } if summary.samples == 1 => {
-                write!(f, "{:.decimals$}", summary.median)
-            }
-            Cell::Spread { summary, decimals } => {
+            Cell::Spread {
+                summary,
+                at_least,
+                decimals,
+            } => {
                 let (median, low, high) = (summary.median, summary.low, summary.high);
-                write!(
-                    f,
-                    "{median:.decimals$} ({low:.decimals$}–{high:.decimals$})"
-                )
+                f.write_str(if *at_least { "at least " } else { "" })?;
+                write!(f, "{median:.decimals$}")?;
+                match summary.samples {
+                    1 => Ok(()),
+                    _ => write!(f, " ({low:.decimals$}–{high:.decimals$})"),
+                }
             }
-            &Cell::AtLeast {
-                summary, decimals, ..
-            } => write!(f, "at least {}", Cell::Spread { summary, decimals }),
             Cell::Number(Figure { value, decimals }) => write!(f, "{value:.decimals$}"),
             Cell::Text(text) => f.write_str(text),
             Cell::Unknown => f.write_str("–"),
@@ -139,8 +132,42 @@ impl Table {
         self.rows.push(Row { name, cells });
     }
 
+    /// Adds a row for each side of a contest: nanoseconds, cycles, and the cells that `more` makes of its number and times.
+    pub fn timed(
+        &mut self,
+        sides: &[Side<'_>],
+        times: &[Times],
+        mut more: impl FnMut(usize, &Times) -> Vec<Cell>,
+    ) {
+        for (number, (side, time)) in sides.iter().zip(times).enumerate() {
+            let mut cells = vec![Cell::spread(Some(time.ns), 2), Cell::spread(time.cycles, 1)];
+            cells.extend(more(number, time));
+            self.row(&side.name, cells);
+        }
+    }
+
+    /// Adds a row for each side: the cells that `cells` makes of its result, or why it could not run.
+    pub fn results<'a, T>(
+        &mut self,
+        names: impl IntoIterator<Item = &'a str>,
+        results: &[Result<T>],
+        cells: impl Fn(&T) -> Vec<Cell>,
+    ) {
+        for (name, result) in names.into_iter().zip(results) {
+            match result {
+                Ok(result) => self.row(name, cells(result)),
+                Err(why) => self.skipped(name, why),
+            }
+        }
+    }
+
+    /// Adds a row for each of these sides, none of which could run.
+    pub fn all_skipped<'a>(&mut self, names: impl IntoIterator<Item = &'a str>, why: &Error) {
+        names.into_iter().for_each(|name| self.skipped(name, why));
+    }
+
     /// Adds a row for a side that could not run.
-    pub fn skipped(&mut self, name: impl Into<String>, why: &anyhow::Error) {
+    pub fn skipped(&mut self, name: impl Into<String>, why: &Error) {
         self.row(name, vec![Cell::Text(format!("skipped: {why:#}"))]);
     }
 

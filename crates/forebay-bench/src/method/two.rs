@@ -5,6 +5,7 @@ use super::{
     line::Mode,
     machine::pin,
     samples::{Side, Summary},
+    table::Cell,
 };
 use anyhow::{Result, anyhow};
 use std::{collections::HashMap, sync::Barrier, thread, time::Instant};
@@ -52,6 +53,21 @@ impl Samples<f64> {
     pub fn of(&self, mode: Mode) -> Option<Summary> {
         self.by_mode.get(&mode).cloned().and_then(Summary::of)
     }
+}
+
+/// A row's cells where a table has a figure and a quotient for NEAR and for FAR: what `shown` makes of the first of the two
+/// times that `both` gives for a mode, and how many times that of the second it is.
+pub fn beside(
+    both: impl Fn(Mode) -> [Option<Summary>; 2],
+    shown: impl Fn(Summary) -> Summary,
+    decimals: usize,
+) -> Vec<Cell> {
+    let cells = [Mode::Near, Mode::Far].into_iter().flat_map(|mode| {
+        let [this, other] = both(mode).map(|ns| ns.map(&shown));
+        let times = Cell::times(this, other.map(|other| other.median));
+        [Cell::spread(this, decimals), times]
+    });
+    cells.collect()
 }
 
 /// What a table's note says of its columns NEAR and FAR, and of samples that are in neither.

@@ -100,15 +100,11 @@ fn compare(size: usize, effort: Effort) -> Result<Table> {
         ),
         &["ns", "cycles", "best of two copies = 1", "copies alone = 1"],
     );
-    for (side, times) in sides.iter().zip(&times) {
-        let cells = vec![
-            Cell::spread(Some(times.ns), 2),
-            Cell::spread(times.cycles, 1),
-            Cell::number(best / ns(times), 2),
-            Cell::number(limit / ns(times), 2),
-        ];
-        table.row(&side.name, cells);
-    }
+    table.timed(&sides, &times, |_, times| {
+        [best, limit]
+            .map(|other| Cell::number(other / ns(times), 2))
+            .into()
+    });
     table.note("the last two columns: how many times as fast; two copies: the text's, with mask and branch, VecDeque, ringbuf, rtrb");
     table.note("the length is known when it runs, not when it is compiled; the ring holds one message at a time. What is for one thread: \
                 the text's, the one with mask and branch, VecDeque, LocalStream; the others could have their ends in two");

@@ -84,24 +84,16 @@ pub fn run(effort: Effort) -> Table {
         "CPU s/GB",
     ];
     let mut table = Table::new(title, &columns);
-    for (side, result) in sides.iter().zip(&results) {
-        let kept = match result {
-            Ok(kept) => kept,
-            Err(why) => {
-                table.skipped(side.name, why);
-                continue;
-            }
-        };
-        let cells = vec![
+    table.results(sides.iter().map(|side| side.name), &results, |kept| {
+        vec![
             Cell::spread(Some(kept.ms), 2),
             Cell::times(Some(kept.ms), best),
             Cell::times(Some(kept.ms), limit),
             Cell::number(kept.late_ms, 2),
             Cell::number(kept.longest_ms, 2),
             Cell::spread(kept.cpu, 3),
-        ];
-        table.row(side.name, cells);
-    }
+        ]
+    });
     table.note(format!(
         "{} bursts a side; buffers of 64 MiB where there is one; a tenth more or less is a tie",
         count * rounds

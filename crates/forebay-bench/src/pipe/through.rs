@@ -72,25 +72,17 @@ pub fn run(block: usize, effort: Effort) -> Table {
         "least of a rival = 1",
     ];
     let mut table = Table::new(title, &columns);
-    for (side, result) in sides.iter().zip(&results) {
-        let passed = match result {
-            Ok(passed) => passed,
-            Err(why) => {
-                table.skipped(side.name, why);
-                continue;
-            }
-        };
+    table.results(sides.iter().map(|side| side.name), &results, |passed| {
         let speed = passed.gb_per_second;
-        let cells = vec![
+        vec![
             Cell::spread(Some(speed), 2),
             Cell::times(Some(speed), best),
             Cell::times(Some(speed), nothing),
             Cell::times(Some(speed), limit),
             Cell::spread(passed.cpu, 3),
             Cell::times(passed.cpu, least),
-        ];
-        table.row(side.name, cells);
-    }
+        ]
+    });
     table.note(format!(
         "reads of {} KiB; buffers of 64 MiB where there is one; rounds: {}; a tenth more or less is a tie",
         READS >> 10,

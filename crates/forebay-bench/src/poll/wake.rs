@@ -7,10 +7,9 @@
 
 use crate::method::{
     Effort,
-    line::Mode,
     samples::Side,
-    table::{Cell, Table},
-    two::{contest, run_pair},
+    table::Table,
+    two::{beside, contest, run_pair},
 };
 use anyhow::{Result, ensure};
 use forebay::{
@@ -62,19 +61,9 @@ pub fn run(effort: Effort, cpus: (usize, usize)) -> Result<Table> {
         "poll/wake-up: from one thread's word to another that slept, one way",
         &["NEAR µs", "eventfd = 1", "FAR µs", "eventfd = 1"],
     );
-    let bare = &results[0];
     for (pair, result) in pairs.iter().zip(&results) {
-        let cells = [Mode::Near, Mode::Far].into_iter().flat_map(|mode| {
-            let us = result.of(mode).map(|ns| ns.scaled(1e-3));
-            let beside = result.of(mode).zip(bare.of(mode));
-            [
-                Cell::spread(us, 2),
-                beside.map_or(Cell::Unknown, |(this, bare)| {
-                    Cell::number(this.median / bare.median, 2)
-                }),
-            ]
-        });
-        table.row(&pair.name, cells.collect());
+        let both = |mode| [result.of(mode), results[0].of(mode)];
+        table.row(&pair.name, beside(both, |ns| ns.scaled(1e-3), 2));
     }
     table.note(format!(
         "a sample is the median of {wakes} wake-ups, each {} µs after the sleeper was last awake; {} samples dropped because the \

@@ -13,7 +13,7 @@ use crate::method::{
     Effort,
     machine::processors,
     native::{Native, Recipe},
-    samples::{Side, Times, contest},
+    samples::{Side, contest},
     table::{Cell, Table},
 };
 use anyhow::Result;
@@ -57,19 +57,26 @@ impl Shape {
 
 /// Those in C: what a row calls them, and each as a program.
 fn natives() -> Vec<(&'static str, Result<Native>)> {
-    let heap = |file, libraries, debian| Recipe {
-        file,
-        source: concat!(include_str!("harness.h"), include_str!("malloc.c")),
-        pkg_config: None,
-        libraries,
-        debian,
+    let start = |name, recipe: Recipe<'_>| (name, Native::start(&recipe));
+    let heap = |name, file, libraries, debian| {
+        let recipe = Recipe {
+            file,
+            source: concat!(include_str!("harness.h"), include_str!("malloc.c")),
+            pkg_config: None,
+            libraries,
+            debian,
+        };
+        start(name, recipe)
     };
-    let dpdk = |file, source| Recipe {
-        file,
-        source,
-        pkg_config: Some("libdpdk"),
-        libraries: &[],
-        debian: "libdpdk-dev and pkg-config",
+    let dpdk = |name, file, source| {
+        let recipe = Recipe {
+            file,
+            source,
+            pkg_config: Some("libdpdk"),
+            libraries: &[],
+            debian: "libdpdk-dev and pkg-config",
+        };
+        start(name, recipe)
     };
     macro_rules! behind_dpdk {
         ($file:literal) => {
@@ -80,26 +87,13 @@ fn natives() -> Vec<(&'static str, Result<Native>)> {
             )
         };
     }
-    let recipes = [
-        (
-            "jemalloc",
-            heap("jemalloc.c", &["jemalloc"], "libjemalloc-dev"),
-        ),
-        (
-            "mimalloc",
-            heap("mimalloc.c", &["mimalloc"], "libmimalloc-dev"),
-        ),
-        (
-            "rte_mempool, cache 256 (DPDK)",
-            dpdk("mempool.c", behind_dpdk!("mempool.c")),
-        ),
-        (
-            "rte_mbuf, packets from one (DPDK)",
-            dpdk("mbuf.c", behind_dpdk!("mbuf.c")),
-        ),
-    ];
-    let start = |(name, recipe): (_, Recipe<'_>)| (name, Native::start(&recipe));
-    recipes.into_iter().map(start).collect()
+    let (mempool, mbuf) = (behind_dpdk!("mempool.c"), behind_dpdk!("mbuf.c"));
+    vec![
+        heap("jemalloc", "jemalloc.c", &["jemalloc"], "libjemalloc-dev"),
+        heap("mimalloc", "mimalloc.c", &["mimalloc"], "libmimalloc-dev"),
+        dpdk("rte_mempool, cache 256 (DPDK)", "mempool.c", mempool),
+        dpdk("rte_mbuf, packets from one (DPDK)", "mbuf.c", mbuf),
+    ]
 }
 
 /// One table a shape, and one of two threads.
@@ -155,23 +149,17 @@ fn compare(
         ),
         &["ns", "cycles", "times ours", "cache misses"],
     );
-    for (side, time) in sides.iter().zip(&times) {
-        table.row(&side.name, cells(time, &times[0]));
-    }
+    let ours = times[0].ns.median;
+    table.timed(&sides, &times, |_, time| {
+        vec![
+            Cell::number(time.ns.median / ours, 2),
+            Cell::spread(time.misses, 2),
+        ]
+    });
     for (name, why) in missing {
         table.skipped(name, why);
     }
     Ok(table)
-}
-
-/// Time, cycles, and how many times as long as `ours`.
-fn cells(time: &Times, ours: &Times) -> Vec<Cell> {
-    vec![
-        Cell::spread(Some(time.ns), 2),
-        Cell::spread(time.cycles, 1),
-        Cell::number(time.ns.median / ours.ns.median, 2),
-        Cell::spread(time.misses, 2),
-    ]
 }
 
 /// Never inlined, so that each side's loop is separate.

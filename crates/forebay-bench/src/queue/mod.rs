@@ -20,11 +20,10 @@ mod trips;
 
 use crate::method::{
     Effort,
-    line::Mode,
     machine::pair,
     samples::Side,
-    table::{Cell, Table},
-    two::{contest, near_and_far},
+    table::Table,
+    two::{beside, contest, near_and_far},
 };
 use anyhow::{Result, anyhow};
 use crew::{Kind, Meeting};
@@ -189,16 +188,8 @@ fn compare(kind: Kind, shape: &Shape, effort: Effort, cpus: Cpus) -> Result<Tabl
     let mut pairs: Vec<_> = entrants.iter().map(pair).collect();
     let results = contest(&mut pairs, effort.rounds, cpus)?;
     for (pair, result) in pairs.iter().zip(&results) {
-        let mut cells = Vec::new();
-        for mode in [Mode::Near, Mode::Far] {
-            let (speed, ours) = (result.of(mode), results[0].of(mode));
-            cells.push(Cell::spread(speed.map(|ns| ns.in_each(1e3)), 2));
-            cells.push(match speed.zip(ours) {
-                Some((speed, ours)) => Cell::number(ours.median / speed.median, 2),
-                None => Cell::Unknown,
-            });
-        }
-        table.row(&pair.name, cells);
+        let both = |mode| [result.of(mode), results[0].of(mode)];
+        table.row(&pair.name, beside(both, |ns| ns.in_each(1e3), 2));
     }
     table.rows.append(&mut missing.rows);
     table.notes.append(&mut missing.notes);

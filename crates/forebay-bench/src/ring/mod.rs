@@ -22,9 +22,9 @@ use crate::method::{
     line::{self, Mode},
     machine::pair,
     native::{Native, Recipe},
-    samples::{self, Side},
+    samples::{self, Side, Summary},
     table::{Cell, Table},
-    two::{Samples, contest_of_operations, near_and_far},
+    two::{Samples, beside, contest_of_operations, near_and_far},
 };
 use anyhow::{Result, bail};
 use ends::Forebay;
@@ -225,20 +225,9 @@ fn between_threads(
     let is_speed = matches!(task, Task::Pass { .. });
     let mut table = Table::new(title, &["NEAR", "forebay = 1", "FAR", "forebay = 1"]);
     for (entrant, both) in entrants.iter().zip(samples.chunks_exact(2)) {
-        let mut cells = Vec::new();
-        for mode in [Mode::Near, Mode::Far] {
-            let (each, ours) = (better(both, mode), better(&samples[..2], mode));
-            cells.push(match is_speed {
-                true => Cell::spread(each.map(|ns| ns.in_each(1e3)), 0),
-                false => Cell::spread(each, 0),
-            });
-            cells.push(match each.zip(ours) {
-                Some((each, ours)) if is_speed => Cell::number(ours.median / each.median, 2),
-                Some((each, ours)) => Cell::number(each.median / ours.median, 2),
-                None => Cell::Unknown,
-            });
-        }
-        table.row(entrant.name, cells);
+        let both = |mode| [better(both, mode), better(&samples[..2], mode)];
+        let shown = |ns: Summary| if is_speed { ns.in_each(1e3) } else { ns };
+        table.row(entrant.name, beside(both, shown, 0));
     }
     table.note(format!(
         "each the better of two ways to try again, with a pause instruction and without; up to 1.2 times is a tie. {}",

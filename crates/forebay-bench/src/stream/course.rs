@@ -4,7 +4,7 @@
 //! What it measures beside the stream: strings that are freed, and the first touch of the output's pages.
 
 use super::{
-    CAPACITY, READ, Stream, WRITE, compared, each_other, each_rung, ladder,
+    CAPACITY, READ, Stream, WRITE, compared, each_of_ours, each_other, each_rung, ladder,
     others::{self, Forebay},
 };
 use crate::method::{Effort, samples::Side, table::Table};
@@ -122,11 +122,12 @@ pub fn run(effort: Effort) -> Result<Table> {
     each_rung!(add);
     let text = sides.len();
     each_other!(add);
-    sides.extend([
-        side("forebay's LocalStream, for one thread", data, others::local),
-        side("forebay, spinning", data, Forebay::<Spin>::new),
-        side("forebay", data, Forebay::<Park>::new),
-    ]);
+    macro_rules! add {
+        ($name:literal, $part:literal, $make:expr) => {
+            sides.push(side($name, data, $make));
+        };
+    }
+    each_of_ours!(add);
     let title = format!(
         "stream/test: the text's own, {} random bytes appended to an output; capacity {CAPACITY}, write {WRITE}, read {READ}",
         data.len()

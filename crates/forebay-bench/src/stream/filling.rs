@@ -1,6 +1,6 @@
 //! Copying in, and nothing else: a stream is filled from a hot source, and emptied at once without a look.
 
-use super::{Aligned, CAPACITY, Stream, WRITE, compared, each_rung, ladder, others};
+use super::{Aligned, CAPACITY, Stream, WRITE, compared, each_of_ours, each_rung, ladder, others};
 use crate::method::{Effort, samples::Side, table::Table};
 use anyhow::Result;
 use forebay::sync::{Park, Spin};
@@ -17,18 +17,10 @@ pub fn run(effort: Effort) -> Result<Table> {
     }
     each_rung!(blocks add);
     let text = sides.len();
-    sides.extend([
-        side("ringbuf", bytes, others::Ringbuf::default),
-        side("rtrb", bytes, others::Rtrb::default),
-        side(
-            "forebay's LocalStream, for one thread",
-            bytes,
-            others::local,
-        ),
-        side("forebay, spinning", bytes, others::Forebay::<Spin>::new),
-        side("forebay", bytes, others::Forebay::<Park>::new),
-        Side::new("memcpy", move || memcpy(bytes)),
-    ]);
+    sides.push(side("ringbuf", bytes, others::Ringbuf::default));
+    sides.push(side("rtrb", bytes, others::Rtrb::default));
+    each_of_ours!(add);
+    sides.push(Side::new("memcpy", move || memcpy(bytes)));
     let title = format!(
         "stream/copying in: from a hot source, emptied without a look; capacity {CAPACITY}, write {WRITE}, one thread"
     );

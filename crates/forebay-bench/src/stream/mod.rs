@@ -71,6 +71,16 @@ macro_rules! each_other {
 }
 pub(crate) use each_other;
 
+/// As [`each_rung`], for ours.
+macro_rules! each_of_ours {
+    ($side:ident) => {
+        $side!("forebay's LocalStream, for one thread", 100, others::local);
+        $side!("forebay, spinning", 100, others::Forebay::<Spin>::new);
+        $side!("forebay", 100, others::Forebay::<Park>::new);
+    };
+}
+pub(crate) use each_of_ours;
+
 /// One table a way of reading, and those for two threads.
 pub fn run(effort: Effort) -> Result<Vec<Table>> {
     let mut tables = one::run(effort)?;
@@ -137,8 +147,6 @@ mod tests {
         }
         each_rung!(carry);
         each_other!(carry);
-        carries(others::local());
-        carries(others::Forebay::<Park>::new());
-        carries(others::Forebay::<Spin>::new());
+        each_of_ours!(carry);
     }
 }

@@ -3,7 +3,8 @@
 //! Every stream is a local variable of the timed loop, as in the text's own test: see docs/performance-notes.md.
 
 use super::{
-    Aligned, CAPACITY, READ, Stream, WRITE, compared, each_other, each_rung, ladder, others,
+    Aligned, CAPACITY, READ, Stream, WRITE, compared, each_of_ours, each_other, each_rung, ladder,
+    others,
 };
 use crate::method::{Effort, samples::Side, table::Table};
 use anyhow::Result;
@@ -64,18 +65,11 @@ fn table<T: Target>(effort: Effort) -> Result<Table> {
     each_rung!(add);
     let text = sides.len();
     each_other!(add);
-    sides.extend([
-        side::<_, T>(
-            "forebay's LocalStream, for one thread",
-            bytes,
-            others::local,
-        ),
-        side::<_, T>("forebay, spinning", bytes, others::Forebay::<Spin>::new),
-        side::<_, T>("forebay", bytes, others::Forebay::<Park>::new),
-        Side::new("limit: the same copies and no stream", move || {
-            limit::<T>(bytes)
-        }),
-    ]);
+    each_of_ours!(add);
+    sides.push(Side::new(
+        "limit: the same copies and no stream",
+        move || limit::<T>(bytes),
+    ));
     let title = format!(
         "{}; capacity {CAPACITY}, write {WRITE}, read {READ}, one thread",
         T::TITLE

@@ -2,10 +2,9 @@
 
 use crate::method::{
     Effort,
-    line::Mode,
     machine::pair,
-    table::{Cell, Table},
-    two::{contest_of_operations, near_and_far, run_pair},
+    table::Table,
+    two::{beside, contest_of_operations, near_and_far, run_pair},
 };
 use anyhow::Result;
 use forebay::{
@@ -55,19 +54,10 @@ fn compare(write: usize, effort: Effort) -> Result<Table> {
     let results = contest_of_operations(SIDES.len(), effort, cpus, |which, writes| {
         SIDES[which].1(cpus, write, writes)
     })?;
-    let ours = &results[0];
     for ((name, _), result) in SIDES.iter().zip(&results) {
-        let mut cells = Vec::new();
-        for mode in [Mode::Near, Mode::Far] {
-            let (speed, our_speed) = (result.of(mode), ours.of(mode));
-            let bits = 8.0 * write as f64;
-            cells.push(Cell::spread(speed.map(|ns| ns.in_each(bits)), 1));
-            cells.push(match speed.zip(our_speed) {
-                Some((speed, ours)) => Cell::number(ours.median / speed.median, 2),
-                None => Cell::Unknown,
-            });
-        }
-        table.row(*name, cells);
+        let both = |mode| [result.of(mode), results[0].of(mode)];
+        let bits = 8.0 * write as f64;
+        table.row(*name, beside(both, |ns| ns.in_each(bits), 1));
     }
     table.note(format!(
         "capacity {CAPACITY}, reads of up to {READ}; {}",
@@ -105,63 +95,51 @@ fn forebay<W: Wait + 'static>(cpus: (usize, usize), write: usize, writes: u64) -
 
 fn ringbuf(cpus: (usize, usize), write: usize, writes: u64) -> Result<f64> {
     let (mut producer, mut consumer) = HeapRb::<u8>::new(CAPACITY).split();
+    let push = move |bytes: &[u8]| producer.push_slice(bytes);
+    let pop = move |target: &mut [u8]| consumer.pop_slice(target);
+    spinning(cpus, write, writes, push, pop)
+}
+
+fn rtrb(cpus: (usize, usize), write: usize, writes: u64) -> Result<f64> {
+    let (mut producer, mut consumer) = rtrb::RingBuffer::<u8>::new(CAPACITY);
+    let push = move |bytes: &[u8]| producer.push_partial_slice(bytes).0.len();
+    let pop = move |target: &mut [u8]| consumer.pop_partial_slice(target).0.len();
+    spinning(cpus, write, writes, push, pop)
+}
+
+/// Passes the writes through a ring: `push` and `pop`, which own its ends, return how many bytes went in or came out.
+fn spinning(
+    cpus: (usize, usize),
+    write: usize,
+    writes: u64,
+    mut push: impl FnMut(&[u8]) -> usize + Send,
+    mut pop: impl FnMut(&mut [u8]) -> usize + Send,
+) -> Result<f64> {
     let bytes = write as u64 * writes;
     let source = vec![7; write];
     let writing = move || {
         for _ in 0..writes {
             let mut rest = &black_box(&source)[..];
             while !rest.is_empty() {
-                match producer.push_slice(rest) {
+                match push(rest) {
                     0 => hint::spin_loop(),
                     pushed => rest = &rest[pushed..],
                 }
             }
         }
-        producer
+        push
     };
     let reading = move || {
         let mut target = vec![0; READ];
         let mut read = 0;
         while read < bytes {
-            match consumer.pop_slice(&mut target) {
+            match pop(&mut target) {
                 0 => hint::spin_loop(),
                 popped => read += popped as u64,
             }
             black_box(&target[0]);
         }
-        consumer
-    };
-    run_pair(cpus, writing, reading)
-}
-
-fn rtrb(cpus: (usize, usize), write: usize, writes: u64) -> Result<f64> {
-    let (mut producer, mut consumer) = rtrb::RingBuffer::<u8>::new(CAPACITY);
-    let bytes = write as u64 * writes;
-    let source = vec![7; write];
-    let writing = move || {
-        for _ in 0..writes {
-            let mut rest = &black_box(&source)[..];
-            while !rest.is_empty() {
-                let (pushed, behind) = producer.push_partial_slice(rest);
-                if pushed.is_empty() {
-                    hint::spin_loop();
-                }
-                rest = behind;
-            }
-        }
-        producer
-    };
-    let reading = move || {
-        let mut target = vec![0; READ];
-        let mut read = 0;
-        while read < bytes {
-            match consumer.pop_partial_slice(&mut target).0.len() {
-                0 => hint::spin_loop(),
-                popped => read += popped as u64,
-            }
-            black_box(&target[0]);
-        }
-        consumer
+        pop
     };
     run_pair(cpus, writing, reading)
 }

@@ -4,20 +4,21 @@
 //! kernel clearing the ring, takes most of a capture of a few seconds, and is about the same for all.
 
 use super::{
+    NEEDS_DISK,
     folders::{Folders, file_system},
     lab::Lab,
+    ready,
     send::Burst,
     sides::{SIDES, Side},
     trial::{self, Cpus, Load, Taken},
 };
 use crate::method::{
     Effort,
-    machine::pair,
     process::version,
     samples::{Summary, in_turn},
     table::{Cell, Table},
 };
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use std::{path::Path, time::Duration};
 
 /// What is sent in a sample.
@@ -34,10 +35,6 @@ fn load(frame_bytes: usize, rate: f64, effort: Effort) -> Load {
 
 /// One table a kind of file.
 pub fn run(lab: &Result<Lab>, folders: &Folders, effort: Effort) -> Result<Vec<Table>> {
-    let cpus = pair();
-    let skip = |table: &mut Table, why: &anyhow::Error| {
-        SIDES.iter().for_each(|side| table.skipped(side.name, why));
-    };
     let mut loads = vec![
         ("memory", 60, 1e6, &folders.memory),
         ("disk", 60, 1e6, &folders.disk),
@@ -56,13 +53,13 @@ pub fn run(lab: &Result<Lab>, folders: &Folders, effort: Effort) -> Result<Vec<T
             ),
             &["ns CPU/packet", "best rival = 1", "limit = 1", "lost %"],
         );
-        match (lab, &cpus) {
-            (Err(why), _) | (_, Err(why)) => skip(&mut table, why),
-            _ if name != "memory" && kind == "tmpfs" => skip(
-                &mut table,
-                &anyhow!("needs a folder on a disk for temporary files: set TMPDIR"),
-            ),
-            (Ok(lab), Ok(cpus)) => compare(lab, *cpus, &load, folder, effort, &mut table),
+        let ready = ready(lab).and_then(|ready| {
+            ensure!(name == "memory" || kind != "tmpfs", NEEDS_DISK);
+            Ok(ready)
+        });
+        match ready {
+            Ok((lab, cpus)) => compare(lab, cpus, &load, folder, effort, &mut table),
+            Err(why) => table.all_skipped(SIDES.each_ref().map(|side| side.name), &why),
         }
         tables.push(table);
     }
@@ -92,22 +89,15 @@ fn compare(lab: &Lab, cpus: Cpus, load: &Load, folder: &Path, effort: Effort, ta
         ns.reduce(f64::min)
     };
     let (best, limit) = (least(Side::is_rival), least(|side| !side.writes()));
-    for (side, result) in SIDES.iter().zip(&results) {
-        let (ns, lost) = match result {
-            Ok(figures) => figures,
-            Err(why) => {
-                table.skipped(side.name, why);
-                continue;
-            }
-        };
-        let cells = vec![
-            Cell::spread(Some(*ns), 0),
-            Cell::times(Some(*ns), best),
-            Cell::times(Some(*ns), limit),
-            Cell::spread(Some(*lost), 3),
-        ];
-        table.row(side.name, cells);
-    }
+    let names = SIDES.each_ref().map(|side| side.name);
+    table.results(names, &results, |&(ns, lost)| {
+        vec![
+            Cell::spread(Some(ns), 0),
+            Cell::times(Some(ns), best),
+            Cell::times(Some(ns), limit),
+            Cell::spread(Some(lost), 3),
+        ]
+    });
     let all = || samples.iter().flatten().flatten().map(|taken| taken.sent);
     if let Some(rate) = Summary::of(all().map(|sent| sent.rate / 1e6).collect()) {
         let latest = all().map(|sent| sent.latest).max().unwrap_or_default();

@@ -56,13 +56,12 @@ pub fn run(folders: &Folders, effort: Effort) -> Vec<Table> {
         name: "forebay, to /dev/null".into(),
         file: Some("/dev/null".into()),
     };
-    let mut ends = vec![nowhere, to(&folders.memory), to(&folders.disk)];
     let counted = End {
         name: "limit: frames composed and counted".into(),
         file: None,
     };
+    let mut ends = vec![nowhere, to(&folders.memory), to(&folders.disk), counted];
     let fastest = effort.scaled(10_000_000);
-    ends.push(counted);
     let mut limit = Table::new(
         format!(
             "wire/limit: {} million simulated frames of 64 bytes, composed and captured as fast as it goes",
@@ -88,28 +87,19 @@ fn compare(port: &str, count: u64, ends: &[End], effort: Effort, table: &mut Tab
     let results: Vec<_> = samples.into_iter().map(|it| summed(&it?)).collect();
     let fastest = results.last().and_then(|ran| ran.as_ref().ok());
     let fastest = fastest.map(|ran| ran.rate.median);
-    for (end, ran) in ends.iter().zip(&results) {
-        let ran = match ran {
-            Ok(ran) => ran,
-            Err(why) => {
-                table.skipped(&end.name, why);
-                continue;
-            }
-        };
-        let cells = match port {
-            AT_LINE_RATE => vec![
-                Cell::spread(Some(ran.lost), 3),
-                Cell::spread(Some(ran.ns), 1),
-            ],
-            _ => vec![
-                Cell::spread(Some(ran.rate), 1),
-                Cell::times(Some(ran.rate), fastest),
-                Cell::times(Some(ran.rate), Some(LINE_RATE)),
-                Cell::spread(Some(ran.ns), 1),
-            ],
-        };
-        table.row(&end.name, cells);
-    }
+    let names = ends.iter().map(|end| &*end.name);
+    table.results(names, &results, |ran| match port {
+        AT_LINE_RATE => vec![
+            Cell::spread(Some(ran.lost), 3),
+            Cell::spread(Some(ran.ns), 1),
+        ],
+        _ => vec![
+            Cell::spread(Some(ran.rate), 1),
+            Cell::times(Some(ran.rate), fastest),
+            Cell::times(Some(ran.rate), Some(LINE_RATE)),
+            Cell::spread(Some(ran.ns), 1),
+        ],
+    });
     table.note(format!(
         "from the first look until all is in the file, on a disk past the page cache; all threads counted; rounds: {}",
         effort.few_rounds()
@@ -137,11 +127,8 @@ fn sample(port: &str, count: u64, end: &End) -> Result<Captured> {
     command.stdin(Stdio::null());
     let running = Running::start(&end.name, command, None, &processors()?, Fate::Dies)?;
     let captured: Captured = running.wait(LIMIT)?.result()?;
-    if let Some(file) = end
-        .file
-        .as_deref()
-        .filter(|file| !file.starts_with("/dev/null"))
-    {
+    let file = end.file.as_deref();
+    if let Some(file) = file.filter(|file| !file.starts_with("/dev/null")) {
         fs::remove_file(file).with_context(|| format!("removing {}", file.display()))?;
     }
     ensure!(

@@ -6,8 +6,10 @@
 //! A trial is a capture from its start to its end. Nothing is lost if the file has as many packets as were sent.
 
 use super::{
+    NEEDS_DISK,
     folders::{Folders, file_system},
     lab::Lab,
+    ready,
     search::{self, Highest, Search, TOP},
     send::Burst,
     sides::{Side, WRITERS},
@@ -16,7 +18,6 @@ use super::{
 };
 use crate::method::{
     Effort,
-    machine::pair,
     samples::{Summary, in_turn},
     table::{Cell, Table},
 };
@@ -96,16 +97,13 @@ pub fn run(lab: &Result<Lab>, folders: &Folders, effort: Effort) -> Vec<Table> {
                 ),
                 &["million/s", "ns CPU/packet", "lost %"],
             );
-            let ready = lab.as_ref().map_err(|why| anyhow!("{why:#}"));
-            let ready = ready.and_then(|lab| {
+            let ready = ready(lab).and_then(|ready| {
                 has_room(target, folder, plan.time)?;
-                Ok((lab, pair()?))
+                Ok(ready)
             });
             match ready {
                 Ok((lab, cpus)) => compare(lab, cpus, &plan, bursts, folder, &mut table),
-                Err(why) => WRITERS
-                    .iter()
-                    .for_each(|side| table.skipped(side.name, &why)),
+                Err(why) => table.all_skipped(WRITERS.each_ref().map(|side| side.name), &why),
             }
             tables.push(table);
         }
@@ -116,7 +114,7 @@ pub fn run(lab: &Result<Lab>, folders: &Folders, effort: Effort) -> Vec<Table> {
 fn has_room(target: &str, folder: &Path, time: Duration) -> Result<()> {
     ensure!(
         target == "memory" || file_system(folder) != "tmpfs",
-        "needs a folder on a disk for temporary files: set TMPDIR"
+        NEEDS_DISK
     );
     let stat =
         statvfs(folder).with_context(|| format!("asking for room in {}", folder.display()))?;

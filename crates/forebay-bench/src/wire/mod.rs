@@ -32,8 +32,8 @@ mod walk;
 
 pub use roles::play;
 
-use crate::method::{Effort, table::Table};
-use anyhow::Result;
+use crate::method::{Effort, machine::pair, table::Table};
+use anyhow::{Result, anyhow};
 use folders::Folders;
 use lab::Lab;
 
@@ -43,6 +43,15 @@ const CAPTURED: &str = "vb";
 
 /// What each side gets of the kernel's memory.
 const RING_BYTES: u32 = 64 << 20;
+
+/// Why there are no figures of files on a disk.
+const NEEDS_DISK: &str = "needs a folder on a disk for temporary files: set TMPDIR";
+
+/// The network and two processors, or why one of them is missing.
+fn ready(lab: &Result<Lab>) -> Result<(&Lab, trial::Cpus)> {
+    let lab = lab.as_ref().map_err(|why| anyhow!("{why:#}"))?;
+    Ok((lab, pair()?))
+}
 
 /// The captures, to memory and to a disk: at a stated rate, and the highest rates without a loss; and our own path.
 pub fn captures(effort: Effort) -> Result<Vec<Table>> {

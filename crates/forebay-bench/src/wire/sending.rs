@@ -8,6 +8,7 @@ use super::{
     arrivals::Arrivals,
     folders::Folders,
     lab::Lab,
+    ready,
     roles::Role,
     senders::{Frames, SENDERS, Sender},
     trial::Cpus,
@@ -15,12 +16,12 @@ use super::{
 };
 use crate::method::{
     Effort,
-    machine::{ProcessorTime, pair},
+    machine::ProcessorTime,
     process::{Fate, Running, in_role, version},
     samples::{Summary, in_turn},
     table::{Cell, Table},
 };
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Result, ensure};
 use std::{process::Stdio, thread, time::Duration};
 
 /// How long a process may take for anything.
@@ -86,13 +87,10 @@ pub fn run(lab: &Result<Lab>, folders: &Folders, effort: Effort) -> Vec<Table> {
     });
     let tables = top.chain(paced).map(|(title, size, task, columns)| {
         let mut table = Table::new(title, columns);
-        let ready = lab.as_ref().map_err(|why| anyhow!("{why:#}"));
-        let ready = ready.and_then(|lab| Ok((lab, pair()?, Frames::new(size, &folders.memory)?)));
+        let ready = ready(lab).and_then(|it| Ok((it, Frames::new(size, &folders.memory)?)));
         match ready {
-            Ok((lab, cpus, frames)) => compare(lab, cpus, &frames, &task, effort, &mut table),
-            Err(why) => SENDERS
-                .iter()
-                .for_each(|sender| table.skipped(sender.name(), &why)),
+            Ok(((lab, cpus), frames)) => compare(lab, cpus, &frames, &task, effort, &mut table),
+            Err(why) => table.all_skipped(SENDERS.map(Sender::name), &why),
         }
         table
     });
