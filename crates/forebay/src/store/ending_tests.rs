@@ -1,10 +1,10 @@
 //! What users rely on at the end of a store: the bytes left to write and to sync are always known, and abandoning ends both.
 
 use super::{
-    testing::{Lengths, Tried, append, config},
+    testing::{Tried, append, config, open},
     *,
 };
-use std::{io, sync::Arc, time::Duration};
+use std::{io, time::Duration};
 
 /// The state of a [`Slow`] disk, and the steps it may take.
 #[derive(Default)]
@@ -69,8 +69,7 @@ fn totals_when(closing: &Closing, is_so: impl Fn(&Totals) -> bool) -> Totals {
 #[test]
 fn what_is_left_to_write_and_to_sync_shrinks_to_nothing() {
     let slow = Slow::default();
-    let mut store =
-        Appender::new(Box::new(slow.clone()), Arc::new(Lengths), &config(true)).unwrap();
+    let mut store = open(slow.clone(), &config(true));
     append(&mut store, 2998, 0).unwrap();
     assert_eq!(store.totals().pending_bytes, 3000);
     let closing = store.close();
@@ -102,8 +101,7 @@ fn what_is_left_to_write_and_to_sync_shrinks_to_nothing() {
 #[test]
 fn giving_up_while_the_disk_takes_its_time_keeps_what_is_written_and_promises_nothing() {
     let slow = Slow::default();
-    let mut store =
-        Appender::new(Box::new(slow.clone()), Arc::new(Lengths), &config(true)).unwrap();
+    let mut store = open(slow.clone(), &config(true));
     append(&mut store, 2998, 0).unwrap();
     let closing = store.close();
     slow.allow(2);

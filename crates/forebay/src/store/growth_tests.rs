@@ -2,54 +2,11 @@
 //! uses the page cache meanwhile, and frees its memory afterwards.
 
 use super::{
-    testing::{Act, Lengths, Recorder, Tried, append, config, records},
+    testing::{Act, Gate, Recorder, append, config, open, put, records},
     *,
 };
-use forebay_testing::dice::Dice;
-use std::{io, sync::Arc, time::Duration};
-
-/// A disk that takes as many writes as it is allowed, and remembers which of them were hurried.
-#[derive(Clone, Default)]
-struct Gate(Tried<Writes>);
-
-#[derive(Default)]
-struct Writes {
-    allowed: usize,
-    bytes: Vec<u8>,
-    is_hurried: bool,
-    /// For each write, whether the store had a backlog.
-    hurried: Vec<bool>,
-}
-
-impl Gate {
-    fn allow(&self, writes: usize) {
-        let mut state = self.0.lock();
-        state.allowed = state.allowed.saturating_add(writes);
-    }
-
-    fn is_behind(&self) -> Vec<bool> {
-        self.0.lock().hurried.clone()
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        self.0.lock().bytes.clone()
-    }
-}
-
-impl Sink for Gate {
-    fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<usize> {
-        let mut state = self.0.lock_when(|it| it.allowed > 0);
-        state.allowed -= 1;
-        assert_eq!(at, state.bytes.len() as u64, "writes are contiguous");
-        state.bytes.extend(bytes);
-        let is_hurried = state.is_hurried;
-        state.hurried.push(is_hurried);
-        Ok(bytes.len())
-    }
-    fn hurry(&mut self, is_behind: bool) {
-        self.0.lock().is_hurried = is_behind;
-    }
-}
+use forebay_testing::{dice::Dice, folder::Folder};
+use std::time::Duration;
 
 /// Three buffers of 4 KiB, and up to `most`.
 fn growing(most: u64) -> StoreConfig {
@@ -59,17 +16,11 @@ fn growing(most: u64) -> StoreConfig {
     }
 }
 
-fn open(gate: &Gate, config: &StoreConfig) -> Appender {
-    Appender::new(Box::new(gate.clone()), Arc::new(Lengths), config).unwrap()
-}
-
 /// Appends records of 1024 bytes until the store has no room; returns how many.
 fn fill(store: &mut Appender, from: u64) -> u64 {
     let mut number = from;
-    while let Some(mut slot) = store.reserve(1024).unwrap() {
-        slot[..2].copy_from_slice(&1022_u16.to_le_bytes());
-        slot[2..].fill(number as u8);
-        slot.commit(1);
+    while let Some(slot) = store.reserve(1024).unwrap() {
+        put(slot, number);
         number += 1;
     }
     number - from
@@ -79,7 +30,7 @@ fn fill(store: &mut Appender, from: u64) -> u64 {
 fn while_the_disk_stands_still_the_store_grows_to_its_limit_and_not_beyond() {
     for most in [3, 4, 20] {
         let gate = Gate::default();
-        let mut store = open(&gate, &growing(most));
+        let mut store = open(gate.clone(), &growing(most));
         assert_eq!(store.info().bytes, 3 * 4096);
         assert_eq!(store.info().limit_bytes as u64, most * 4096);
         assert_eq!(fill(&mut store, 0), most * 4, "exactly up to the limit");
@@ -103,7 +54,7 @@ fn while_the_disk_stands_still_the_store_grows_to_its_limit_and_not_beyond() {
 fn a_disk_that_keeps_up_needs_no_more_than_the_first_buffers() {
     let gate = Gate::default();
     gate.allow(usize::MAX);
-    let mut store = open(&gate, &growing(1000));
+    let mut store = open(gate.clone(), &growing(1000));
     for number in 0..4000 {
         append(&mut store, 1022, number).unwrap();
         store
@@ -118,7 +69,7 @@ fn a_disk_that_keeps_up_needs_no_more_than_the_first_buffers() {
 #[test]
 fn after_the_disk_has_caught_up_the_store_has_its_first_buffers_again() {
     let gate = Gate::default();
-    let mut store = open(&gate, &growing(50));
+    let mut store = open(gate.clone(), &growing(50));
     let mut accepted = fill(&mut store, 0);
     for _ in 0..3 {
         gate.allow(usize::MAX);
@@ -146,7 +97,7 @@ fn a_store_that_falls_behind_is_in_a_hurry_until_it_has_caught_up() {
         buffers: 8,
         ..growing(20)
     };
-    let mut store = open(&gate, &config);
+    let mut store = open(gate.clone(), &config);
     fill(&mut store, 0);
     gate.allow(usize::MAX);
     store
@@ -164,12 +115,7 @@ fn a_store_that_falls_behind_is_in_a_hurry_until_it_has_caught_up() {
 fn a_store_does_not_grow_in_front_of_a_failed_write() {
     let recorder = Recorder::default();
     recorder.tape().script.push_back(Act::Fail(libc::EIO));
-    let mut store = Appender::new(
-        Box::new(recorder.clone()),
-        Arc::new(Lengths),
-        &growing(10_000),
-    )
-    .unwrap();
+    let mut store = open(recorder.clone(), &growing(10_000));
     let mut accepted = 0;
     let error = loop {
         match append(&mut store, 1022, accepted) {
@@ -224,7 +170,7 @@ fn random_loads_on_a_growing_store_come_out_whole_and_in_order() {
     for seed in 0..40 {
         let mut dice = Dice(seed);
         let gate = Gate::default();
-        let mut store = open(&gate, &growing(3 + dice.below(30) as u64));
+        let mut store = open(gate.clone(), &growing(3 + dice.below(30) as u64));
         let mut oracle = Vec::new();
         for number in 0..600 {
             let len = 1 + dice.below(3000);
@@ -233,10 +179,8 @@ fn random_loads_on_a_growing_store_come_out_whole_and_in_order() {
                 gate.allow(100);
             }
             loop {
-                if let Some(mut slot) = store.reserve(len + 2).unwrap() {
-                    slot[..2].copy_from_slice(&(len as u16).to_le_bytes());
-                    slot[2..].fill(number as u8);
-                    slot.commit(1);
+                if let Some(slot) = store.reserve(len + 2).unwrap() {
+                    put(slot, number);
                     break;
                 }
                 gate.allow(1);
@@ -260,7 +204,7 @@ fn a_limit_is_a_share_of_what_is_available_and_never_less_than_the_first_buffers
             huge_pages: false,
             ..StoreConfig::default()
         };
-        let store = Appender::new(Box::new(Gate::default()), Arc::new(Lengths), &config).unwrap();
+        let store = open(Gate::default(), &config);
         store.info().limit_bytes as u64
     };
     assert_eq!(bytes(Limit::Fixed), 64 << 20);
@@ -283,7 +227,8 @@ fn a_limit_is_a_share_of_what_is_available_and_never_less_than_the_first_buffers
 
 #[test]
 fn a_file_has_the_same_bytes_whether_its_store_hurries_or_not() {
-    let path = std::env::temp_dir().join(format!("forebay-hurried-{}", std::process::id()));
+    let folder = Folder::new();
+    let path = folder.join("hurried");
     for seed in 0..10 {
         let mut dice = Dice(seed);
         let mut sink = FileSink::create(&path, &FileConfig::default()).unwrap();
@@ -325,5 +270,4 @@ fn a_file_has_the_same_bytes_whether_its_store_hurries_or_not() {
         );
         assert!(std::fs::read(&path).unwrap() == oracle, "seed {seed}");
     }
-    std::fs::remove_file(&path).unwrap();
 }

@@ -2,8 +2,7 @@
 
 use super::{
     testing::{
-        Act, Lengths, Recorder, Shelves, Stuck, append, config, kept_what_fits, of_seed, open,
-        records,
+        Act, Recorder, Shelves, Stuck, append, config, kept_what_fits, of_seed, open, records,
     },
     *,
 };
@@ -60,7 +59,7 @@ fn loans_and_records_in_place_come_out_in_order_whatever_the_sink_takes() {
     for seed in 0..times(60, 2) {
         let mut dice = Dice(seed);
         let recorder = Recorder::fickle(&mut dice);
-        let mut store = open(&recorder, &of_seed(seed));
+        let mut store = open(recorder.clone(), &of_seed(seed));
         let home = Arc::default();
         let (mut oracle, mut loans) = (Vec::new(), 0);
         while oracle.len() < times(400, 60) {
@@ -104,7 +103,7 @@ fn a_full_disk_behind_loans_keeps_whole_records_and_counts_the_rest_as_lost() {
         let mut dice = Dice(seed);
         let recorder = Recorder::default();
         recorder.tape().room = Some(dice.below(30_000));
-        let mut store = open(&recorder, &of_seed(seed));
+        let mut store = open(recorder.clone(), &of_seed(seed));
         let (home, mut loans) = (Arc::default(), 0);
         let (mut accepted, mut error) = (0, None);
         while accepted < 400 && error.is_none() {
@@ -136,7 +135,7 @@ fn a_retry_goes_on_in_the_middle_of_a_loan() {
         let recorder = Recorder::default();
         let script = [Act::Take(1000), Act::Fail(libc::EIO), Act::Take(7)];
         recorder.tape().script.extend(script);
-        let mut store = open(&recorder, &config(thread));
+        let mut store = open(recorder.clone(), &config(thread));
         let home = Arc::default();
         append(&mut store, 100, 0).unwrap();
         lend(&mut store, &[100; 20], 1, &home).unwrap();
@@ -160,7 +159,7 @@ fn a_retry_goes_on_in_the_middle_of_a_loan() {
 
 #[test]
 fn loans_that_are_given_up_come_back() {
-    let mut store = Appender::new(Box::new(Stuck), Arc::new(Lengths), &config(true)).unwrap();
+    let mut store = open(Stuck, &config(true));
     let home = Arc::default();
     lend(&mut store, &[100; 50], 0, &home).unwrap();
     lend(&mut store, &[100; 50], 50, &home).unwrap();
@@ -175,7 +174,7 @@ fn loans_that_are_given_up_come_back() {
 fn with_everything_lent_out_no_buffer_is_empty_and_nothing_more_is_asked_for() {
     let recorder = Recorder::default();
     recorder.tape().script.push_back(Act::Fail(libc::EIO));
-    let mut store = open(&recorder, &config(false));
+    let mut store = open(recorder.clone(), &config(false));
     let home = Arc::default();
     let (mut told, mut loans) = (0, 0);
     loop {
@@ -198,7 +197,7 @@ fn with_everything_lent_out_no_buffer_is_empty_and_nothing_more_is_asked_for() {
 fn the_next_output_begins_behind_a_loan() {
     let shelves = Shelves::default();
     let files = Files::open(shelves.clone()).unwrap();
-    let mut store = Appender::new(Box::new(files), Arc::new(Lengths), &config(true)).unwrap();
+    let mut store = open(files, &config(true));
     let home = Arc::default();
     lend(&mut store, &[10; 3], 0, &home).unwrap();
     assert_eq!(store.output_bytes(), 36);
@@ -223,8 +222,8 @@ fn where_something_belongs_around_the_records_nothing_is_lent() {
         ..config(true)
     };
     for mut store in [
-        open(&direct, &config(true)),
-        open(&Recorder::default(), &always),
+        open(direct, &config(true)),
+        open(Recorder::default(), &always),
     ] {
         assert!(!store.takes_loans());
         let told = store.carrier().err().expect("the loan is refused");

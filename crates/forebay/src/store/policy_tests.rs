@@ -1,17 +1,13 @@
 //! What users rely on with syncs, waits and full stores: durable records are durable, and dropped records are counted.
 
 use super::{
-    testing::{Disk, Lengths, append, config, records},
+    testing::{Disk, Gate, append, config, open, put, records},
     *,
 };
 use crate::Result;
 use forebay_testing::dice::Dice;
 use std::{
     io,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
     time::{Duration, Instant},
 };
 
@@ -20,7 +16,7 @@ fn store(disk: &Disk, sync: SyncPolicy, thread: bool) -> Appender {
         sync,
         ..config(thread)
     };
-    Appender::new(Box::new(disk.clone()), Arc::new(Lengths), &config).unwrap()
+    open(disk.clone(), &config)
 }
 
 /// Polls until the condition holds: a writer thread has its own pace.
@@ -33,6 +29,11 @@ fn wait_until(mut is_so: impl FnMut() -> bool) {
         );
         std::thread::yield_now();
     }
+}
+
+/// The stage that all records reach when this one is waited for.
+fn reaches(store: &mut Appender, stage: Stage) -> Stage {
+    store.wait_for(stage, LONG).unwrap()
 }
 
 const LONG: Duration = Duration::from_secs(60);
@@ -98,15 +99,9 @@ fn under_none_nothing_is_synced_unless_somebody_asks() {
         let disk = Disk::default();
         let mut store = store(&disk, SyncPolicy::None, thread);
         append(&mut store, 100, 0).unwrap();
-        assert_eq!(
-            store.wait_for(Stage::Written, LONG).unwrap(),
-            Stage::Written
-        );
+        assert_eq!(reaches(&mut store, Stage::Written), Stage::Written);
         assert_eq!((store.totals().written, disk.platter().syncs), (1, 0));
-        assert_eq!(
-            store.wait_for(Stage::Durable, LONG).unwrap(),
-            Stage::Durable
-        );
+        assert_eq!(reaches(&mut store, Stage::Durable), Stage::Durable);
         assert_eq!((store.totals().durable, disk.platter().syncs), (1, 1));
         append(&mut store, 100, 1).unwrap();
         let end = store.close().finish();
@@ -125,10 +120,7 @@ fn under_always_what_is_written_is_durable() {
             let totals = store.totals();
             assert!(totals.durable <= totals.written);
         }
-        assert_eq!(
-            store.wait_for(Stage::Written, LONG).unwrap(),
-            Stage::Durable
-        );
+        assert_eq!(reaches(&mut store, Stage::Written), Stage::Durable);
         let totals = store.totals();
         assert_eq!((totals.written, totals.durable), (500, 500));
         assert!(totals.syncs > 10, "one sync for each buffer");
@@ -173,10 +165,7 @@ fn after_a_failed_sync_no_later_one_is_believed() {
         assert_eq!(told.raw_os_error(), Some(libc::EIO));
         assert!(told.to_string().contains("syncing"), "{told}");
         append(&mut store, 100, 1).unwrap();
-        assert_eq!(
-            store.wait_for(Stage::Durable, LONG).unwrap(),
-            Stage::Written
-        );
+        assert_eq!(reaches(&mut store, Stage::Durable), Stage::Written);
         let end = store.close().finish();
         assert_eq!((end.totals.written, end.totals.durable), (2, 0));
         assert_eq!(end.totals.failed_syncs, 1);
@@ -223,10 +212,7 @@ fn under_always_a_retry_writes_again_what_a_failed_sync_left_in_doubt() {
             assert_eq!((totals.written, totals.durable), (1, 0));
             store.retry();
         }
-        assert_eq!(
-            store.wait_for(Stage::Durable, LONG).unwrap(),
-            Stage::Durable
-        );
+        assert_eq!(reaches(&mut store, Stage::Durable), Stage::Durable);
         assert_eq!(disk.platter().written, 3 * 102);
         let end = store.close().finish();
         assert_eq!((end.totals.written, end.durable), (1, true));
@@ -237,50 +223,24 @@ fn under_always_a_retry_writes_again_what_a_failed_sync_left_in_doubt() {
 #[test]
 fn what_cannot_be_promised_is_not_waited_for() {
     let sink = FileSink::create("/dev/null", &FileConfig::default()).unwrap();
-    let mut store = Appender::new(sink, Arc::new(Lengths), &config(true)).unwrap();
+    let mut store = open(sink, &config(true));
     append(&mut store, 100, 0).unwrap();
-    assert_eq!(
-        store.wait_for(Stage::Durable, LONG).unwrap(),
-        Stage::Written
-    );
+    assert_eq!(reaches(&mut store, Stage::Durable), Stage::Written);
     assert!(!store.close().finish().durable);
 }
 
-/// A disk that takes nothing until the gate is opened.
-#[derive(Clone, Default)]
-struct Gated {
-    disk: Disk,
-    is_open: Arc<AtomicBool>,
-}
-
-impl Gated {
-    fn open(&self) {
-        self.is_open.store(true, Relaxed);
-    }
-}
-
-impl Sink for Gated {
-    fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<usize> {
-        wait_until(|| self.is_open.load(Relaxed));
-        self.disk.write(bytes, at)
-    }
-    fn sync(&mut self) -> io::Result<bool> {
-        self.disk.sync()
-    }
-}
-
-fn numbers(gated: &Gated, when_full: WhenFull) -> Records<u64> {
+fn numbers(gate: &Gate, when_full: WhenFull) -> Records<u64> {
     let config = StoreConfig {
         when_full,
         ..config(true)
     };
-    Records::<u64>::in_blocks(Box::new(gated.clone()), &config).unwrap()
+    Records::<u64>::in_blocks(Box::new(gate.clone()), &config).unwrap()
 }
 
 #[test]
 fn while_the_disk_stands_still_buffers_fill_and_then_the_newest_are_dropped_and_counted() {
-    let gated = Gated::default();
-    let mut log = numbers(&gated, WhenFull::DropNewest);
+    let gate = Gate::default();
+    let mut log = numbers(&gate, WhenFull::DropNewest);
     let mut kept = Vec::new();
     for number in 0..5000_u64 {
         if log.append_with(|slot| *slot = number).unwrap() {
@@ -294,7 +254,7 @@ fn while_the_disk_stands_still_buffers_fill_and_then_the_newest_are_dropped_and_
     // Three buffers of 4 KiB, each with a head.
     assert_eq!(kept.len(), 3 * (4096 - 64) / 8);
     assert!(log.fill_level() > 0.99);
-    gated.open();
+    gate.allow(usize::MAX);
     assert_eq!(log.wait_for(Stage::Written, LONG).unwrap(), Stage::Written);
     assert_eq!(
         log.append_all(&[9999; 400]).unwrap(),
@@ -304,7 +264,7 @@ fn while_the_disk_stands_still_buffers_fill_and_then_the_newest_are_dropped_and_
     kept.extend([9999; 400]);
     let end = log.close().finish();
     assert_eq!(end.totals.written, kept.len() as u64);
-    let seen = gated.disk.platter().seen.clone();
+    let seen = gate.bytes();
     let mut reader = records::Reader::new(&seen[..]);
     let mut found = Vec::new();
     while let Some(block) = reader.next_block().unwrap() {
@@ -316,15 +276,15 @@ fn while_the_disk_stands_still_buffers_fill_and_then_the_newest_are_dropped_and_
 
 #[test]
 fn while_the_disk_stands_still_patient_records_wait_and_none_is_lost() {
-    let gated = Gated::default();
-    let mut log = numbers(&gated, WhenFull::Wait);
+    let gate = Gate::default();
+    let mut log = numbers(&gate, WhenFull::Wait);
     let appending = std::thread::spawn(move || -> Result<Totals> {
         for number in 0..5000 {
             assert!(log.append(&number)?);
         }
         Ok(log.close().finish().totals)
     });
-    gated.open();
+    gate.allow(usize::MAX);
     let totals = appending.join().unwrap().unwrap();
     assert_eq!((totals.written, totals.dropped), (5000, 0));
 }
@@ -360,27 +320,23 @@ fn nobody_waits_for_a_writer_that_nobody_told_to_go_on() {
 
 #[test]
 fn a_buffer_leaves_early_only_while_the_writer_has_nothing_to_do() {
-    let gated = Gated::default();
+    let gate = Gate::default();
     let config = StoreConfig {
         early_bytes: 1000,
         ..config(true)
     };
-    let mut store = Appender::new(Box::new(gated.clone()), Arc::new(Lengths), &config).unwrap();
+    let mut store = open(gate.clone(), &config);
     let mut accepted = 0;
-    while let Some(mut slot) = store.reserve(100).unwrap() {
-        slot[..2].copy_from_slice(&98_u16.to_le_bytes());
-        slot[2..].fill(accepted);
-        slot.commit(1);
+    while let Some(slot) = store.reserve(100).unwrap() {
+        put(slot, accepted.into());
         accepted += 1;
     }
     // The first buffer leaves early, and the writer stops with it. The others fill up, including the record that begins in them
     // last.
     assert_eq!(accepted, 10 + 41 + 41);
-    gated.open();
+    gate.allow(usize::MAX);
     let end = store.close().finish();
     assert_eq!(end.totals.written, u64::from(accepted));
-    let numbers = records(&gated.disk.platter().seen)
-        .into_iter()
-        .map(|(_, number)| number);
+    let numbers = records(&gate.bytes()).into_iter().map(|(_, number)| number);
     assert!(numbers.eq(0..accepted), "in order and without gaps");
 }

@@ -1,17 +1,16 @@
 //! What rotation relies on: whole records in every output, none lost or duplicated between two, and outputs completed in order.
 
 use super::{
-    testing::{Lengths, Shelves, append, config, of_seed, records},
+    testing::{self, Shelves, append, config, of_seed, records},
     *,
 };
 use forebay_testing::dice::Dice;
-use std::{os::unix::fs::MetadataExt, sync::Arc, time::Duration};
+use std::{os::unix::fs::MetadataExt, time::Duration};
 
 const LONG: Duration = Duration::from_secs(60);
 
 fn open(shelves: &Shelves, config: &StoreConfig) -> Appender {
-    let files = Files::open(shelves.clone()).unwrap();
-    Appender::new(Box::new(files), Arc::new(Lengths), config).unwrap()
+    testing::open(Files::open(shelves.clone()).unwrap(), config)
 }
 
 /// Switches to the next output, and retries whatever fails.
@@ -138,7 +137,7 @@ fn a_final_name_that_cannot_be_given_is_told_at_the_end() {
 #[test]
 fn a_sink_without_a_next_output_says_so() {
     let sink = FileSink::create("/dev/null", &FileConfig::default()).unwrap();
-    let mut store = Appender::new(sink, Arc::new(Lengths), &config(false)).unwrap();
+    let mut store = testing::open(sink, &config(false));
     append(&mut store, 100, 0).unwrap();
     assert!(store.next_output().unwrap());
     let told = store.flush().unwrap_err().to_string();
@@ -158,7 +157,7 @@ fn what_was_allocated_ahead_is_given_back_at_the_end() {
     };
     let on_disk = || std::fs::metadata(&path).unwrap().blocks() * 512;
     let sink = FileSink::create(&path, &ahead).unwrap();
-    let mut store = Appender::new(sink, Arc::new(Lengths), &config(false)).unwrap();
+    let mut store = testing::open(sink, &config(false));
     append(&mut store, 100, 0).unwrap();
     store.flush().unwrap();
     let early = on_disk();

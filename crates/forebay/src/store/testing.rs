@@ -139,17 +139,23 @@ pub fn of_seed(seed: u64) -> StoreConfig {
 }
 
 /// A store that writes to this sink.
-pub fn open(recorder: &Recorder, config: &StoreConfig) -> Appender {
-    Appender::new(Box::new(recorder.clone()), Arc::new(Lengths), config).unwrap()
+pub fn open(sink: impl Sink + 'static, config: &StoreConfig) -> Appender {
+    Appender::new(Box::new(sink), Arc::new(Lengths), config).unwrap()
+}
+
+/// Makes a record of a whole reservation, and commits it.
+pub fn put(mut slot: Reserved<'_>, number: u64) {
+    let len = slot.len() as u16 - 2;
+    slot[..2].copy_from_slice(&len.to_le_bytes());
+    slot[2..].fill(number as u8);
+    slot.commit(1);
 }
 
 /// Appends a record with `len` bytes of payload; waits when no buffer is empty.
 pub fn append(store: &mut Appender, len: usize, number: u64) -> Result<()> {
     loop {
-        if let Some(mut slot) = store.reserve(len + 2)? {
-            slot[..2].copy_from_slice(&(len as u16).to_le_bytes());
-            slot[2..].fill(number as u8);
-            slot.commit(1);
+        if let Some(slot) = store.reserve(len + 2)? {
+            put(slot, number);
             return Ok(());
         }
         store.wait_empty(Duration::from_millis(1));
@@ -193,6 +199,50 @@ pub fn kept_what_fits(
     let order: Vec<_> = kept.iter().map(|&(_, number)| number).collect();
     assert_eq!(order, (0..kept.len()).map(|n| n as u8).collect::<Vec<_>>());
     assert_eq!(end.totals.written_bytes, tape.bytes.len() as u64);
+}
+
+/// A disk that takes as many writes as it is allowed, and remembers which of them were hurried.
+#[derive(Clone, Default)]
+pub struct Gate(pub Tried<Writes>);
+
+/// The state of a [`Gate`].
+#[derive(Default)]
+pub struct Writes {
+    pub allowed: usize,
+    bytes: Vec<u8>,
+    is_hurried: bool,
+    /// For each write, whether the store had a backlog.
+    hurried: Vec<bool>,
+}
+
+impl Gate {
+    pub fn allow(&self, writes: usize) {
+        let mut state = self.0.lock();
+        state.allowed = state.allowed.saturating_add(writes);
+    }
+
+    pub fn is_behind(&self) -> Vec<bool> {
+        self.0.lock().hurried.clone()
+    }
+
+    pub fn bytes(&self) -> Vec<u8> {
+        self.0.lock().bytes.clone()
+    }
+}
+
+impl Sink for Gate {
+    fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<usize> {
+        let mut state = self.0.lock_when(|it| it.allowed > 0);
+        state.allowed -= 1;
+        assert_eq!(at, state.bytes.len() as u64, "writes are contiguous");
+        state.bytes.extend(bytes);
+        let is_hurried = state.is_hurried;
+        state.hurried.push(is_hurried);
+        Ok(bytes.len())
+    }
+    fn hurry(&mut self, is_behind: bool) {
+        self.0.lock().is_hurried = is_behind;
+    }
 }
 
 /// A sink that never takes a byte, like a pipe whose reader has stopped reading.

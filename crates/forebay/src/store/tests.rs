@@ -2,7 +2,7 @@
 
 use super::{
     testing::{
-        Act, Lengths, Recorder, Stuck, append, config, kept_what_fits, of_seed, open, records,
+        Act, Lengths, Recorder, Stuck, append, config, kept_what_fits, of_seed, open, put, records,
     },
     *,
 };
@@ -17,7 +17,7 @@ fn random_records_come_out_whole_and_in_order_whatever_the_sink_takes() {
         let mut dice = Dice(seed);
         let recorder = Recorder::fickle(&mut dice);
         recorder.tape().is_direct = dice.below(2) == 0;
-        let mut store = open(&recorder, &of_seed(seed));
+        let mut store = open(recorder.clone(), &of_seed(seed));
         let mut oracle = Vec::new();
         for number in 0..MANY {
             let longest = if dice.below(10) == 0 { 8900 } else { 200 };
@@ -47,7 +47,7 @@ fn without_a_tick_the_writer_thread_writes_what_is_accepted() {
         flush_every: Duration::from_millis(1),
         ..config(true)
     };
-    let mut store = open(&recorder, &config);
+    let mut store = open(recorder.clone(), &config);
     for number in 0..50 {
         append(&mut store, 10, number).unwrap();
         let begun = std::time::Instant::now();
@@ -69,7 +69,7 @@ fn a_full_disk_keeps_whole_records_and_counts_the_rest_as_lost() {
         let mut dice = Dice(seed);
         let recorder = Recorder::default();
         recorder.tape().room = Some(dice.below(30_000));
-        let mut store = open(&recorder, &of_seed(seed));
+        let mut store = open(recorder.clone(), &of_seed(seed));
         let mut accepted = 0;
         let mut error = None;
         while accepted < times(300, 40) && error.is_none() {
@@ -89,7 +89,7 @@ fn an_error_is_told_once_and_retry_resumes_without_a_hole() {
         let recorder = Recorder::default();
         let script = [Act::Take(1000), Act::Fail(libc::EIO), Act::Take(7)];
         recorder.tape().script.extend(script);
-        let mut store = open(&recorder, &config(thread));
+        let mut store = open(recorder.clone(), &config(thread));
         for number in 0..30 {
             append(&mut store, 100, number).unwrap();
         }
@@ -117,7 +117,7 @@ fn an_error_is_told_once_and_retry_resumes_without_a_hole() {
 fn closing_after_an_error_that_nobody_retried_does_not_wait_for_ever() {
     let recorder = Recorder::default();
     recorder.tape().script.push_back(Act::Fail(libc::EIO));
-    let mut store = open(&recorder, &config(true));
+    let mut store = open(recorder.clone(), &config(true));
     append(&mut store, 100, 0).unwrap();
     store.flush().unwrap();
     while store.tick(0).is_ok() {}
@@ -130,7 +130,7 @@ fn closing_after_an_error_that_nobody_retried_does_not_wait_for_ever() {
 fn whole_buffers_are_aligned_again_after_a_due_flush() {
     let recorder = Recorder::default();
     recorder.tape().is_direct = true;
-    let mut store = open(&recorder, &config(false));
+    let mut store = open(recorder.clone(), &config(false));
     for number in 0..500 {
         append(&mut store, 90, number).unwrap();
         if number == 250 {
@@ -148,7 +148,7 @@ fn whole_buffers_are_aligned_again_after_a_due_flush() {
 
 #[test]
 fn a_reader_that_stands_still_can_be_given_up() {
-    let mut store = Appender::new(Box::new(Stuck), Arc::new(Lengths), &config(true)).unwrap();
+    let mut store = open(Stuck, &config(true));
     append(&mut store, 100, 0).unwrap();
     let closing = store.close();
     let Err(closing) = closing.wait(Duration::from_millis(10)) else {
@@ -164,15 +164,13 @@ fn a_reader_that_stands_still_can_be_given_up() {
 fn no_empty_buffer_is_an_answer_and_nothing_is_accepted() {
     let recorder = Recorder::default();
     recorder.tape().script.push_back(Act::Fail(libc::EIO));
-    let mut store = open(&recorder, &config(false));
+    let mut store = open(recorder.clone(), &config(false));
     let mut accepted = 0;
     let mut told = 0;
     loop {
         match store.reserve(1000) {
-            Ok(Some(mut slot)) => {
-                slot.fill(0);
-                slot[..2].copy_from_slice(&998u16.to_le_bytes());
-                slot.commit(1);
+            Ok(Some(slot)) => {
+                put(slot, 0);
                 accepted += 1;
             }
             Ok(None) => break,
@@ -190,7 +188,7 @@ fn no_empty_buffer_is_an_answer_and_nothing_is_accepted() {
 fn dropping_a_store_writes_what_it_holds() {
     for thread in [false, true] {
         let recorder = Recorder::default();
-        let mut store = open(&recorder, &config(thread));
+        let mut store = open(recorder.clone(), &config(thread));
         append(&mut store, 100, 7).unwrap();
         drop(store);
         assert_eq!(records(&recorder.tape().bytes), [(100, 7)]);
@@ -201,7 +199,7 @@ fn dropping_a_store_writes_what_it_holds() {
 fn a_buffer_leaves_when_it_is_due_and_not_before() {
     let clock = Clock::virtual_time();
     let recorder = Recorder::default();
-    let mut store = open(&recorder, &config(false));
+    let mut store = open(recorder.clone(), &config(false));
     append(&mut store, 100, 0).unwrap();
     store.tick(clock.now()).unwrap();
     assert_eq!(store.due_at(), Some(1_000_000_000));
@@ -215,33 +213,18 @@ fn a_buffer_leaves_when_it_is_due_and_not_before() {
 
 #[test]
 fn senseless_sizes_are_refused_with_a_reason() {
-    let senseless = [
-        StoreConfig {
-            buffers: 1,
-            ..config(true)
-        },
-        StoreConfig {
-            buffer_bytes: 0,
-            ..config(true)
-        },
-        StoreConfig {
-            buffer_bytes: 5000,
-            ..config(true)
-        },
-        StoreConfig {
-            record_bytes: 0,
-            ..config(true)
-        },
-        StoreConfig {
-            buffers: 1 << 40,
-            ..config(true)
-        },
-        StoreConfig {
-            buffer_bytes: 1 << 60,
-            ..config(true)
-        },
+    type Change = fn(&mut StoreConfig);
+    let senseless: [Change; 6] = [
+        |config| config.buffers = 1,
+        |config| config.buffer_bytes = 0,
+        |config| config.buffer_bytes = 5000,
+        |config| config.record_bytes = 0,
+        |config| config.buffers = 1 << 40,
+        |config| config.buffer_bytes = 1 << 60,
     ];
-    for config in senseless {
+    for change in senseless {
+        let mut config = config(true);
+        change(&mut config);
         let made = Appender::new(Box::new(Recorder::default()), Arc::new(Lengths), &config);
         let Err(error) = made else {
             panic!("{config:?}");
@@ -266,7 +249,7 @@ fn files_are_written_past_the_page_cache_and_through_it_with_the_same_bytes() {
             },
         )
         .unwrap();
-        let mut store = Appender::new(sink, Arc::new(Lengths), &config(true)).unwrap();
+        let mut store = open(sink, &config(true));
         for number in 0..5000 {
             append(&mut store, 100, number).unwrap();
         }
@@ -294,7 +277,7 @@ fn an_error_that_nobody_took_is_told_at_the_end() {
     for thread in [false, true] {
         let recorder = Recorder::default();
         recorder.tape().script.push_back(Act::Fail(libc::EIO));
-        let mut store = open(&recorder, &config(thread));
+        let mut store = open(recorder.clone(), &config(thread));
         append(&mut store, 100, 0).unwrap();
         let end = store.close().finish();
         let error = end.error.expect("the error is reported");
@@ -306,7 +289,7 @@ fn an_error_that_nobody_took_is_told_at_the_end() {
 #[test]
 fn a_retry_without_an_error_answers_no_later_one() {
     let recorder = Recorder::default();
-    let mut store = open(&recorder, &config(true));
+    let mut store = open(recorder.clone(), &config(true));
     store.retry();
     recorder.tape().script.push_back(Act::Fail(libc::EIO));
     append(&mut store, 100, 0).unwrap();
@@ -333,8 +316,7 @@ fn giving_up_stops_a_slow_disk_between_two_writes() {
         abandon: abandon.clone(),
         ..config(true)
     };
-    let sink = Box::new(Slow(recorder.clone()));
-    let mut store = Appender::new(sink, Arc::new(Lengths), &config).unwrap();
+    let mut store = open(Slow(recorder.clone()), &config);
     for number in 0..700 {
         append(&mut store, 100, number).unwrap();
     }
@@ -352,7 +334,7 @@ fn behind_a_slow_writer_a_due_buffer_goes_on_filling() {
         flush_every: Duration::ZERO,
         ..config(true)
     };
-    let mut store = Appender::new(Box::new(Stuck), Arc::new(Lengths), &config).unwrap();
+    let mut store = open(Stuck, &config);
     let mut accepted = 0;
     while let Some(mut slot) = store.reserve(100).unwrap() {
         slot.fill(0);

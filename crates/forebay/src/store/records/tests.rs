@@ -1,16 +1,9 @@
 //! What users rely on: whole records are read back whole, and everything else is reported for what it is.
 
 use super::*;
-use crate::{
-    store::testing::{config, of_seed},
-    sync::held,
-};
-use forebay_testing::dice::Dice;
-use std::{
-    io,
-    io::IoSlice,
-    sync::{Mutex, MutexGuard},
-};
+use crate::store::testing::{Recorder, config, of_seed};
+use forebay_testing::{dice::Dice, folder::Folder};
+use std::io::{self, IoSlice};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -32,29 +25,6 @@ impl Entry {
     }
 }
 
-#[derive(Clone, Default)]
-struct Memory {
-    bytes: Arc<Mutex<Vec<u8>>>,
-    is_direct: bool,
-}
-
-impl Memory {
-    fn bytes(&self) -> MutexGuard<'_, Vec<u8>> {
-        held(&self.bytes)
-    }
-}
-
-impl Sink for Memory {
-    fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<usize> {
-        assert_eq!(at, self.bytes().len() as u64);
-        self.bytes().extend(bytes);
-        Ok(bytes.len())
-    }
-    fn is_direct(&self) -> bool {
-        self.is_direct
-    }
-}
-
 fn read(bytes: &[u8]) -> (Vec<Vec<u8>>, Recovered) {
     let mut reader = Reader::new(bytes);
     let mut records = Vec::new();
@@ -71,8 +41,8 @@ fn read(bytes: &[u8]) -> (Vec<Vec<u8>>, Recovered) {
 
 /// A small file of three blocks, and the offsets of their ends.
 fn three_blocks() -> (Vec<u8>, [usize; 4]) {
-    let memory = Memory::default();
-    let sink = Box::new(memory.clone());
+    let recorder = Recorder::default();
+    let sink = Box::new(recorder.clone());
     let mut log = Records::<[u8]>::in_blocks(sink, &config(false)).unwrap();
     let mut ends = [0; 4];
     for block in 0..3 {
@@ -81,9 +51,9 @@ fn three_blocks() -> (Vec<u8>, [usize; 4]) {
                 .unwrap();
         }
         log.flush().unwrap();
-        ends[block as usize + 1] = memory.bytes().len();
+        ends[block as usize + 1] = recorder.tape().bytes.len();
     }
-    let bytes = memory.bytes().clone();
+    let bytes = recorder.tape().bytes.clone();
     (bytes, ends)
 }
 
@@ -91,11 +61,9 @@ fn three_blocks() -> (Vec<u8>, [usize; 4]) {
 fn records_of_one_type_come_back_as_they_were() {
     for seed in 0..40 {
         let mut dice = Dice(seed);
-        let memory = Memory {
-            is_direct: seed % 3 == 0,
-            ..Memory::default()
-        };
-        let sink = Box::new(memory.clone());
+        let recorder = Recorder::default();
+        recorder.tape().is_direct = seed % 3 == 0;
+        let sink = Box::new(recorder.clone());
         let mut log = Records::<Entry>::in_blocks(sink, &of_seed(seed)).unwrap();
         let mut number = 0;
         while number < 3000 {
@@ -117,8 +85,7 @@ fn records_of_one_type_come_back_as_they_were() {
             }
         }
         log.close().finish();
-        let bytes = memory.bytes();
-        let (records, found) = read(&bytes);
+        let (records, found) = read(&recorder.tape().bytes);
         assert_eq!((found.records, found.cut), (number, None));
         assert_eq!(found.shape, Some(Shape::Fixed(28)));
         for (number, record) in (0..).zip(&records) {
@@ -131,11 +98,9 @@ fn records_of_one_type_come_back_as_they_were() {
 fn records_of_bytes_come_back_as_they_were() {
     for seed in 0..40 {
         let mut dice = Dice(seed);
-        let memory = Memory {
-            is_direct: seed % 3 == 0,
-            ..Memory::default()
-        };
-        let sink = Box::new(memory.clone());
+        let recorder = Recorder::default();
+        recorder.tape().is_direct = seed % 3 == 0;
+        let sink = Box::new(recorder.clone());
         let mut log = Records::<[u8]>::in_blocks(sink, &of_seed(seed)).unwrap();
         let mut oracle = Vec::new();
         for number in 0..500 {
@@ -154,7 +119,7 @@ fn records_of_bytes_come_back_as_they_were() {
             }
         }
         assert_eq!(log.close().finish().totals.written, 500);
-        let (records, found) = read(&memory.bytes());
+        let (records, found) = read(&recorder.tape().bytes);
         assert_eq!((records, found.cut), (oracle, None));
         assert_eq!(found.shape, Some(Shape::Varying));
     }
@@ -162,45 +127,32 @@ fn records_of_bytes_come_back_as_they_were() {
 
 #[test]
 fn a_plain_file_has_the_records_and_nothing_else() {
-    let memory = Memory::default();
-    let mut log = Records::<Entry>::plain(Box::new(memory.clone()), &config(false)).unwrap();
+    let recorder = Recorder::default();
+    let mut log = Records::<Entry>::plain(Box::new(recorder.clone()), &config(false)).unwrap();
     let all: Vec<_> = (0..1000).map(Entry::new).collect();
     for entry in &all {
         log.append_with(|slot| *slot = *entry).unwrap();
     }
     drop(log);
-    assert_eq!(*memory.bytes(), all.as_bytes());
-    let memory = Memory::default();
-    let mut log = Records::<[u8]>::plain(Box::new(memory.clone()), &config(false)).unwrap();
+    assert_eq!(recorder.tape().bytes, all.as_bytes());
+    let recorder = Recorder::default();
+    let mut log = Records::<[u8]>::plain(Box::new(recorder.clone()), &config(false)).unwrap();
     log.append(b"one\n").unwrap();
     log.append(b"another\n").unwrap();
     drop(log);
-    assert_eq!(*memory.bytes(), b"one\nanother\n");
+    assert_eq!(recorder.tape().bytes, b"one\nanother\n");
 }
 
 #[test]
 fn a_disk_that_fills_keeps_whole_records_of_a_plain_file() {
-    struct Small(Memory);
-    impl Sink for Small {
-        fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<usize> {
-            let room = 10_000 - self.0.bytes().len();
-            match room.min(bytes.len()) {
-                0 => Err(io::Error::from_raw_os_error(libc::ENOSPC)),
-                taken => self.0.write(&bytes[..taken], at),
-            }
-        }
-        fn cut(&mut self, len: u64) -> io::Result<bool> {
-            self.0.bytes().truncate(len as usize);
-            Ok(true)
-        }
-    }
-    let memory = Memory::default();
-    let sink = Box::new(Small(memory.clone()));
+    let recorder = Recorder::default();
+    recorder.tape().room = Some(10_000);
+    let sink = Box::new(recorder.clone());
     let mut log = Records::<Entry>::plain(sink, &config(false)).unwrap();
     while log.append(&Entry::new(1)).is_ok() {}
     let end = log.close().finish();
     assert_eq!(end.totals.written, 10_000 / 28);
-    assert_eq!(memory.bytes().len(), 10_000 / 28 * 28);
+    assert_eq!(recorder.tape().bytes.len(), 10_000 / 28 * 28);
 }
 
 #[test]
@@ -300,28 +252,28 @@ fn zeros_missing_blocks_and_blocks_of_others_are_told_apart() {
 
 #[test]
 fn what_follows_a_next_output_is_a_file_of_its_own_whose_numbers_go_on() {
-    struct Two(Vec<Memory>);
+    struct Two(Vec<Recorder>);
     impl crate::store::Series for Two {
         fn open(&mut self, _: u64) -> Result<Box<dyn Sink>> {
             Ok(Box::new(self.0.remove(0)))
         }
     }
-    let memories = [Memory::default(), Memory::default()];
-    let files = crate::store::Files::open(Two(memories.to_vec())).unwrap();
+    let recorders = [Recorder::default(), Recorder::default()];
+    let files = crate::store::Files::open(Two(recorders.to_vec())).unwrap();
     let mut log = Records::<u64>::in_blocks(Box::new(files), &config(true)).unwrap();
     log.append_all(&[1; 600]).unwrap();
     assert!(log.next_output().unwrap());
     log.append_all(&[2; 7]).unwrap();
     assert_eq!(log.close().finish().totals.written, 607);
-    let [one, two] = memories.map(|memory| read(&memory.bytes()).1);
+    let [one, two] = recorders.map(|recorder| read(&recorder.tape().bytes).1);
     assert_eq!((one.first, one.records, one.cut), (Some(0), 600, None));
     assert_eq!((two.first, two.records, two.cut), (Some(600), 7, None));
 }
 
 #[test]
 fn nothing_is_cut_of_a_file_that_is_none_of_ours() {
-    let path = std::env::temp_dir().join(format!("forebay-not-ours-{}", std::process::id()));
-    std::fs::write(&path, [7; 1000]).unwrap();
+    let folder = Folder::new();
+    let path = folder.file("not-ours", [7; 1000]);
     let refused = recover(&path).unwrap_err().to_string();
     assert!(refused.contains("no whole block"), "{refused}");
     assert_eq!(std::fs::read(&path).unwrap(), [7; 1000]);
@@ -337,7 +289,7 @@ fn records_that_no_buffer_could_hold_are_refused() {
         record_bytes: usize::MAX,
         ..config(false)
     };
-    let refused = Records::<[u8]>::plain(Box::new(Memory::default()), &config);
+    let refused = Records::<[u8]>::plain(Box::new(Recorder::default()), &config);
     assert!(refused.err().unwrap().to_string().contains("mapping"));
 }
 
@@ -347,24 +299,24 @@ fn blocks_beyond_what_their_head_can_say_are_refused() {
         buffer_bytes: 1 << 30,
         ..config(false)
     };
-    let refused = Records::<u64>::in_blocks(Box::new(Memory::default()), &config);
+    let refused = Records::<u64>::in_blocks(Box::new(Recorder::default()), &config);
     assert!(refused.err().unwrap().to_string().contains("GiB"));
 }
 
 #[test]
 fn no_block_leaves_before_it_has_a_record_however_early_it_may() {
     for early_bytes in [0, 1, 100, 5000] {
-        let memory = Memory::default();
+        let recorder = Recorder::default();
         let early = StoreConfig {
             early_bytes,
             ..config(true)
         };
-        let mut log = Records::<[u8]>::in_blocks(Box::new(memory.clone()), &early).unwrap();
+        let mut log = Records::<[u8]>::in_blocks(Box::new(recorder.clone()), &early).unwrap();
         for number in 0..50 {
             log.append(&[number; 9]).unwrap();
         }
         assert_eq!(log.close().finish().totals.written, 50);
-        let (records, found) = read(&memory.bytes());
+        let (records, found) = read(&recorder.tape().bytes);
         let numbers = records.iter().map(|record| record[0]);
         assert!(numbers.eq(0..50) && found.cut.is_none(), "{found:?}");
     }

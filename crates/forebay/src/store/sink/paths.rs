@@ -69,14 +69,13 @@ pub fn close(file: File) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use forebay_testing::folder::Folder;
 
     #[test]
     fn links_are_followed_to_the_end_and_not_in_a_circle() {
-        let folder = std::env::temp_dir().join(format!("forebay-paths-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
+        let folder = Folder::new();
         let link = |name: &str, target: &str| {
             let link = folder.join(name);
-            let _ = fs::remove_file(&link);
             std::os::unix::fs::symlink(target, &link).unwrap();
             link
         };
@@ -89,6 +88,5 @@ mod tests {
         assert_eq!(circle.raw_os_error(), Some(libc::ELOOP));
         let proc = link("stdout", "/proc/self/fd/1");
         assert_eq!(resolve(&proc).unwrap(), Path::new("/proc/self/fd/1"));
-        fs::remove_dir_all(&folder).unwrap();
     }
 }
