@@ -1,9 +1,6 @@
 //! The end of a store: wait for the last byte or give it up, and the final counts.
 
-use super::{
-    drain::{Drain, Progress},
-    writer::Ending,
-};
+use super::{drain::Progress, writer::Ending};
 use crate::Error;
 use std::{
     io,
@@ -210,7 +207,7 @@ impl Closing {
         let mut durable = false;
         if let Some(mut drain) = drain {
             durable = drain.is_durable();
-            totals = Counts::of(&drain).totals(&taken);
+            totals = drain.counts().totals(&taken);
             error = error.or(drain.take_trouble());
         }
         Finished {
@@ -254,19 +251,6 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    pub fn of(drain: &Drain) -> Self {
-        let (syncs, slowest_sync) = drain.syncs();
-        Counts {
-            written: drain.written(),
-            durable: drain.durable(),
-            unsynced_bytes: drain.unsynced_bytes(),
-            is_syncing: false,
-            syncs,
-            failed_syncs: drain.failed_syncs(),
-            slowest_sync,
-        }
-    }
-
     pub fn totals(&self, taken: &Taken) -> Totals {
         Totals {
             accepted: taken.records,

@@ -11,7 +11,7 @@
 
 use super::{
     buffer::Piece,
-    closing::{Abandon, sync_error, write_error},
+    closing::{Abandon, Counts, sync_error, write_error},
     config::SyncPolicy,
     framing::{Framing, Seal, Whole},
     sink::Sink,
@@ -375,7 +375,7 @@ impl Drain {
     }
 
     /// The records and bytes that are completely written.
-    pub fn written(&self) -> Progress {
+    fn written(&self) -> Progress {
         Progress {
             records: self.records,
             bytes: self.before + self.whole - self.held,
@@ -392,18 +392,16 @@ impl Drain {
         self.unsynced_bytes
     }
 
-    /// What is known to be durable.
-    pub fn durable(&self) -> Progress {
-        self.durable
-    }
-
-    /// The number of failed syncs.
-    pub fn failed_syncs(&self) -> u64 {
-        self.failed_syncs
-    }
-
-    /// The number of syncs, and how long the slowest took.
-    pub fn syncs(&self) -> (u64, Duration) {
-        (self.syncs, self.slowest_sync)
+    /// All that is counted.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            written: self.written(),
+            durable: self.durable,
+            unsynced_bytes: self.unsynced_bytes,
+            is_syncing: false,
+            syncs: self.syncs,
+            failed_syncs: self.failed_syncs,
+            slowest_sync: self.slowest_sync,
+        }
     }
 }

@@ -122,7 +122,7 @@ impl Shared {
 
     /// Publishes the counts, and an error that did not prevent any write.
     pub fn tell(&self, drain: &mut Drain) {
-        let counts = Counts::of(drain);
+        let counts = drain.counts();
         self.records.store(counts.written.records, Relaxed);
         self.bytes.store(counts.written.bytes, Relaxed);
         self.durable_records.store(counts.durable.records, Relaxed);

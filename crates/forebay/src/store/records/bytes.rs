@@ -21,15 +21,8 @@ impl Records<[u8]> {
     /// Those of [`Appender::new`](crate::store::Appender::new).
     pub fn plain(sink: Box<dyn Sink>, config: &StoreConfig) -> Result<Self> {
         config.validate()?;
-        let framing = Arc::new(Plain(None));
-        Records::new(
-            sink,
-            framing,
-            config.record_bytes,
-            0,
-            config,
-            Start::default(),
-        )
+        let (framing, longest) = (Arc::new(Plain(None)), config.record_bytes);
+        Records::new(sink, framing, longest, 0, config, Start::default())
     }
 
     /// In numbered blocks with check sums, each record after its length. [`StoreConfig::record_bytes`] is the longest.
