@@ -314,8 +314,7 @@ impl Poller {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn run<S: Source>(&mut self, source: &mut S, stop: &Signal) -> Result<u64, S::Error> {
-        let limit = self.limit(stop, Duration::MAX);
-        self.run_within(source, limit)
+        self.run_timeout(source, stop, Duration::MAX)
     }
 
     /// Like [`run`](Poller::run), for up to `timeout` of the poller's clock.
@@ -329,7 +328,11 @@ impl Poller {
         timeout: Duration,
     ) -> Result<u64, S::Error> {
         let limit = self.limit(stop, timeout);
-        self.run_within(source, limit)
+        let mut taken = 0;
+        while !limit.is_over() && !source.has_ended() {
+            taken += self.turn_within(source, &limit)? as u64;
+        }
+        Ok(taken)
     }
 
     /// `stop`, and this long from now on.
@@ -341,14 +344,6 @@ impl Poller {
             end: end.map(|end| (self.clock.clone(), end)),
             stop: Some(stop),
         }
-    }
-
-    fn run_within<S: Source>(&mut self, source: &mut S, limit: Limit<'_>) -> Result<u64, S::Error> {
-        let mut taken = 0;
-        while !limit.is_over() && !source.has_ended() {
-            taken += self.turn_within(source, &limit)? as u64;
-        }
-        Ok(taken)
     }
 
     /// One turn, which sleeps within `limit`.

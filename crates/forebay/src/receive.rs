@@ -34,7 +34,7 @@
 //! panics, the next turn passes on the packets that the source pushed before.
 
 use crate::{
-    Error, Result,
+    Error,
     packet::{Counts, Packet, PacketDesc, Pool, PoolConfig},
     poll::{Limit, Modes, Poller, Source},
     ring::spsc::{Consumer, Producer, RingConfig, RingStats, ring_with},
@@ -80,19 +80,19 @@ pub trait PacketSource {
     ///
     /// # Errors
     /// An error of the source. Packets pushed before are passed on.
-    fn receive(&mut self, intake: &mut Intake<'_>) -> std::result::Result<(), Self::Error>;
+    fn receive(&mut self, intake: &mut Intake<'_>) -> Result<(), Self::Error>;
 
     /// Requests a wake-up at the next packet: see [`Source::arm`].
     ///
     /// # Errors
     /// An error of the source.
-    fn arm(&mut self) -> std::result::Result<(), Self::Error>;
+    fn arm(&mut self) -> Result<(), Self::Error>;
 
     /// Sleeps until that wake-up within `limit`, or returns early: see [`Source::sleep`].
     ///
     /// # Errors
     /// An error of the source.
-    fn sleep(&mut self, limit: &Limit<'_>) -> std::result::Result<(), Self::Error>;
+    fn sleep(&mut self, limit: &Limit<'_>) -> Result<(), Self::Error>;
 
     /// Cancels the request for a wake-up.
     fn disarm(&mut self);
@@ -139,7 +139,7 @@ impl Intake<'_> {
     /// # Errors
     /// Returns the packet: there is no room, or it [cannot become a descriptor](Packet::into_desc).
     #[inline]
-    pub fn push(&mut self, packet: Packet) -> std::result::Result<(), Packet> {
+    pub fn push(&mut self, packet: Packet) -> Result<(), Packet> {
         match self.room() {
             0 => Err(packet),
             _ => packet.into_desc().map(|desc| self.batch.push(desc)),
@@ -187,7 +187,7 @@ impl Driver {
     ///
     /// # Errors
     /// A 0 in `config`, or not enough memory or memory maps.
-    pub fn new(config: &DriverConfig) -> Result<(Driver, Consumer<PacketDesc>)> {
+    pub fn new(config: &DriverConfig) -> crate::Result<(Driver, Consumer<PacketDesc>)> {
         Driver::with(config, Clock::real())
     }
 }
@@ -197,7 +197,10 @@ impl<W: Block> Driver<W> {
     ///
     /// # Errors
     /// Those of [`new`](Driver::new).
-    pub fn with(config: &DriverConfig, clock: Clock) -> Result<(Self, Consumer<PacketDesc, W>)> {
+    pub fn with(
+        config: &DriverConfig,
+        clock: Clock,
+    ) -> crate::Result<(Self, Consumer<PacketDesc, W>)> {
         if config.budget == 0 {
             return Err(Error::invalid("driver", "taking 0 packets a turn")
                 .advise("Ask for a budget of at least 1"));
@@ -224,10 +227,7 @@ impl<W: Block> Driver<W> {
     /// # Errors
     /// An error of the source, unchanged.
     #[inline]
-    pub fn turn<S: PacketSource>(
-        &mut self,
-        source: &mut S,
-    ) -> std::result::Result<usize, S::Error> {
+    pub fn turn<S: PacketSource>(&mut self, source: &mut S) -> Result<usize, S::Error> {
         self.turn_within(source, &Limit::NONE)
     }
 
@@ -255,13 +255,8 @@ impl<W: Block> Driver<W> {
     /// assert_eq!((taken, packets.len()), (100, 100));
     /// # Ok::<(), forebay::Error>(())
     /// ```
-    pub fn run<S: PacketSource>(
-        &mut self,
-        source: &mut S,
-        stop: &Signal,
-    ) -> std::result::Result<u64, S::Error> {
-        let limit = self.poller.limit(stop, Duration::MAX);
-        self.run_within(source, limit)
+    pub fn run<S: PacketSource>(&mut self, source: &mut S, stop: &Signal) -> Result<u64, S::Error> {
+        self.run_timeout(source, stop, Duration::MAX)
     }
 
     /// Like [`run`](Driver::run), for up to `timeout` of the driver's clock.
@@ -273,16 +268,8 @@ impl<W: Block> Driver<W> {
         source: &mut S,
         stop: &Signal,
         timeout: Duration,
-    ) -> std::result::Result<u64, S::Error> {
+    ) -> Result<u64, S::Error> {
         let limit = self.poller.limit(stop, timeout);
-        self.run_within(source, limit)
-    }
-
-    fn run_within<S: PacketSource>(
-        &mut self,
-        source: &mut S,
-        limit: Limit<'_>,
-    ) -> std::result::Result<u64, S::Error> {
         let mut taken = 0;
         while !(limit.is_over() || source.has_ended() || self.consumer_is_gone()) {
             taken += self.turn_within(source, &limit)? as u64;
@@ -295,7 +282,7 @@ impl<W: Block> Driver<W> {
         &mut self,
         source: &mut S,
         limit: &Limit<'_>,
-    ) -> std::result::Result<usize, S::Error> {
+    ) -> Result<usize, S::Error> {
         if self.producer.wait_vacant_timeout(1, PATIENCE) == 0 {
             self.ring_full += u64::from(!self.consumer_is_gone());
             return Ok(0);
@@ -356,7 +343,7 @@ impl<S: PacketSource, W: Wait> Source for Turn<'_, S, W> {
     type Error = S::Error;
 
     #[inline]
-    fn look(&mut self, budget: usize) -> std::result::Result<usize, S::Error> {
+    fn look(&mut self, budget: usize) -> Result<usize, S::Error> {
         let left_over = self.flush(); // by a source that panicked
         self.starves = false;
         let received = self.source.receive(&mut Intake {
@@ -370,11 +357,11 @@ impl<S: PacketSource, W: Wait> Source for Turn<'_, S, W> {
         received.map(|()| found)
     }
 
-    fn arm(&mut self) -> std::result::Result<(), S::Error> {
+    fn arm(&mut self) -> Result<(), S::Error> {
         self.source.arm()
     }
 
-    fn sleep(&mut self, limit: &Limit<'_>) -> std::result::Result<(), S::Error> {
+    fn sleep(&mut self, limit: &Limit<'_>) -> Result<(), S::Error> {
         if !self.starves {
             return self.source.sleep(limit);
         }
@@ -397,13 +384,13 @@ impl<S: PacketSource, W: Wait> Source for Turn<'_, S, W> {
 /// descriptor](Packet::into_desc), by keeping a share of it or exchanging it: it is not passed on.
 pub fn fill_with<E, F>(rest: Duration, fill: F) -> impl PacketSource<Error = E>
 where
-    F: FnMut(&mut Packet) -> std::result::Result<bool, E>,
+    F: FnMut(&mut Packet) -> Result<bool, E>,
 {
     struct Fill<F>(Duration, F);
-    impl<E, F: FnMut(&mut Packet) -> std::result::Result<bool, E>> PacketSource for Fill<F> {
+    impl<E, F: FnMut(&mut Packet) -> Result<bool, E>> PacketSource for Fill<F> {
         type Error = E;
 
-        fn receive(&mut self, intake: &mut Intake<'_>) -> std::result::Result<(), E> {
+        fn receive(&mut self, intake: &mut Intake<'_>) -> Result<(), E> {
             while let Some(mut packet) = intake.take() {
                 if !(self.1)(&mut packet)? || intake.push(packet).is_err() {
                     break;
@@ -411,10 +398,10 @@ where
             }
             Ok(())
         }
-        fn arm(&mut self) -> std::result::Result<(), E> {
+        fn arm(&mut self) -> Result<(), E> {
             Ok(())
         }
-        fn sleep(&mut self, limit: &Limit<'_>) -> std::result::Result<(), E> {
+        fn sleep(&mut self, limit: &Limit<'_>) -> Result<(), E> {
             std::thread::sleep(limit.left().map_or(self.0, |left| left.min(self.0)));
             Ok(())
         }
@@ -446,7 +433,7 @@ mod tests {
     }
 
     /// A closure that fills in the numbers up to `end`.
-    fn numbers(end: u64) -> impl FnMut(&mut Packet) -> std::result::Result<bool, &'static str> {
+    fn numbers(end: u64) -> impl FnMut(&mut Packet) -> Result<bool, &'static str> {
         let mut next = 0;
         move |packet| {
             packet
@@ -563,7 +550,7 @@ mod tests {
         struct Greedy;
         impl PacketSource for Greedy {
             type Error = ();
-            fn receive(&mut self, intake: &mut Intake<'_>) -> std::result::Result<(), ()> {
+            fn receive(&mut self, intake: &mut Intake<'_>) -> Result<(), ()> {
                 while let Some(packet) = intake.take() {
                     intake.push(packet).map_err(|_| ())?;
                 }
@@ -571,10 +558,10 @@ mod tests {
                 assert!(intake.room() == 0 && intake.push(packet).is_err());
                 Ok(())
             }
-            fn arm(&mut self) -> std::result::Result<(), ()> {
+            fn arm(&mut self) -> Result<(), ()> {
                 Ok(())
             }
-            fn sleep(&mut self, _limit: &Limit<'_>) -> std::result::Result<(), ()> {
+            fn sleep(&mut self, _limit: &Limit<'_>) -> Result<(), ()> {
                 Ok(())
             }
             fn disarm(&mut self) {}

@@ -45,6 +45,14 @@ pub(crate) fn page_size() -> usize {
     rustix::param::page_size()
 }
 
+/// The page size that suits `len` bytes of memory: large memory is aligned to huge pages.
+pub(crate) fn page_for(len: usize) -> usize {
+    match len < HUGE_PAGE {
+        true => page_size(),
+        false => HUGE_PAGE,
+    }
+}
+
 /// The protection of memory that this process reads and writes.
 pub(crate) const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
 
@@ -133,12 +141,7 @@ impl Mapping {
     /// they are aligned to one.
     #[cfg_attr(any(loom, not(feature = "shared")), allow(dead_code))]
     pub(crate) fn of_file(file: &impl AsRawFd, len: usize, protection: i32) -> io::Result<Mapping> {
-        let align = if len >= HUGE_PAGE {
-            HUGE_PAGE
-        } else {
-            page_size()
-        };
-        let mapping = Mapping::aligned(len, align, libc::PROT_NONE)?;
+        let mapping = Mapping::aligned(len, page_for(len), libc::PROT_NONE)?;
         let (start, flags) = (mapping.start.as_ptr(), libc::MAP_SHARED | libc::MAP_FIXED);
         // SAFETY: MAP_FIXED replaces only pages of the reservation, which `mapping` owns and which are not in use yet.
         unsafe { map(start, len, protection, flags, file.as_raw_fd(), 0) }?;

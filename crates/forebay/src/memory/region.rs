@@ -45,12 +45,8 @@ impl Region {
     /// reads a dozen files.
     pub(crate) fn part(len_bytes: usize, config: &MapConfig) -> Result<Region> {
         let len = round_up(ON, len_bytes, sys::page_size(), 1)?;
-        let align = if len >= sys::HUGE_PAGE {
-            sys::HUGE_PAGE
-        } else {
-            sys::page_size()
-        };
-        let mapping = Mapping::anonymous(len, align).map_err(|error| refused(ON, len, error))?;
+        let mapping =
+            Mapping::anonymous(len, sys::page_for(len)).map_err(|error| refused(ON, len, error))?;
         if config.huge_pages {
             // A kernel without huge pages refuses. Small pages are fine, and `huge_pages` reports it.
             let _ = mapping.advise(0..len, Advice::Huge);

@@ -34,11 +34,7 @@ impl Producer {
     /// # Errors
     /// A 0 in `config`, more than 32 GiB or half of the available memory, or not enough memory or descriptors.
     pub fn new(config: &BroadcastConfig) -> Result<Producer> {
-        let page = match config.data_bytes < sys::HUGE_PAGE {
-            true => sys::page_size(),
-            false => sys::HUGE_PAGE,
-        };
-        let layout = Layout::new(config, page / WORD)?;
+        let layout = Layout::new(config, sys::page_for(config.data_bytes) / WORD)?;
         let len = layout.words().unwrap_or(usize::MAX / WORD) * WORD;
         memory::check_all(ON, len)?;
         let refused = |error| memory::refused(ON, len, error);
