@@ -44,8 +44,15 @@ fn sanitized() -> bool {
     sanitized
 }
 
-/// Runs one test of this file again in a child with `FOREBAY_CHILD` set, and requires it to pass.
-fn in_a_child(test: &str) {
+/// Whether this process runs only this test of this file. If not, runs it in a child that does, and requires it to pass; under a
+/// sanitizer it is skipped.
+fn is_child_for(test: &str) -> bool {
+    if sanitized() {
+        return false;
+    }
+    if env::var_os("FOREBAY_CHILD").is_some() {
+        return true;
+    }
     let child = Command::new(env::current_exe().unwrap())
         .args([
             "--exact",
@@ -60,10 +67,7 @@ fn in_a_child(test: &str) {
     assert!(told.contains("running 1 test"), "no such test: {test}");
     let complaint = String::from_utf8_lossy(&child.stderr);
     assert!(child.status.success(), "{told}{complaint}");
-}
-
-fn is_child() -> bool {
-    env::var_os("FOREBAY_CHILD").is_some()
+    false
 }
 
 #[test]
@@ -112,11 +116,8 @@ fn sizes_that_make_no_sense_are_refused_before_anything_is_touched() {
 
 #[test]
 fn a_mirror_costs_two_maps_and_gives_them_back() {
-    if sanitized() {
+    if !is_child_for("a_mirror_costs_two_maps_and_gives_them_back") {
         return;
-    }
-    if !is_child() {
-        return in_a_child("a_mirror_costs_two_maps_and_gives_them_back");
     }
     let descriptors = || fs::read_dir("/proc/self/fd").unwrap().count();
     let (maps_before, descriptors_before) = (maps(), descriptors());
@@ -170,11 +171,8 @@ fn no_page_beyond_a_mirror_can_be_asked_for() {
 
 #[test]
 fn running_out_of_maps_is_a_clean_error() {
-    if sanitized() {
+    if !is_child_for("running_out_of_maps_is_a_clean_error") {
         return;
-    }
-    if !is_child() {
-        return in_a_child("running_out_of_maps_is_a_clean_error");
     }
     let bare = MapConfig {
         populate: false,
@@ -206,11 +204,8 @@ fn running_out_of_maps_is_a_clean_error() {
 
 #[test]
 fn running_out_of_addresses_is_a_clean_error() {
-    if sanitized() {
+    if !is_child_for("running_out_of_addresses_is_a_clean_error") {
         return;
-    }
-    if !is_child() {
-        return in_a_child("running_out_of_addresses_is_a_clean_error");
     }
     let before = maps();
     let limit = rustix::process::Rlimit {

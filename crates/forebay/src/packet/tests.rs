@@ -92,6 +92,22 @@ struct Walk {
 }
 
 impl Walk {
+    fn new(slots: u32) -> Walk {
+        Walk {
+            pool: small_pool(slots),
+            all: Vec::new(),
+            groups: 0,
+            byte: 1,
+        }
+    }
+
+    /// All slots return, and none is missing.
+    fn end(mut self, slots: u32) {
+        self.all.clear();
+        assert_eq!(self.pool.refill(), slots as usize);
+        assert_eq!(self.pool.close(), None);
+    }
+
     fn bytes(&mut self, n: usize) -> Vec<u8> {
         let bytes = (0..n).map(|_| {
             self.byte = self.byte.wrapping_mul(5).wrapping_add(3);
@@ -331,14 +347,12 @@ proptest! {
         slots in 1_u32..16,
         steps in prop::collection::vec(step(), 1..times(150, 20)),
     ) {
-        let mut walk = Walk { pool: small_pool(slots), all: Vec::new(), groups: 0, byte: 1 };
+        let mut walk = Walk::new(slots);
         for step in steps {
             walk.step(step);
             walk.check();
         }
-        walk.all.clear();
-        prop_assert_eq!(walk.pool.refill(), slots as usize);
-        prop_assert_eq!(walk.pool.close(), None);
+        walk.end(slots);
     }
 }
 
@@ -350,12 +364,7 @@ fn packets_agree_with_plain_vectors_over_many_operations() {
     let mut left = operations(10_000);
     let mut slots = 1;
     while left > 0 {
-        let mut walk = Walk {
-            pool: small_pool(slots),
-            all: Vec::new(),
-            groups: 0,
-            byte: 1,
-        };
+        let mut walk = Walk::new(slots);
         for _ in 0..left.min(1000) {
             let step = match walk.all.len() {
                 // After each step all packets that share are compared.
@@ -366,9 +375,7 @@ fn packets_agree_with_plain_vectors_over_many_operations() {
             walk.check();
             left -= 1;
         }
-        walk.all.clear();
-        assert_eq!(walk.pool.refill(), slots as usize);
-        assert_eq!(walk.pool.close(), None);
+        walk.end(slots);
         slots = slots % 24 + 5; // 1 to 28, alternating between small and large
     }
 }

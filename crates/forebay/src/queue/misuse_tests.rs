@@ -3,7 +3,8 @@
 use super::{
     core::Core,
     frame::{Kind, span},
-    shared::{AfterDeath, Shared, SharedQueueConfig, attach, create, create_nameless, remove},
+    shared::{AfterDeath, Shared, SharedQueueConfig, attach, create, remove},
+    shared_tests::{LATER, SOON, other, page},
     *,
 };
 use crate::sync::{Deadline, atomic::Ordering::Relaxed, mortal};
@@ -16,11 +17,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::atomic::AtomicBool,
     thread,
-    time::Duration,
 };
-
-const SOON: Duration = Duration::from_millis(1);
-const LATER: Duration = Duration::from_secs(10);
 
 /// A text that sends to the queue on each `as_ref`, is longer each time, and panics at call number `last`.
 struct Liar<'a> {
@@ -113,19 +110,6 @@ fn a_burst_that_panics_takes_nothing_from_other_senders() {
         receiver.close();
         assert_eq!(next, SENT);
     });
-}
-
-fn page(after_death: AfterDeath) -> Shared {
-    create_nameless(&SharedQueueConfig {
-        capacity_bytes: 1,
-        after_death,
-        ..SharedQueueConfig::default()
-    })
-    .unwrap()
-}
-
-fn other(queue: &Shared) -> Shared {
-    Shared::from_descriptor(queue.descriptor().try_clone_to_owned().unwrap()).unwrap()
 }
 
 #[test]

@@ -15,11 +15,11 @@ use std::{
     time::Duration,
 };
 
-const SOON: Duration = Duration::from_millis(1);
+pub(super) const SOON: Duration = Duration::from_millis(1);
 /// Longer than it takes until the dead are found.
-const LATER: Duration = Duration::from_secs(10);
+pub(super) const LATER: Duration = Duration::from_secs(10);
 
-fn page(after_death: AfterDeath) -> Shared {
+pub(super) fn page(after_death: AfterDeath) -> Shared {
     create_nameless(&SharedQueueConfig {
         capacity_bytes: 1,
         after_death,
@@ -28,7 +28,7 @@ fn page(after_death: AfterDeath) -> Shared {
     .unwrap()
 }
 
-fn other(queue: &Shared) -> Shared {
+pub(super) fn other(queue: &Shared) -> Shared {
     Shared::from_descriptor(queue.descriptor().try_clone_to_owned().unwrap()).unwrap()
 }
 

@@ -131,36 +131,56 @@ fn a_future_that_is_dropped_while_pending_takes_and_sends_nothing() {
     assert_eq!(got, [b"last"]);
 }
 
+/// A pending task is woken by the end, and a full queue refuses as configured, if `$made` makes the ends of a queue.
+macro_rules! woken_and_refused {
+    ($made:expr, $largest:expr) => {{
+        let (made, wakes_of) = ($made, Arc::default());
+        let config = QueueConfig {
+            capacity_bytes: 16,
+            ..QueueConfig::default()
+        };
+        let (sender, mut receiver) = made(&config);
+        assert!(poll_once(receiver.take(), &wakes_of).is_pending());
+        drop(sender);
+        assert_eq!(wakes(&wakes_of), 1);
+        let end = poll_once(receiver.recv(&mut []), &wakes_of);
+        assert_eq!(end, Poll::Ready(Err(RecvError::Closed)));
+
+        let (mut sender, receiver) = made(&config);
+        let largest = $largest(&mut sender);
+        assert!(poll_once(sender.send(vec![1; largest]), &wakes_of).is_ready());
+        assert!(poll_once(sender.send(""), &wakes_of).is_pending());
+        drop(receiver);
+        assert_eq!(wakes(&wakes_of), 1);
+        let end = poll_once(sender.send(""), &wakes_of);
+        assert_eq!(end, Poll::Ready(Err(SendError::Closed)));
+        let too_long = poll_once(sender.send(vec![1; largest + 1]), &wakes_of);
+        assert_eq!(too_long, Poll::Ready(Err(SendError::TooLong { largest })));
+
+        let (mut sender, _receiver) = made(&QueueConfig {
+            when_full: WhenFull::Refuse,
+            ..config
+        });
+        assert!(poll_once(sender.send(vec![1; largest]), &wakes_of).is_ready());
+        let refused = poll_once(sender.send(""), &wakes_of);
+        assert_eq!(refused, Poll::Ready(Err(SendError::Full)));
+    }};
+}
+
 #[test]
 fn a_pending_task_is_woken_by_the_end_and_a_full_queue_refuses_as_configured() {
-    let wakes_of = Arc::default();
-    let (sender, mut receiver) = ends(1);
-    assert!(poll_once(receiver.take(), &wakes_of).is_pending());
-    drop(sender);
-    assert_eq!(wakes(&wakes_of), 1);
-    let end = poll_once(receiver.recv(&mut []), &wakes_of);
-    assert_eq!(end, Poll::Ready(Err(RecvError::Closed)));
-
-    let (mut sender, receiver) = ends(1);
-    let largest = sender.get_ref().largest();
-    assert!(poll_once(sender.send(vec![1; largest]), &wakes_of).is_ready());
-    assert!(poll_once(sender.send(""), &wakes_of).is_pending());
-    drop(receiver);
-    assert_eq!(wakes(&wakes_of), 1);
-    let end = poll_once(sender.send(""), &wakes_of);
-    assert_eq!(end, Poll::Ready(Err(SendError::Closed)));
-    let too_long = poll_once(sender.send(vec![1; largest + 1]), &wakes_of);
-    assert_eq!(too_long, Poll::Ready(Err(SendError::TooLong { largest })));
-
-    let (sender, _receiver) = queue_with(&QueueConfig {
-        capacity_bytes: 1,
-        when_full: WhenFull::Refuse,
-        ..QueueConfig::default()
-    })
-    .unwrap();
-    sender.send(vec![1; largest]).unwrap();
-    let refused = poll_once(sender.into_async().unwrap().send(""), &wakes_of);
-    assert_eq!(refused, Poll::Ready(Err(SendError::Full)));
+    let made = |config: &QueueConfig| {
+        let (sender, receiver) = queue_with(config).unwrap();
+        (sender.into_async().unwrap(), receiver.into_async().unwrap())
+    };
+    woken_and_refused!(made, |sender: &mut AsyncSender| sender.get_ref().largest());
+    let one_to_one = |config: &QueueConfig| {
+        let (sender, receiver) = spsc::queue_with(config).unwrap();
+        (sender.into_async(), receiver.into_async())
+    };
+    woken_and_refused!(one_to_one, |sender: &mut spsc::AsyncSender| sender
+        .get_mut()
+        .largest());
 }
 
 /// Uses the queue from inside a wake-up.
@@ -245,40 +265,6 @@ fn dropped_futures_of_the_only_sender_and_receiver_lose_and_repeat_nothing() {
     assert!(poll_once(receiver.take(), &others).is_pending());
     assert_eq!(sender.get_mut().stats().messages, 100);
     assert_eq!(receiver.get_mut().stats().messages, 100);
-}
-
-#[test]
-fn the_only_sender_and_receiver_are_woken_by_the_end_and_refuse_as_configured() {
-    let wakes_of = Arc::default();
-    let (sender, mut receiver) = one_to_one(2);
-    assert!(poll_once(receiver.take(), &wakes_of).is_pending());
-    drop(sender);
-    assert_eq!(wakes(&wakes_of), 1);
-    let end = poll_once(receiver.recv(&mut []), &wakes_of);
-    assert_eq!(end, Poll::Ready(Err(RecvError::Closed)));
-
-    let (mut sender, receiver) = one_to_one(2);
-    assert!(poll_once(sender.send([1; 8]), &wakes_of).is_ready());
-    assert!(poll_once(sender.send(""), &wakes_of).is_pending());
-    drop(receiver);
-    assert_eq!(wakes(&wakes_of), 1);
-    let end = poll_once(sender.send(""), &wakes_of);
-    assert_eq!(end, Poll::Ready(Err(SendError::Closed)));
-    let too_long = poll_once(sender.send([1; 9]), &wakes_of);
-    assert_eq!(
-        too_long,
-        Poll::Ready(Err(SendError::TooLong { largest: 8 }))
-    );
-
-    let (mut sender, _receiver) = spsc::queue_with(&QueueConfig {
-        capacity_bytes: 8,
-        when_full: WhenFull::Refuse,
-        ..QueueConfig::default()
-    })
-    .unwrap();
-    sender.send("").unwrap();
-    let refused = poll_once(sender.into_async().send(""), &wakes_of);
-    assert_eq!(refused, Poll::Ready(Err(SendError::Full)));
 }
 
 /// Message `number` of a run.

@@ -588,60 +588,48 @@ fn sent_before(number: u64, i: u64) -> u64 {
     (0..number).map(|round| 1 + round % 3).sum::<u64>() + i
 }
 
+/// How each form of a call answers when the queue is full, and when it is empty again. Its longest message has `$len` bytes.
+macro_rules! four_forms {
+    ($sender:ident, $receiver:ident, $len:expr) => {{
+        let (past, timeout) = (Instant::now(), Duration::ZERO);
+        let len = $len;
+        // There is room: nothing waits.
+        $sender.send_deadline(vec![1; len], past).unwrap();
+        let full = [
+            $sender.try_send("").err(),
+            $sender.try_reserve(0).err(),
+            $sender.send_timeout("", timeout).err(),
+            $sender.send_deadline("", past).err(),
+            $sender.reserve_timeout(0, timeout).err(),
+            $sender.reserve_deadline(0, past).err(),
+        ];
+        assert_eq!(full[..2], [Some(SendError::Full); 2]);
+        assert_eq!(full[2..], [Some(SendError::TimedOut); 4]);
+        assert_eq!($receiver.take_deadline(past).unwrap().len(), len);
+        let buffer = &mut [0; 8];
+        let empty = [
+            $receiver.try_recv(buffer).err(),
+            $receiver.try_take().err(),
+            $receiver.recv_timeout(buffer, timeout).err(),
+            $receiver.recv_deadline(buffer, past).err(),
+            $receiver.take_timeout(timeout).err(),
+            $receiver.take_deadline(past).err(),
+        ];
+        assert_eq!(empty[..2], [Some(RecvError::Empty); 2]);
+        assert_eq!(empty[2..], [Some(RecvError::TimedOut); 4]);
+    }};
+}
+
 #[test]
 fn the_four_forms_of_a_call_differ_only_in_how_long_they_wait() {
-    let (past, timeout) = (Instant::now(), Duration::ZERO);
     let (sender, receiver) = queue(1).unwrap();
-    let len = sender.largest();
-    sender.send_deadline(vec![1; len], past).unwrap(); // there is room: nothing waits
-    let full = [
-        sender.try_send("").err(),
-        sender.try_reserve(0).err(),
-        sender.send_timeout("", timeout).err(),
-        sender.send_deadline("", past).err(),
-        sender.reserve_timeout(0, timeout).err(),
-        sender.reserve_deadline(0, past).err(),
-    ];
-    use SendError::{Full, TimedOut};
-    let expected = [Full, Full, TimedOut, TimedOut, TimedOut, TimedOut];
-    assert_eq!(full, expected.map(Some));
-    assert_eq!(receiver.take_deadline(past).unwrap().len(), len);
-    let buffer = &mut [0; 8];
-    let empty = [
-        receiver.try_recv(buffer).err(),
-        receiver.try_take().err(),
-        receiver.try_take_burst(1).err(),
-        receiver.recv_timeout(buffer, timeout).err(),
-        receiver.recv_deadline(buffer, past).err(),
-        receiver.take_timeout(timeout).err(),
-        receiver.take_deadline(past).err(),
-        receiver.take_burst_timeout(1, timeout).err(),
-    ];
-    assert_eq!(empty[..3], [Some(RecvError::Empty); 3]);
-    assert_eq!(empty[3..], [Some(RecvError::TimedOut); 5]);
-
+    four_forms!(sender, receiver, sender.largest());
+    let empty = receiver.try_take_burst(1).err();
+    assert_eq!(empty, Some(RecvError::Empty));
+    let timed_out = receiver.take_burst_timeout(1, Duration::ZERO).err();
+    assert_eq!(timed_out, Some(RecvError::TimedOut));
     let (mut sender, mut receiver) = spsc::queue(8).unwrap();
-    sender.send_deadline("", past).unwrap();
-    let full = [
-        sender.try_send("").err(),
-        sender.try_reserve(0).err(),
-        sender.send_timeout("", timeout).err(),
-        sender.send_deadline("", past).err(),
-        sender.reserve_timeout(0, timeout).err(),
-        sender.reserve_deadline(0, past).err(),
-    ];
-    assert_eq!(full, expected.map(Some));
-    assert_eq!(receiver.take_deadline(past).unwrap().len(), 0);
-    let empty = [
-        receiver.try_recv(buffer).err(),
-        receiver.try_take().err(),
-        receiver.recv_timeout(buffer, timeout).err(),
-        receiver.recv_deadline(buffer, past).err(),
-        receiver.take_timeout(timeout).err(),
-        receiver.take_deadline(past).err(),
-    ];
-    assert_eq!(empty[..2], [Some(RecvError::Empty); 2]);
-    assert_eq!(empty[2..], [Some(RecvError::TimedOut); 4]);
+    four_forms!(sender, receiver, sender.largest());
 }
 
 #[test]

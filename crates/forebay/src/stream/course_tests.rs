@@ -84,7 +84,12 @@ impl Told {
         // In the course a stream with an error is never finished. Here it is, so that a loop until the end terminates; `end`
         // returns the reason.
         let over = self.closed || self.failed;
+        let end = match self.failed {
+            true => Some(End::Failed),
+            false => self.closed.then_some(End::Closed),
+        };
         assert_eq!(reader.is_finished(), over && self.content.is_empty());
+        assert_eq!(reader.end(), end);
         assert_eq!(
             (writer.bytes_pushed(), reader.bytes_popped()),
             (self.pushed, self.popped)
@@ -106,22 +111,26 @@ impl Told {
 #[test]
 fn every_story_of_the_course_comes_out_as_told() {
     const EMPTY: Step<'_> = Push(b"");
-    let (cat, tac, t) = (Push(b"cat"), Push(b"tac"), Push(b"t"));
+    let (cat, tac, c, t) = (Push(b"cat"), Push(b"tac"), Push(b"c"), Push(b"t"));
     let stories: &[(usize, &[Step<'_>])] = &[
         // Basics: created, closed and failed without a byte.
         (15, &[]),
         (15, &[Close, Close, cat]),
+        (15, &[cat, Close, Pop(3), Close, cat]),
         (15, &[Fail, cat, Close]),
         // Capacity: bytes that do not fit are not accepted, and pops make room.
         (2, &[cat, t]),
         (2, &[cat, Pop(2), tac]),
         (2, &[cat, Pop(1), tac]),
+        (2, &[cat, t, Pop(2), tac, Pop(1), c, Pop(2)]),
+        (2, &[EMPTY, c, EMPTY]),
         (2, &[EMPTY, EMPTY, cat, EMPTY, EMPTY, Pop(1), EMPTY, EMPTY]),
         // One write.
         (15, &[cat, Close, Pop(3)]),
         (15, &[cat, Pop(3), Close]),
         (15, &[cat, Pop(1), Pop(2), Close]),
         // Two writes.
+        (15, &[cat, tac, Pop(2), Close, Pop(4)]),
         (15, &[cat, tac, Close, Pop(2), Pop(4)]),
         (15, &[cat, Pop(2), tac, Close, Pop(4)]),
         // Popping more than the content, which the course leaves undefined.
@@ -129,6 +138,7 @@ fn every_story_of_the_course_comes_out_as_told() {
         (15, &[cat, Fail, Pop(2), tac, Pop(1)]),
     ];
     for (capacity, steps) in stories {
+        eprintln!("capacity {capacity}: {steps:?}"); // shown if it fails
         let mut told = Told::new(*capacity);
         steps.iter().for_each(|&step| told.step(step));
     }

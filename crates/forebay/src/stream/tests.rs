@@ -55,51 +55,6 @@ fn a_new_stream_is_open_and_empty() {
 }
 
 #[test]
-fn write_then_end_then_pop() {
-    let (mut writer, mut reader) = stream(15).unwrap();
-    assert_eq!(writer.push_slice(b"cat"), 3);
-    counts(&writer, &reader, 3, 0);
-    writer.close();
-    assert!(writer.is_closed() && reader.is_closed() && !reader.is_finished());
-    holds(&mut reader, b"cat");
-    counts(&writer, &reader, 3, 0);
-    assert_eq!(reader.consume(3), 3);
-    assert!(reader.is_finished());
-    assert_eq!(reader.end(), Some(End::Closed));
-    counts(&writer, &reader, 3, 3);
-    writer.close();
-    assert_eq!(writer.push_slice(b"dog"), 0);
-    counts(&writer, &reader, 3, 3);
-}
-
-#[test]
-fn write_then_pop_in_parts_then_end() {
-    let (mut writer, mut reader) = stream(15).unwrap();
-    writer.push_slice(b"cat");
-    assert_eq!(reader.consume(1), 1);
-    holds(&mut reader, b"at");
-    assert_eq!(reader.consume(2), 2);
-    assert!(!reader.is_finished());
-    writer.close();
-    assert!(reader.is_finished());
-    counts(&writer, &reader, 3, 3);
-}
-
-#[test]
-fn two_writes_are_one_content() {
-    let (mut writer, mut reader) = stream(15).unwrap();
-    writer.push_slice(b"cat");
-    writer.push_slice(b"tac");
-    holds(&mut reader, b"cattac");
-    assert_eq!(reader.consume(2), 2);
-    holds(&mut reader, b"ttac");
-    writer.close();
-    assert_eq!(reader.consume(4), 4);
-    assert!(reader.is_finished());
-    counts(&writer, &reader, 6, 6);
-}
-
-#[test]
 fn many_writes_are_one_content() {
     let (mut writer, mut reader) = stream(200_000).unwrap();
     let mut dice = Dice(3);
@@ -126,31 +81,6 @@ fn a_push_takes_what_fits_and_the_capacity_is_exact() {
         assert_eq!(reader.consume(capacity + 1), capacity);
         counts(&writer, &reader, capacity as u64, capacity as u64);
     }
-}
-
-#[test]
-fn what_is_popped_makes_room_for_as_much() {
-    let (mut writer, mut reader) = stream(2).unwrap();
-    assert_eq!(writer.push_slice(b"cat"), 2);
-    holds(&mut reader, b"ca");
-    assert_eq!(writer.push_slice(b"t"), 0);
-    assert_eq!(reader.consume(2), 2);
-    assert_eq!(writer.push_slice(b"tac"), 2);
-    holds(&mut reader, b"ta");
-    assert_eq!(reader.consume(1), 1);
-    assert_eq!(writer.push_slice(b"c"), 1);
-    holds(&mut reader, b"ac");
-    assert_eq!(reader.consume(2), 2);
-    counts(&writer, &reader, 5, 5);
-}
-
-#[test]
-fn an_empty_push_changes_nothing() {
-    let (mut writer, mut reader) = stream(2).unwrap();
-    assert_eq!(writer.push_slice(b""), 0);
-    writer.push_slice(b"c");
-    assert_eq!(writer.push_slice(b""), 0);
-    holds(&mut reader, b"c");
 }
 
 #[test]

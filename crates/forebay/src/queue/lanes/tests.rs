@@ -1,4 +1,4 @@
-use super::*;
+use super::{Ending::Broken, *};
 use crate::sys::{page_size, passing, sealed};
 use rustix::{
     io::Errno,
@@ -34,13 +34,13 @@ fn join(hub: &Hub, capacity: usize) -> (Sender, Peer, UnixStream) {
 }
 
 /// Receives the end of the next lane that ends.
-fn ended(hub: &Hub) -> (Peer, Ending, LaneStats) {
+fn ended(hub: &Hub) -> ((Peer, Ending), LaneStats) {
     match hub.recv_timeout(&mut [0; 64], LATER) {
         Err(RecvError::Ended {
             peer,
             ending,
             stats,
-        }) => (peer, ending, stats),
+        }) => ((peer, ending), stats),
         other => panic!("{other:?}"),
     }
 }
@@ -181,8 +181,8 @@ fn a_closed_and_a_dead_sender_are_reported_differently_after_their_last_message(
     sender.try_send(b"last words").unwrap();
     drop(sender);
     assert_eq!(hub.try_recv(&mut [0; 10]).unwrap().peer, closes);
-    let (peer, ending, stats) = ended(&hub);
-    assert_eq!((peer, ending), (closes, Ending::Closed));
+    let (end, stats) = ended(&hub);
+    assert_eq!(end, (closes, Ending::Closed));
     assert_eq!((stats.received, stats.received_bytes), (1, 10));
 
     let (mut sender, dies, socket) = join(&hub, 1);
@@ -190,7 +190,7 @@ fn a_closed_and_a_dead_sender_are_reported_differently_after_their_last_message(
     mem::forget(sender); // as if its process was killed
     socket.shutdown(std::net::Shutdown::Both).unwrap();
     assert_eq!(hub.try_recv(&mut [0; 10]).unwrap().peer, dies);
-    assert_eq!(ended(&hub).1, Ending::Died);
+    assert_eq!(ended(&hub).0, (dies, Ending::Died));
     assert!(hub.stats().is_empty());
 }
 
@@ -359,15 +359,10 @@ fn a_peer_whose_socket_says_too_much_loses_its_lane_and_no_other() {
     let (mut calm, ..) = join(&hub, 1);
     let (_sender, noisy, mut socket) = join(&hub, 1);
     socket.write_all(&[1; 100]).unwrap();
-    let (peer, ending, _) = ended(&hub);
-    assert_eq!((peer, ending), (noisy, Ending::Broken(Fault::Noise)));
+    assert_eq!(ended(&hub).0, (noisy, Broken(Fault::Noise)));
     let (_sender, generous, socket) = join(&hub, 1);
     send_all(&socket, b"x", &[socket.as_fd()]);
-    let (peer, ending, _) = ended(&hub);
-    assert_eq!(
-        (peer, ending),
-        (generous, Ending::Broken(Fault::Descriptors))
-    );
+    assert_eq!(ended(&hub).0, (generous, Broken(Fault::Descriptors)));
     calm.try_send(b"calm").unwrap();
     assert_eq!(hub.try_recv(&mut [0; 4]).unwrap().len, 4);
 }
@@ -380,17 +375,12 @@ fn a_byte_out_of_band_is_a_byte_like_any_other_and_hides_nothing() {
         eprintln!("skipped: needs a kernel with out-of-band bytes over Unix sockets");
         return;
     }
-    let (peer, ending, _) = ended(&hub);
-    assert_eq!(
-        (peer, ending),
-        (generous, Ending::Broken(Fault::Descriptors))
-    );
+    assert_eq!(ended(&hub).0, (generous, Broken(Fault::Descriptors)));
     let (_sender, noisy, socket) = join(&hub, 1);
     for _ in 0..10 {
         send_flagged(&socket, b"x", &[], SendFlags::OOB).unwrap();
     }
-    let (peer, ending, _) = ended(&hub);
-    assert_eq!((peer, ending), (noisy, Ending::Broken(Fault::Noise)));
+    assert_eq!(ended(&hub).0, (noisy, Broken(Fault::Noise)));
     // Before the greeting, where it would be lost together with it.
     let (lane, _mapping) = sealed::make("test", page_size()).unwrap();
     let (ours, theirs) = UnixStream::pair().unwrap();
@@ -413,7 +403,7 @@ fn a_message_and_an_end_signal_a_poll_loop() {
     drop(sender);
     passing::wait_readable(&hub, None);
     assert!(!hub.arm());
-    assert_eq!(ended(&hub).1, Ending::Closed);
+    assert_eq!(ended(&hub).0.1, Ending::Closed);
     assert!(hub.arm());
     hub.close();
     assert!(!hub.arm());
@@ -456,7 +446,7 @@ fn closing_a_slow_descriptor_delays_no_call() {
     let (slow, _kept) = lingering().unwrap();
     send_all(&socket, b"x", &[slow.as_fd()]);
     close_but_not_last(slow);
-    assert_eq!(ended(&hub).0, peer);
+    assert_eq!(ended(&hub).0.0, peer);
     drop((sender, socket));
     assert!(begun.elapsed() < Duration::from_secs(25));
 }

@@ -386,27 +386,13 @@ fn entries_that_cannot_be_are_an_error_and_nothing_worse() {
     let (ours, mut reading, layout) = halves();
     ours.store(PUBLISHED, 1, Relaxed);
     let mut buffer = vec![0; 1 << 16];
+    let entry = |offset, len| Entry { offset, len };
     let broken = [
-        Entry {
-            offset: 0,
-            len: layout.largest() + 1,
-        },
-        Entry {
-            offset: 0,
-            len: u32::MAX as usize,
-        },
-        Entry {
-            offset: layout.data,
-            len: 1,
-        },
-        Entry {
-            offset: layout.data - 1,
-            len: 9,
-        },
-        Entry {
-            offset: u32::MAX as usize,
-            len: 8,
-        },
+        entry(0, layout.largest() + 1),
+        entry(0, u32::MAX as usize),
+        entry(layout.data, 1),
+        entry(layout.data - 1, 9),
+        entry(u32::MAX as usize, 8),
     ];
     for entry in broken {
         ours.store(layout.entry(0), entry.encode(), Relaxed);
@@ -417,10 +403,7 @@ fn entries_that_cannot_be_are_an_error_and_nothing_worse() {
         );
         assert_eq!(reading.take(&mut []), Err(RecvError::Broken), "{entry:?}");
     }
-    let last = Entry {
-        offset: layout.data - 1,
-        len: 8,
-    };
+    let last = entry(layout.data - 1, 8);
     ours.store(layout.entry(0), last.encode(), Relaxed);
     assert_eq!(reading.take(&mut buffer).unwrap().len, 8);
     for noted in [1, 8, 9, u64::MAX] {
