@@ -120,6 +120,26 @@ fn appender() {
     }
 }
 
+/// Runs an appender in `folder`, with these settings besides, until it has reported more than `target` records.
+fn appended(folder: &Path, target: u64, settings: &[(&str, u64)]) -> Mortal {
+    let _ = fs::remove_file(folder.join("report"));
+    let mut child = children::role("appender");
+    child.env(FOLDER, folder);
+    for (name, value) in settings {
+        child.env(name, value.to_string());
+    }
+    let child = Mortal(child.spawn().unwrap());
+    let begun = Instant::now();
+    while reported(folder)[0] <= target {
+        assert!(
+            begun.elapsed() < LIMIT,
+            "the child makes no progress at {target}"
+        );
+        std::thread::yield_now();
+    }
+    child
+}
+
 /// Reads all records, which have to be numbered from 0.
 fn read(path: &Path) -> Recovered {
     let mut reader = Reader::new(File::open(path).unwrap());
@@ -150,24 +170,14 @@ fn kill_9_takes_nothing_that_was_reported_written_and_no_more_than_the_buffers()
             0 => (SMALL, 1),
             _ => (LARGE, 10),
         };
-        let _ = fs::remove_file(folder.join("report"));
-        let mut child = children::role("appender");
-        child.env(FOLDER, &*folder);
-        child.env("FOREBAY_POLICY", policy.to_string());
-        child.env("FOREBAY_BUFFER", buffer_bytes.to_string());
-        child.env("FOREBAY_SEED", (moment + 1).to_string());
-        let child = Mortal(child.spawn().unwrap());
         // The moment: after this many records, plus a short delay.
         let most = [40_000, 20_000, 40_000, 2_000][policy];
-        let target = dice.below(most * times);
-        let begun = Instant::now();
-        while reported(&folder)[0] <= target {
-            assert!(
-                begun.elapsed() < LIMIT,
-                "the child makes no progress at {target}"
-            );
-            std::thread::yield_now();
-        }
+        let settings = [
+            ("FOREBAY_POLICY", policy as u64),
+            ("FOREBAY_BUFFER", buffer_bytes as u64),
+            ("FOREBAY_SEED", moment + 1),
+        ];
+        let child = appended(&folder, dice.below(most * times), &settings);
         for _ in 0..dice.below(30_000) {
             std::hint::spin_loop();
         }
@@ -204,26 +214,13 @@ fn a_log_goes_on_where_its_last_run_was_killed() {
     let mut dice = Dice(0xC0_FFEE);
     let (mut kept, mut promised, mut torn) = (0, 0, 0);
     for run in 0..moments(12) {
-        let _ = fs::remove_file(folder.join("report"));
-        let mut child = children::role("appender");
-        child.env(FOLDER, &*folder).env("FOREBAY_GO_ON", "1");
-        child.env("FOREBAY_POLICY", (run % 4).to_string());
-        child.env(
-            "FOREBAY_BUFFER",
-            [SMALL, LARGE][run as usize % 2].to_string(),
-        );
-        child.env("FOREBAY_SEED", (run + 1).to_string());
-        let child = Mortal(child.spawn().unwrap());
-        let target = kept + dice.below(20_000);
-        let begun = Instant::now();
-        while reported(&folder)[0] <= target {
-            assert!(
-                begun.elapsed() < LIMIT,
-                "the child makes no progress at {target}"
-            );
-            std::thread::yield_now();
-        }
-        drop(child);
+        let settings = [
+            ("FOREBAY_GO_ON", 1),
+            ("FOREBAY_POLICY", run % 4),
+            ("FOREBAY_BUFFER", [SMALL, LARGE][run as usize % 2] as u64),
+            ("FOREBAY_SEED", run + 1),
+        ];
+        drop(appended(&folder, kept + dice.below(20_000), &settings));
         let [_, written, durable] = reported(&folder);
         promised = durable.max(promised);
         // In order from 0 on, across all runs.

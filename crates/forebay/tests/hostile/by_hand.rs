@@ -30,21 +30,13 @@ pub const SEALS: SealFlags = SealFlags::SHRINK
     .union(SealFlags::FUTURE_WRITE)
     .union(SealFlags::SEAL);
 
-/// The first message of either side.
-pub struct Note {
-    /// 1 for a lane, 2 for a receipt.
-    pub what: u32,
-    pub len: u64,
-}
-
-impl Note {
-    pub fn bytes(&self) -> Vec<u8> {
-        let mut bytes = b"forebayL".to_vec();
-        bytes.extend(1_u32.to_ne_bytes());
-        bytes.extend(self.what.to_ne_bytes());
-        bytes.extend(self.len.to_ne_bytes());
-        bytes
-    }
+/// The first message of either side: `what` is 1 for a lane, 2 for a receipt.
+pub fn note(what: u32, len: u64) -> Vec<u8> {
+    let mut bytes = b"forebayL".to_vec();
+    bytes.extend(1_u32.to_ne_bytes());
+    bytes.extend(what.to_ne_bytes());
+    bytes.extend(len.to_ne_bytes());
+    bytes
 }
 
 /// Memory of `len` bytes, all allocated, with these seals.
@@ -129,24 +121,18 @@ impl Paper {
     /// Becomes a peer of the hub, with a lane of `len` bytes in all.
     pub fn attach(socket: UnixStream, len: usize) -> Option<Paper> {
         let mine = own_sheet(len.max(PAGE));
-        let note = Note {
-            what: 1,
-            len: (mine.words * 8) as u64,
-        };
-        send(&socket, &note.bytes(), &[mine.file.as_fd()]).then_some(())?;
+        let note = note(1, (mine.words * 8) as u64);
+        send(&socket, &note, &[mine.file.as_fd()]).then_some(())?;
         Paper::with(socket, mine, 2)
     }
 
     /// Accepts a sender, as a hub would.
     pub fn accept(socket: UnixStream) -> Option<Paper> {
         let mine = own_sheet(rustix::param::page_size());
-        let note = Note {
-            what: 2,
-            len: (mine.words * 8) as u64,
-        };
+        let note = note(2, (mine.words * 8) as u64);
         let file = mine.file.as_fd().try_clone_to_owned().unwrap();
         let paper = Paper::with(socket, mine, 1)?;
-        send(&paper.socket, &note.bytes(), &[file.as_fd()]).then_some(paper)
+        send(&paper.socket, &note, &[file.as_fd()]).then_some(paper)
     }
 
     fn with(socket: UnixStream, mine: Sheet, what: u32) -> Option<Paper> {

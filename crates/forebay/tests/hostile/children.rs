@@ -1,7 +1,7 @@
 //! The behaviour of the child processes, until their time is up.
 
 use crate::{
-    by_hand::{self, Note, Paper},
+    by_hand::{self, Paper},
     lab::Lab,
 };
 use forebay::queue::lanes::{SendError, Sender};
@@ -203,10 +203,7 @@ impl ChildOf {
             let socket = self.connect();
             let dice = &mut self.dice;
             let page = by_hand::PAGE;
-            let note = Note {
-                what: 1,
-                len: page as u64,
-            };
+            let note = by_hand::note(1, page as u64);
             let fitting = by_hand::memory(page, MemfdFlags::empty(), by_hand::SEALS);
             let fitting = fitting.unwrap();
             let junk: Vec<u8> = (0..dice.below(100)).map(|_| dice.byte()).collect();
@@ -216,31 +213,25 @@ impl ChildOf {
             match dice.below(10) {
                 0 => silent.push(socket),
                 1 => drop(by_hand::send(&socket, &junk, &[])),
-                2 => drop(by_hand::send(&socket, &note.bytes()[..dice.below(24)], &[])),
+                2 => drop(by_hand::send(&socket, &note[..dice.below(24)], &[])),
                 3 => {
                     let Some(len) = [page / 2, 3 * page, 0].get(dice.below(4)).copied() else {
                         continue;
                     };
-                    let note = Note {
-                        what: 1,
-                        len: len as u64,
-                    };
-                    by_hand::send(&socket, &note.bytes(), &[fitting.as_fd()]);
+                    let note = by_hand::note(1, len as u64);
+                    by_hand::send(&socket, &note, &[fitting.as_fd()]);
                 }
                 4 => {
-                    let note = Note {
-                        what: dice.any() as u32,
-                        len: nasty(dice),
-                    };
-                    by_hand::send(&socket, &note.bytes(), &[fitting.as_fd()]);
+                    let note = by_hand::note(dice.any() as u32, nasty(dice));
+                    by_hand::send(&socket, &note, &[fitting.as_fd()]);
                 }
                 5 => {
                     let many = vec![fitting.as_fd(); 2 + dice.below(200)];
-                    by_hand::send(&socket, &note.bytes(), &many);
+                    by_hand::send(&socket, &note, &many);
                 }
                 6 => {
                     let wrong = wrong_descriptor(dice);
-                    by_hand::send(&socket, &note.bytes(), &[wrong.as_fd()]);
+                    by_hand::send(&socket, &note, &[wrong.as_fd()]);
                 }
                 7 => {
                     // Not sealed, or not completely; then it shrinks while the hub checks it.
@@ -249,7 +240,7 @@ impl ChildOf {
                         continue;
                     }
                     let weak = by_hand::memory(page, MemfdFlags::empty(), seals).unwrap();
-                    by_hand::send(&socket, &note.bytes(), &[weak.as_fd()]);
+                    by_hand::send(&socket, &note, &[weak.as_fd()]);
                     let holes = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
                     let _ = rustix::fs::fallocate(&weak, holes, 0, page as u64);
                     let _ = rustix::fs::ftruncate(&weak, 0);
@@ -257,13 +248,13 @@ impl ChildOf {
                 8 => {
                     // Sealed, with the right number of blocks, but beyond its end.
                     let hollow = by_hand::hollow_memory(page).unwrap();
-                    by_hand::send(&socket, &note.bytes(), &[hollow.as_fd()]);
+                    by_hand::send(&socket, &note, &[hollow.as_fd()]);
                     // If the hub accepted the lane, it would answer with a receipt.
                     assert!(!by_hand::gets_a_receipt(&socket));
                 }
                 _ => {
                     // A correct greeting, followed by more bytes before the answer.
-                    by_hand::send(&socket, &note.bytes(), &[fitting.as_fd()]);
+                    by_hand::send(&socket, &note, &[fitting.as_fd()]);
                     by_hand::send(&socket, &junk, &[]);
                 }
             }
@@ -312,25 +303,19 @@ impl ChildOf {
                 .set_read_timeout(Some(Duration::from_secs(10)))
                 .unwrap();
             let dice = &mut self.dice;
-            let note = Note {
-                what: 2,
-                len: by_hand::PAGE as u64,
-            };
+            let note = by_hand::note(2, by_hand::PAGE as u64);
             accepted += 1;
             match accepted % WAYS_OF_HUBS {
                 0 => silent.push(socket),
                 1 => drop((&socket).write(b"HTTP/1.0 400 Bad Request\r\n\r\n")),
                 2 => {
                     let wrong = wrong_descriptor(dice);
-                    by_hand::send(&socket, &note.bytes(), &[wrong.as_fd()]);
+                    by_hand::send(&socket, &note, &[wrong.as_fd()]);
                     silent.push(socket);
                 }
                 3 => {
-                    let note = Note {
-                        what: dice.below(7) as u32,
-                        len: nasty(dice),
-                    };
-                    by_hand::send(&socket, &note.bytes(), &[]);
+                    let note = by_hand::note(dice.below(7) as u32, nasty(dice));
+                    by_hand::send(&socket, &note, &[]);
                     silent.push(socket);
                 }
                 way => {
