@@ -161,7 +161,7 @@ impl Table {
         }
     }
 
-    /// Adds a row for each of these sides, none of which could run.
+    /// Adds a row for each of these sides: none could run.
     pub fn all_skipped<'a>(&mut self, names: impl IntoIterator<Item = &'a str>, why: &Error) {
         names.into_iter().for_each(|name| self.skipped(name, why));
     }
