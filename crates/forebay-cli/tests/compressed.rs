@@ -3,7 +3,7 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Read},
+    io::{BufRead, BufReader},
     os::unix::fs::MetadataExt,
     process::Output,
 };
@@ -133,30 +133,17 @@ fn more_files_than_can_wait_stay_as_they_are() {
 
 #[test]
 fn a_capture_that_does_not_wait_for_compression_keeps_plain_files() {
-    let folder = Folder::new();
-    let name = folder.path("a.pcapng");
+    let (folder, name) = Folder::with("a.pcapng");
     let flags = "-b filesize:1000 -c 300k --compress zstd:19";
     let mut child = start!("capture -i sim:clock=virtual -w {name} --json {flags}");
-    let mut log = BufReader::new(child.stderr.take().unwrap());
-    let mut line = String::new();
-    while !line.contains("compressing finished files") {
-        line.clear();
-        assert!(
-            log.read_line(&mut line).unwrap() > 0,
-            "it said nothing of it"
-        );
-    }
-    interrupt(&child, "-INT");
-    let mut rest = String::new();
-    log.read_to_string(&mut rest).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{rest} {}", output.text());
+    heard(&mut child, "compressing finished files");
+    let output = stopped(child);
     let json = output.keeps_the_law();
     let left = names(&folder);
     let plain = left.iter().filter(|name| name.ends_with(".pcapng")).count();
     assert_eq!(count(&json["compressed"]["left"]), plain as u64);
     assert!(plain > 1);
-    contains(rest, format!("and whole: {plain} files"));
+    contains(output.log(), format!("and whole: {plain} files"));
     assert!(!left.iter().any(|name| name.ends_with(".part")), "{left:?}");
     assert_eq!(sequences(&folder, &left), (0..300_000).collect::<Vec<_>>());
 }
@@ -167,8 +154,7 @@ fn the_plain_file_goes_when_the_other_is_safe_from_a_power_cut() {
         return;
     }
     for (sync, waits) in [("none", false), ("file", true), ("interval:1", true)] {
-        let folder = Folder::new();
-        let log = folder.path("log");
+        let (folder, log) = Folder::with("log");
         let calls = "trace=fdatasync,fsync,rename,renameat,renameat2,unlink,unlinkat";
         let flags = format!("-C 20kB --compress zstd --sync {sync}");
         let name = folder.path("a.pcapng");
@@ -326,8 +312,7 @@ fn what_was_reported_as_written_survives_a_kill() {
         let mut written = 0;
         while written < 10_000 {
             let line = lines.next().expect("a report").unwrap();
-            let report: serde_json::Value = serde_json::from_str(&line).unwrap();
-            written = count(&report["written"]);
+            written = count(&object(&line)["written"]);
         }
         drop(child);
         // The last frame may be torn, which is an error after all packets before it.

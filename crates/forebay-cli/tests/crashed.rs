@@ -203,8 +203,7 @@ fn at_some_moment(stdout: &mut impl BufRead, dice: &mut Dice) -> String {
 #[test]
 fn kill_9_of_a_capture_from_an_interface_takes_nothing_that_was_reported_written() {
     lab(&["tcpreplay"], || {
-        let folder = Folder::new();
-        let sent = recorded(&folder, "sent.pcap", "count=2000000");
+        let (folder, sent) = captured("sent.pcap", "count=2000000");
         let mut dice = Dice(0xAFC0_FFEE);
         let (mut torn, mut silent, mut all, mut lost) = (0, 0, 0, 0);
         let moments = moments(8);

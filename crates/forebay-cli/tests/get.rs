@@ -58,8 +58,7 @@ fn serve_status(status: &str) -> SocketAddr {
 
 #[test]
 fn an_answer_without_content_is_empty_and_makes_no_file() {
-    let folder = Folder::new();
-    let path = folder.path("file");
+    let (_folder, path) = Folder::with("file");
     let server = serve_status("204 No Content");
     is_fine(&run!("get http://{server}/"), b"");
     run!("get -o {path} http://{server}/").fails(1, "no content (status 204): no file was written");

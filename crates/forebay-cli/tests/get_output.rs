@@ -20,8 +20,7 @@ fn a_failure_of_the_server_is_one_of_ours_and_its_body_is_kept_apart() {
     let plain = "HTTP/1.1 404 Not Found\r\nContent-Length: 5\r\n\r\nsorry";
     run!("get http://{}/", serve_bytes(answer)).fails(1, "malformed");
     let server = serve_bytes(plain);
-    let folder = Folder::new();
-    let path = folder.path("file");
+    let (folder, path) = Folder::with("file");
     run!("get -o {path} http://{server}/").fails(1, "/: 404 Not Found\n");
     assert!(folder.names().is_empty());
     for (flag, written) in [
@@ -74,8 +73,7 @@ fn another_user_cannot_prepare_the_growing_file() {
 
 #[test]
 fn two_fetches_of_one_name_do_not_mix() {
-    let folder = Folder::new();
-    let path = folder.path("file");
+    let (folder, path) = Folder::with("file");
     let (go, gone) = mpsc::channel::<()>();
     let gone = Mutex::new(gone);
     let (tell, message) = mpsc::channel();
@@ -98,8 +96,7 @@ fn two_fetches_of_one_name_do_not_mix() {
 
 #[test]
 fn a_kill_leaves_no_files() {
-    let folder = Folder::new();
-    let path = folder.path("file");
+    let (folder, path) = Folder::with("file");
     let server = serve_and_wait("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello");
     for signal in ["-KILL", "-INT"] {
         let mut child = start!("get -q -o {path} http://{server}/");
@@ -117,15 +114,14 @@ fn a_kill_leaves_no_files() {
 
 #[test]
 fn a_new_file_has_the_permissions_of_the_umask_and_a_replaced_one_keeps_its_own() {
-    let folder = Folder::new();
-    let path = folder.path("file");
+    let (_folder, path) = Folder::with("file");
     let server = serve_bytes(with_length(b"new"));
     let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o7777;
     let script = format!("umask 027; exec forebay get -q -o {path} http://{server}/");
     let fetch = || shell(&script).output().unwrap();
     is_fine(&fetch(), b"");
     assert_eq!(mode(), 0o640);
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o4604)).unwrap();
+    set_mode(&path, 0o4604);
     is_fine(&fetch(), b"");
     assert_eq!(mode(), 0o604);
 }

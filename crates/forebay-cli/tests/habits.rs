@@ -127,8 +127,7 @@ const LINES: &str = r#"
 
 #[test]
 fn lines_of_tcpdump_and_dumpcap_do_what_they_do_there_or_say_what_to_type() {
-    let folder = Folder::new();
-    let input = recorded(&folder, "in.pcapng", "count=50");
+    let (folder, input) = captured("in.pcapng", "count=50");
     let (output, list) = (folder.path("out.pcap"), folder.path("list"));
     std::fs::write(&list, format!("{input}\n{input}\n")).unwrap();
     let mut lines = 0;

@@ -1,6 +1,5 @@
 //! `forebay info` as users run it, compared with capinfos and sha256sum.
 
-use serde_json::Value;
 use std::fs::{self, File};
 use support::*;
 
@@ -65,8 +64,7 @@ fn losses_recorded_in_the_file_are_reported() {
 
 #[test]
 fn compressed_and_several_files_are_reported() {
-    let folder = Folder::new();
-    let path = recorded(&folder, "a.pcapng", "count=1000");
+    let (_folder, path) = captured("a.pcapng", "count=1000");
     foreign(format!("gzip {path}")).unwrap().succeeds();
     let path = path + ".gz";
     let sum = foreign(format!("sha256sum {path}")).unwrap();
@@ -85,16 +83,12 @@ fn compressed_and_several_files_are_reported() {
 
 #[test]
 fn an_unreadable_file_is_an_error_and_the_others_are_reported() {
-    let folder = Folder::new();
-    let whole = recorded(&folder, "a.pcapng", "count=1000");
+    let (folder, whole) = captured("a.pcapng", "count=1000");
     let torn = folder.file("torn.pcapng", &fs::read(&whole).unwrap()[..50_000]);
     let ran = run!("info --json {} {torn} {whole}", folder.path("none"));
     ran.fails(1, "none: ");
     contains(ran.log(), "ends in the middle of a block");
-    let lines = ran.text().lines();
-    let found: Vec<Value> = lines
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let found = ran.objects();
     assert!(found[0]["packets"].is_null() && found[0]["error"].is_string());
     assert!(count(&found[1]["packets"]) > 500 && found[1]["error"].is_string());
     assert!(found[2]["packets"] == 1000 && found[2]["error"].is_null());
@@ -102,8 +96,7 @@ fn an_unreadable_file_is_an_error_and_the_others_are_reported() {
 
 #[test]
 fn names_in_a_file_are_shown_and_not_obeyed() {
-    let folder = Folder::new();
-    let path = recorded(&folder, "a.pcapng", "count=10");
+    let (_folder, path) = captured("a.pcapng", "count=10");
     let mut bytes = fs::read(&path).unwrap();
     let at = bytes.windows(5).position(|five| five == b"1 Gb/").unwrap();
     bytes[at..at + 5].copy_from_slice(b"\x1b[2J\n");
@@ -115,8 +108,7 @@ fn names_in_a_file_are_shown_and_not_obeyed() {
 
 #[test]
 fn a_pipe_that_ended_is_reported_and_a_full_disk_is_an_error() {
-    let folder = Folder::new();
-    let path = recorded(&folder, "a.pcapng", "count=10");
+    let (folder, path) = captured("a.pcapng", "count=10");
     let pipe = folder.path("pipe");
     mkfifo(&pipe);
     let (from, to) = (path.clone(), pipe.clone());
@@ -130,8 +122,7 @@ fn a_pipe_that_ended_is_reported_and_a_full_disk_is_an_error() {
 
 #[test]
 fn standard_input_is_reported_too() {
-    let folder = Folder::new();
-    let path = recorded(&folder, "a.pcapng", "count=1000");
+    let (_folder, path) = captured("a.pcapng", "count=1000");
     let mut command = forebay!("info --json -");
     let ran = command.stdin(File::open(&path).unwrap()).output().unwrap();
     let json = ran.json();

@@ -32,8 +32,7 @@ fn typical(samples: &[(u64, usize)]) -> (u64, usize) {
 
 /// Captures for 72 hours of virtual time on a disk of 24 MB. Returns the summary, and samples of each ten minutes, as far as they were read in time.
 fn three_days(flags: &str) -> Option<(Value, Vec<(u64, usize)>)> {
-    let folder = Folder::new();
-    let mount = folder.path("small");
+    let (folder, mount) = Folder::with("small");
     let (metrics, control) = (folder.path("metrics.prom"), folder.path("control"));
     let line = format!(
         "capture -i sim:clock=virtual,rate=3k,size=imix -a duration:259200 -w {mount}/a.pcapng \
@@ -52,7 +51,7 @@ fn three_days(flags: &str) -> Option<(Value, Vec<(u64, usize)>)> {
     let (mut samples, mut last) = (Vec::new(), Value::Null);
     let stdout = BufReader::new(child.0.stdout.take().unwrap());
     for (number, line) in stdout.lines().enumerate() {
-        last = serde_json::from_str(&line.unwrap()).unwrap();
+        last = object(&line.unwrap());
         samples.extend(sampled(child.0.id()));
         if number % 50 == 49 {
             // It may have ended by now.

@@ -2,17 +2,13 @@
 
 mod support;
 
-use std::{
-    io::{BufRead, BufReader, Read},
-    process::Stdio,
-    time::Duration,
-};
+use serde_json::Value;
+use std::{io::Read, process::Stdio, time::Duration};
 use support::{terminal::Terminal, *};
 
 #[test]
 fn without_w_packets_are_printed_and_with_count_they_are_not() {
-    let folder = Folder::new();
-    let file = folder.path("a.pcapng");
+    let (_folder, file) = Folder::with("a.pcapng");
     let virtually = "-i sim:clock=virtual -c 50k";
     let printed = run!("capture {virtually} -t --json");
     assert_eq!(printed.succeeds().text().lines().count(), 50_000);
@@ -32,8 +28,7 @@ fn without_w_packets_are_printed_and_with_count_they_are_not() {
     let few = run!("capture -r {file} -t -c 3 -# --time-stamp-precision nano");
     assert_eq!(few.succeeds().text().lines().count(), 3);
     let objects = run!("capture -r {file} --json-lines -c 9");
-    for line in objects.succeeds().text().lines() {
-        let packet: serde_json::Value = serde_json::from_str(line).unwrap();
+    for packet in objects.succeeds().objects() {
         assert_eq!(
             (&packet["length"], &packet["destination_port"]),
             (&60.into(), &9.into())
@@ -44,8 +39,7 @@ fn without_w_packets_are_printed_and_with_count_they_are_not() {
 
 #[test]
 fn a_reader_that_has_seen_enough_ends_the_capture_without_a_word() {
-    let folder = Folder::new();
-    let file = folder.path("a.pcapng");
+    let (_folder, file) = Folder::with("a.pcapng");
     run!("capture -i sim:clock=virtual -c 100k -w {file}").succeeds();
     for input in [format!("-r {file}"), "-i sim:rate=1M".to_owned()] {
         let script = format!("forebay capture {input} -q | head -2; echo ${{PIPESTATUS[0]}}");
@@ -65,22 +59,16 @@ fn losses_are_reported_even_if_the_reader_of_the_lines_has_left() {
     let card = "sim:rate=10G,ring=64,host=none,stall=1ms@20ms";
     let mut child = start!("capture -i {card} -q --fail-on-drop --json --stats-interval 0.01");
     // Nobody reads standard output, so that the capture goes on until packets are lost.
-    let mut log = BufReader::new(child.stderr.take().unwrap());
-    let mut line = String::new();
     wait_until(|| {
-        line.clear();
-        log.read_line(&mut line).unwrap();
-        let object: serde_json::Value = serde_json::from_str(&line).unwrap_or_default();
+        let line = heard(&mut child, "\n");
+        let object = serde_json::from_str(&line).unwrap_or(Value::Null);
         object["dropped"]["kernel"].as_u64() > Some(0)
     });
     drop(child.stdout.take());
-    let mut rest = String::new();
-    log.read_to_string(&mut rest).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(3), "{rest}");
-    contains(&rest, "lost");
-    assert!(!rest.contains("received by filter"), "{rest}");
-    let last = rest.lines().rfind(|line| line.starts_with('{')).unwrap();
-    let json: serde_json::Value = serde_json::from_str(last).unwrap();
+    let output = child.wait_with_output().unwrap();
+    output.fails(3, "lost");
+    lacks(output.log(), "received by filter");
+    let json = output.json();
     assert_eq!(
         (&json["running"], &json["law_holds"]),
         (&false.into(), &true.into())
@@ -89,8 +77,7 @@ fn losses_are_reported_even_if_the_reader_of_the_lines_has_left() {
 
 #[test]
 fn packets_that_a_reader_left_unread_are_counted() {
-    let folder = Folder::new();
-    let file = folder.path("a.pcapng");
+    let (_folder, file) = Folder::with("a.pcapng");
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let line = format!("capture -i sim:clock=virtual -c 100k -w {file} --print --json");
@@ -146,8 +133,7 @@ fn read_slowly(mut terminal: impl Read + Send + 'static) {
 
 #[test]
 fn a_slow_terminal_loses_no_packet_of_the_file() {
-    let folder = Folder::new();
-    let file = folder.path("a.pcapng");
+    let (_folder, file) = Folder::with("a.pcapng");
     let terminal = Terminal::new(80);
     let mut command = forebay!("capture -i sim:rate=200M -a duration:1 -w {file} --print --json");
     command.stdout(terminal.theirs.try_clone().unwrap());
@@ -174,8 +160,7 @@ fn a_slow_terminal_loses_no_packet_of_the_file() {
 
 #[test]
 fn an_interrupt_abandons_the_lines_for_a_slow_terminal_and_they_are_counted() {
-    let folder = Folder::new();
-    let file = folder.path("a.pcapng");
+    let (_folder, file) = Folder::with("a.pcapng");
     run!("capture -i sim:clock=virtual -c 500k -w {file}").succeeds();
     let terminal = Terminal::new(200);
     let mut command = forebay!("capture -r {file} --json");

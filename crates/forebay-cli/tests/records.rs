@@ -105,8 +105,7 @@ fn damage_in_the_middle_is_reported_with_what_follows_it() {
 
 #[test]
 fn framed_records_of_any_length_are_dumped_with_their_length() {
-    let folder = Folder::new();
-    let path = folder.path("words");
+    let (_folder, path) = Folder::with("words");
     let mut log = Records::<[u8]>::in_blocks(sink(&path), &StoreConfig::default()).unwrap();
     log.append(b"one").unwrap();
     log.append(b"").unwrap();
@@ -144,8 +143,7 @@ fn files_that_are_not_record_files_or_are_missing_are_reported() {
 
 #[test]
 fn the_last_number_that_there_is_is_a_number_like_any_other() {
-    let folder = Folder::new();
-    let path = folder.path("last");
+    let (_folder, path) = Folder::with("last");
     // A block of one record of a byte, whose number is the largest but one.
     let mut block = [0; 65];
     block[..8].copy_from_slice(b"fbrecs\x01\xfb");

@@ -3,10 +3,7 @@
 mod support;
 
 use serde_json::Value;
-use std::{
-    fs,
-    os::unix::fs::{MetadataExt, PermissionsExt},
-};
+use std::fs;
 use support::*;
 
 /// A capture of 1000 packets, and its bytes.
@@ -236,15 +233,13 @@ fn what_cannot_be_repaired_is_left_alone_and_reported() {
 #[test]
 fn a_file_that_another_user_may_be_writing_is_not_cut() {
     let folder = Folder::new();
-    let is_root = fs::metadata(folder.path("")).unwrap().uid() == 0;
-    if !is_root || !has("setpriv") {
+    if !rustix::process::geteuid().is_root() || !has("setpriv") {
         println!("skipped: needs root and setpriv, to become nobody");
         return;
     }
-    let all = fs::Permissions::from_mode(0o777);
-    fs::set_permissions(folder.path(""), all.clone()).unwrap();
+    set_mode(folder.path(""), 0o777);
     let (path, bytes) = torn(&folder);
-    fs::set_permissions(&path, all).unwrap();
+    set_mode(&path, 0o777);
     // Copied by another program: a file that a child of another test has open for writing cannot be executed.
     let copy = folder.path("forebay");
     foreign(format!("cp {FOREBAY} {copy}")).unwrap().succeeds();
@@ -260,8 +255,7 @@ fn a_file_that_another_user_may_be_writing_is_not_cut() {
 
 #[test]
 fn a_capture_that_still_runs_is_not_cut_and_one_that_was_killed_is_saved() {
-    let folder = Folder::new();
-    let path = folder.path("running.pcapng");
+    let (_folder, path) = Folder::with("running.pcapng");
     let child = Mortal(start!("capture -i sim -U -q -w {path}"));
     wait_until(|| file_len(&path) >= 1 << 20);
     let output = run!("repair {path}");

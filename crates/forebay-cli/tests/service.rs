@@ -59,8 +59,7 @@ fn is_watchdog(message: &str) -> bool {
 
 #[test]
 fn the_service_manager_hears_of_start_progress_and_end() {
-    let folder = Folder::new();
-    let path = folder.path("socket");
+    let (folder, path) = Folder::with("socket");
     let name = format!("forebay-test-{}", std::process::id());
     let hidden = SocketAddr::from_abstract_name(&name).unwrap();
     let sockets = [
@@ -103,8 +102,7 @@ fn the_service_manager_hears_of_start_progress_and_end() {
 
 #[test]
 fn a_capture_that_ends_by_itself_reports_that_and_no_watchdog_that_is_for_others() {
-    let folder = Folder::new();
-    let path = folder.path("socket");
+    let (folder, path) = Folder::with("socket");
     let manager = Manager(UnixDatagram::bind(&path).unwrap());
     let file = folder.path("a.pcapng");
     let mut capture = forebay!("capture -i sim:rate=1M -a duration:0.7 -w {file} -q");
@@ -135,8 +133,7 @@ fn a_capture_that_ends_by_itself_reports_that_and_no_watchdog_that_is_for_others
 
 #[test]
 fn a_service_manager_that_is_busy_gets_start_and_end_later() {
-    let folder = Folder::new();
-    let path = folder.path("socket");
+    let (folder, path) = Folder::with("socket");
     let manager = Manager(UnixDatagram::bind(&path).unwrap());
     // As many messages as its queue takes.
     let other = UnixDatagram::unbound().unwrap();

@@ -7,10 +7,9 @@ use forebay_testing::lab::{carries, ip, lab, tool};
 use serde_json::Value;
 use std::{
     fs,
-    io::{BufRead, BufReader, Read},
+    io::Read,
     net::TcpStream,
-    os::unix::fs::PermissionsExt,
-    process::{Child, Command, Stdio},
+    process::{Child, Command},
 };
 use support::*;
 
@@ -22,62 +21,26 @@ fn name(of: &str) -> String {
     format!("{of}-{}", std::process::id())
 }
 
-/// A command that has printed a line with these words; the rest of its standard error goes to a thread.
-struct Running {
-    child: Child,
-    log: std::thread::JoinHandle<String>,
-    line: String,
+/// Starts a command that prints these words when it runs.
+fn started(line: &str, words: &str) -> Child {
+    let mut child = start!("{line}");
+    heard(&mut child, words);
+    child
 }
 
-impl Running {
-    fn start(line: String, words: &str) -> Running {
-        Running::of(&mut forebay!("{line}"), words)
-    }
-
-    fn of(command: &mut Command, words: &str) -> Running {
-        let mut child = piped(command);
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        let (mut log, mut line) = (String::new(), String::new());
-        while !line.contains(words) {
-            line.clear();
-            assert!(
-                stderr.read_line(&mut line).unwrap() > 0,
-                "{words:?} in {log}"
-            );
-            log += &line;
-        }
-        let log = std::thread::spawn(move || {
-            let _ = stderr.read_to_string(&mut log);
-            log
-        });
-        Running { child, log, line }
-    }
-
-    /// Its exit code, standard output and standard error.
-    fn ends(self) -> (Option<i32>, String, String) {
-        let output = self.child.wait_with_output().unwrap();
-        let log = self.log.join().unwrap();
-        (output.status.code(), output.text().to_owned(), log)
-    }
-
-    /// Its summary; it must have ended well, and its law must hold.
-    fn summary(self) -> Value {
-        let (code, output, log) = self.ends();
-        assert_eq!(code, Some(0), "{log}");
-        let json: Value = serde_json::from_str(output.lines().last().expect("a summary")).unwrap();
-        assert_eq!(json["law_holds"], true, "{json}");
-        json
-    }
-}
-
-fn share(name: &str, more: &str) -> Running {
+fn share(name: &str, more: &str) -> Child {
     let line = format!("capture -i {RATE} --share {name} --json {more}");
-    Running::start(line, "forebay: sharing as")
+    started(&line, "forebay: sharing as")
 }
 
-fn reader(name: &str, more: &str) -> Running {
+fn reader(name: &str, more: &str) -> Child {
     let line = format!("capture -i tap:{name} --json {more}");
-    Running::start(line, "forebay: listening on")
+    started(&line, "forebay: listening on")
+}
+
+/// The summary of a capture that ends by itself.
+fn summary(child: Child) -> Value {
+    child.wait_with_output().unwrap().keeps_the_law()
 }
 
 /// What `forebay shares` knows of this share; `None`: there is none.
@@ -89,10 +52,6 @@ fn listed(name: &str) -> Option<Value> {
 
 fn packets(name: &str) -> u64 {
     count(&listed(name).expect("a share")["packets"])
-}
-
-fn stop(running: &Running) {
-    interrupt(&running.child, "-INT");
 }
 
 /// Requires that sequence numbers go up by one, but for gaps that are marked. Returns the first one, and the sum of the marks.
@@ -128,20 +87,19 @@ fn a_stopped_reader_loses_exactly_what_it_missed_and_disturbs_neither_the_captur
     wait_until(|| count(&listed(&name).unwrap()["readers"]) == 4);
     let first = packets(&name);
     wait_until(|| packets(&name) > first + 1000);
-    interrupt(&readers[0].child, "-STOP");
+    interrupt(&readers[0], "-STOP");
     let stopped_at = packets(&name);
     wait_until(|| packets(&name) > stopped_at + 70_000);
-    interrupt(&readers[0].child, "-CONT");
+    interrupt(&readers[0], "-CONT");
     let went_on_at = packets(&name);
     wait_until(|| packets(&name) > went_on_at + 1000);
-    stop(&capture);
-    let summary = capture.summary();
-    assert_eq!(count(&summary["dropped"]["kernel"]), 0);
-    assert_eq!(count(&summary["shared"]["max_readers"]), 4);
-    let written = count(&summary["written"]);
-    assert_eq!(count(&summary["shared"]["packets"]), written);
+    let captured = stopped(capture).keeps_the_law();
+    assert_eq!(count(&captured["dropped"]["kernel"]), 0);
+    assert_eq!(count(&captured["shared"]["max_readers"]), 4);
+    let written = count(&captured["written"]);
+    assert_eq!(count(&captured["shared"]["packets"]), written);
     for (number, (reader, file)) in readers.into_iter().zip(&files).enumerate() {
-        let json = reader.summary();
+        let json = summary(reader);
         let found = found::open(file);
         let (first, missing) = run_of(&found);
         let overrun = count(&json["dropped"]["overrun"]);
@@ -166,31 +124,28 @@ fn each_reader_has_its_own_expression_and_what_the_capture_lost_is_not_its_loss(
     let line = format!(
         "capture -i sim:rate=20M,ring=64,host=64,stall=20ms@100ms --share {name} --json --count --snapshot-length 60"
     );
-    let capture = Running::start(line, "forebay: sharing as");
+    let capture = started(&line, "forebay: sharing as");
     let file = folder.path("some.pcapng");
     let some = reader(&name, &format!("-w {file} -c 20000 udp"));
     let none = reader(&name, "--count tcp");
     let text = run!("capture -i tap:{name} -c 2");
     assert_eq!(text.succeeds().text().lines().count(), 2);
-    let once = run!("top -i tap:{name} --once --interval 1")
-        .succeeds()
-        .text()
-        .to_owned();
-    contains(&once, "overrun 0, before sharing ");
-    let some = some.summary();
+    let once = run!("top -i tap:{name} --once --interval 1");
+    contains(once.succeeds().text(), "overrun 0, before sharing ");
+    let some = summary(some);
     assert_eq!(count(&some["written"]), 20_000);
     assert!(count(&some["interface_dropped"]) > 0, "{some}");
     let found = found::open(&file);
     let marked: u64 = found.packets.iter().map(|it| it.dropped_before).sum();
     assert!(marked <= count(&some["dropped"]["overrun"]), "{some}");
-    stop(&capture);
-    let (none, summary) = (none.summary(), capture.summary());
+    let captured = stopped(capture).keeps_the_law();
+    let none = summary(none);
     assert_eq!(count(&none["counted"]), 0);
     assert_eq!(count(&none["filtered"]), count(&none["received"]));
-    let lost = count(&summary["dropped"]["kernel"]);
+    let lost = count(&captured["dropped"]["kernel"]);
     assert!(
         (1..=lost).contains(&count(&none["interface_dropped"])),
-        "{none} {summary}"
+        "{none} {captured}"
     );
 }
 
@@ -198,18 +153,16 @@ fn each_reader_has_its_own_expression_and_what_the_capture_lost_is_not_its_loss(
 fn nothing_is_left_of_a_killed_capture_and_its_readers_keep_what_they_have() {
     let (folder, name) = (Folder::new(), name("killed"));
     let file = folder.path("kept.pcapng");
-    let mut capture = share(&name, "");
+    let capture = Mortal(share(&name, ""));
     let reading = reader(&name, &format!("-w {file}"));
     let first = packets(&name);
     wait_until(|| packets(&name) > first + 1000);
-    capture.child.kill().unwrap();
-    capture.child.wait().unwrap();
+    drop(capture);
     // The name is free at once, although the reader still has the memory.
     let again = share(&name, "");
-    let (code, output, log) = reading.ends();
-    assert_eq!(code, Some(1), "{log}");
-    contains(&log, "the capture that shares its packets was killed");
-    let json: Value = serde_json::from_str(output.lines().last().unwrap()).unwrap();
+    let output = reading.wait_with_output().unwrap();
+    output.fails(1, "the capture that shares its packets was killed");
+    let json = output.json();
     assert_eq!(json["law_holds"], true);
     let found = found::open(&file);
     assert_eq!(run_of(&found).1, count(&json["dropped"]["overrun"]));
@@ -217,27 +170,23 @@ fn nothing_is_left_of_a_killed_capture_and_its_readers_keep_what_they_have() {
     assert!(found.packets.len() > 1000);
 
     // A killed reader is forgotten, and nothing else happens.
-    let mut killed = reader(&name, "--count");
+    let killed = Mortal(reader(&name, "--count"));
     wait_until(|| count(&listed(&name).unwrap()["readers"]) == 1);
-    killed.child.kill().unwrap();
-    killed.child.wait().unwrap();
+    drop(killed);
     wait_until(|| count(&listed(&name).unwrap()["readers"]) == 0);
-    stop(&again);
-    again.summary();
+    stopped(again).keeps_the_law();
     assert_eq!(listed(&name), None);
 }
 
 #[test]
 fn only_permitted_users_read_and_they_need_no_capability() {
-    let is_root = nix_uid() == 0;
-    if !is_root || !has("setpriv") {
+    if !rustix::process::geteuid().is_root() || !has("setpriv") {
         return children::skip("root and setpriv, to become other users");
     }
     let (folder, name) = (Folder::new(), name("users"));
-    fs::set_permissions(folder.path(""), fs::Permissions::from_mode(0o755)).unwrap();
+    set_mode(folder.path(""), 0o755);
     let copy = folder.path("forebay");
     fs::copy(FOREBAY, &copy).unwrap();
-    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
     let as_nobody = |groups: &str, line: &str| {
         let user = "--reuid=65534 --regid=65534 --inh-caps=-all --bounding-set=-all";
         foreign(format!("setpriv {user} {groups} {copy} {line}")).unwrap()
@@ -253,15 +202,15 @@ fn only_permitted_users_read_and_they_need_no_capability() {
     assert_eq!(count(&member.keeps_the_law()["counted"]), 1000);
     contains(member.log(), "shared by root, process");
     lacks(member.log(), "warning");
-    stop(&capture);
-    capture.summary();
+    stopped(capture).keeps_the_law();
 
     // Without a group, only root and the owner: here nobody, whose packets root is warned of.
     let user = "--reuid=65534 --regid=65534 --clear-groups";
     let words = format!("{user} {copy} capture -i {RATE} --share {name} --json");
     let mut setpriv = Command::new("setpriv");
     setpriv.args(shlex::split(&words).unwrap());
-    let capture = Running::of(&mut setpriv, "forebay: sharing as");
+    let mut capture = piped(&mut setpriv);
+    heard(&mut capture, "forebay: sharing as");
     let own = as_nobody("--clear-groups", &line);
     assert_eq!(count(&own.keeps_the_law()["counted"]), 1000);
     let warned = run!("capture -i tap:{name} --count -c 1 --json");
@@ -269,13 +218,7 @@ fn only_permitted_users_read_and_they_need_no_capability() {
         warned.succeeds().log(),
         "belongs to nobody, and neither to you nor to root",
     );
-    stop(&capture);
-    capture.summary();
-}
-
-fn nix_uid() -> u32 {
-    use std::os::unix::fs::MetadataExt;
-    fs::metadata("/proc/self").unwrap().uid()
+    stopped(capture).keeps_the_law();
 }
 
 #[test]
@@ -284,9 +227,8 @@ fn tshark_reads_pcap_over_ip_and_a_client_that_never_reads_loses_only_its_own_pa
     let line = format!(
         "capture -i sim:rate=400M,size=1500,ring=10000000,host=none --serve tcp:0 --share {name} --json --count --share-size 4M --stats-interval 60"
     );
-    let capture = Running::start(line, "forebay: serving on tcp:");
-    let address = capture.line.split("tcp:").nth(1).unwrap();
-    let address = address.split_whitespace().next().unwrap().to_owned();
+    let mut capture = started(&line, "forebay: serving on tcp:");
+    let address = heard(&mut capture, " ").trim_end().to_owned();
     assert!(address.starts_with("127.0.0.1:"), "{address}");
     let stalled = TcpStream::connect(&address).unwrap();
     // It starts with a section header, even before a packet.
@@ -302,15 +244,10 @@ fn tshark_reads_pcap_over_ip_and_a_client_that_never_reads_loses_only_its_own_pa
     // More than the memory and the buffers of both ends of a connection hold.
     wait_until(|| packets(&name) > 50_000);
     let stalled_address = stalled.local_addr().unwrap().to_string();
-    stop(&capture);
-    let (code, output, log) = capture.ends();
+    let output = stopped(capture);
     drop(stalled);
-    assert_eq!(code, Some(0), "{log}");
-    contains(&log, " packets sent, ");
-    let objects: Vec<Value> = output
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    contains(output.succeeds().log(), " packets sent, ");
+    let objects = output.objects();
     let summary = objects.last().unwrap();
     assert_eq!(summary["law_holds"], true);
     assert_eq!(count(&summary["dropped"]["kernel"]), 0);
@@ -339,7 +276,7 @@ fn interfaces_that_appear_while_all_are_captured_appear_in_the_readers() {
         let (folder, name) = (Folder::new(), name("late"));
         let sent = recorded(&folder, "sent.pcap", "count=500");
         let line = format!("capture -i any --share {name} --json udp port 9");
-        let capture = Running::start(line, "forebay: sharing as");
+        let capture = started(&line, "forebay: sharing as");
         let file = folder.path("got.pcapng");
         let reading = reader(&name, &format!("-w {file}"));
         ip("link add vc type veth peer name vd");
@@ -354,8 +291,8 @@ fn interfaces_that_appear_while_all_are_captured_appear_in_the_readers() {
         }
         // Each is sent on one side and received on the other.
         wait_until(|| packets(&name) == 2000);
-        stop(&capture);
-        let (captured, json) = (capture.summary(), reading.summary());
+        let captured = stopped(capture).keeps_the_law();
+        let json = summary(reading);
         assert_eq!(count(&captured["counted"]), 2000);
         assert_eq!(count(&json["written"]), 2000);
         let packets = found::open(&file).packets;
@@ -398,8 +335,7 @@ fn requests_that_make_no_sense_are_refused() {
         kept,
         "a name in use truncates no file"
     );
-    stop(&capture);
-    capture.summary();
+    stopped(capture).keeps_the_law();
 }
 
 #[test]
@@ -409,23 +345,10 @@ fn a_share_is_printed_only_on_request() {
     assert_eq!(output.succeeds().text(), "");
     let output = run!("capture -i sim:rate=1M,count=100 --share {name} -q --print");
     assert_eq!(output.succeeds().text().lines().count(), 100);
-    let left = Command::new(FOREBAY)
-        .args(
-            shlex::split(&format!(
-                "capture -i sim:rate=1M,count=100 --share {name} --print"
-            ))
-            .unwrap(),
-        )
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map(|mut child| {
-            drop(child.stdout.take());
-            child.wait_with_output().unwrap()
-        });
+    let mut left = start!("capture -i sim:rate=1M,count=100 --share {name} --print");
+    drop(left.stdout.take());
+    let output = left.wait_with_output().unwrap();
     // The reader of the lines has left, but not those of the share.
-    contains(
-        left.unwrap().succeeds().log(),
-        format!("100 packets shared as {name}"),
-    );
+    let shared = format!("100 packets shared as {name}");
+    contains(output.succeeds().log(), shared);
 }

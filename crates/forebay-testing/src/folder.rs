@@ -21,6 +21,13 @@ impl Folder {
         Folder(path)
     }
 
+    /// A folder, and the path of a file in it that is not there yet.
+    pub fn with(name: &str) -> (Self, String) {
+        let folder = Folder::new();
+        let path = folder.path(name);
+        (folder, path)
+    }
+
     pub fn path(&self, name: &str) -> String {
         self.0.join(name).display().to_string()
     }

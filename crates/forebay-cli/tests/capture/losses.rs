@@ -39,8 +39,7 @@ fn losses_in_real_time_are_reported() {
         // Two small buffers.
         ("rate=10G,host=256,ring=64", "-c 500k --store 2x64KiB", 0),
     ] {
-        let folder = Folder::new();
-        let file = folder.path("lossy.pcapng");
+        let (_folder, file) = Folder::with("lossy.pcapng");
         let output = run!("capture -i sim:{port} {flags} -w {file} --json");
         assert_eq!(output.status.code(), Some(code), "{}", output.log());
         check(&output.json(), output.log(), &found::open(&file));

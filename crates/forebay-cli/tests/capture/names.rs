@@ -3,15 +3,11 @@
 use crate::support::*;
 use std::{
     fs::{self, File},
-    os::unix::fs::{MetadataExt, PermissionsExt, chown},
+    os::unix::fs::{MetadataExt, chown},
     process::{Child, Output},
 };
 
 const NOBODY: u32 = 65_534;
-
-fn set_mode(path: &str, mode: u32) {
-    fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
-}
 
 /// A capture with these arguments that has written packets to `path`.
 fn writing(path: &str, arguments: &str) -> Child {
@@ -37,8 +33,7 @@ fn refused(output: &Output) {
 
 #[test]
 fn what_another_user_put_into_a_folder_for_all_is_not_written() {
-    let folder = Folder::new();
-    let shared = folder.path("shared");
+    let (folder, shared) = Folder::with("shared");
     fs::create_dir(&shared).unwrap();
     set_mode(&shared, 0o1777);
     let planted = format!("{shared}/a.pcapng");
@@ -79,8 +74,7 @@ fn what_another_user_put_into_a_folder_for_all_is_not_written() {
 
 #[test]
 fn a_file_of_ours_that_all_may_write_is_closed_to_them() {
-    let folder = Folder::new();
-    let path = folder.path("a.pcapng");
+    let (_folder, path) = Folder::with("a.pcapng");
     for (before, after) in [(0o666, 0o600), (0o640, 0o640)] {
         fs::write(&path, "").unwrap();
         set_mode(&path, before);
@@ -140,8 +134,7 @@ fn a_file_that_lost_its_name_is_no_success() {
 
 #[test]
 fn a_part_of_a_series_that_lost_its_name_is_no_success() {
-    let folder = Folder::new();
-    let name = folder.path("a.pcapng");
+    let (_folder, name) = Folder::with("a.pcapng");
     let part = format!("{name}.part");
     let child = writing(&part, &format!("-C 1GB -w {name}"));
     fs::remove_file(&part).unwrap();
@@ -152,8 +145,7 @@ fn a_part_of_a_series_that_lost_its_name_is_no_success() {
 
 #[test]
 fn one_file_is_written_by_one_capture() {
-    let folder = Folder::new();
-    let path = folder.path("a.pcapng");
+    let (_folder, path) = Folder::with("a.pcapng");
     let first = writing(&path, &format!("-w {path}"));
     let second = run!("capture -i sim -c 1 -w {path}");
     second.fails(1, "a.pcapng: ");
@@ -184,8 +176,7 @@ fn a_name_that_promises_what_the_file_will_not_be_is_refused() {
 
 #[test]
 fn repair_does_not_wait_and_cuts_nothing_that_is_open_elsewhere() {
-    let folder = Folder::new();
-    let path = folder.path("a.pcapng");
+    let (_folder, path) = Folder::with("a.pcapng");
     let bytes = torn(&path);
     // A reader may become a writer through /proc, and would find its file cut.
     let reader = File::open(&path).unwrap();

@@ -21,8 +21,7 @@ fn a_full_disk_keeps_what_fits_and_reports_it() {
 
 #[test]
 fn the_file_size_limit_is_an_error_like_a_full_disk() {
-    let folder = Folder::new();
-    let file = folder.path("limited.pcapng");
+    let (_folder, file) = Folder::with("limited.pcapng");
     let script =
         format!("ulimit -f 100; exec forebay capture -i sim:clock=virtual -c 20k -w {file} --json");
     let output = shell(script).output().unwrap();
@@ -37,8 +36,7 @@ fn the_file_size_limit_is_an_error_like_a_full_disk() {
 
 #[test]
 fn a_store_that_cannot_be_created_leaves_the_existing_file() {
-    let folder = Folder::new();
-    let path = folder.path("a.pcapng");
+    let (folder, path) = Folder::with("a.pcapng");
     for (size, error) in [
         ("2x18446744073709547520", "no address space"),
         ("2x900G", "what is available"),
@@ -55,8 +53,7 @@ fn a_store_that_cannot_be_created_leaves_the_existing_file() {
 
 #[test]
 fn an_unwritable_stderr_stops_nothing() {
-    let folder = Folder::new();
-    let file = folder.path("deaf.pcapng");
+    let (_folder, file) = Folder::with("deaf.pcapng");
     let full = File::options().write(true).open("/dev/full").unwrap();
     let mut command = forebay!("capture -i sim:clock=virtual -c 10k -w {file}");
     assert!(command.stderr(full).status().unwrap().success());
@@ -65,8 +62,7 @@ fn an_unwritable_stderr_stops_nothing() {
 
 #[test]
 fn an_output_that_is_closed_from_the_start_is_an_error_and_dev_null_is_none() {
-    let folder = Folder::new();
-    let file = folder.path("a.pcapng");
+    let (_folder, file) = Folder::with("a.pcapng");
     let ran = |line: &str, streams: &str| {
         let output = shell(format!("forebay {line} {streams}")).output();
         output.unwrap()

@@ -5,8 +5,7 @@ use std::process::Stdio;
 
 #[test]
 fn the_first_minute_works_and_foreign_readers_agree() {
-    let folder = Folder::new();
-    let file = folder.path("first.pcapng");
+    let (_folder, file) = Folder::with("first.pcapng");
     let output = run!("capture -i sim:clock=virtual -c 200k -w {file} --json");
     contains(
         output.succeeds().log(),
@@ -40,8 +39,7 @@ fn five_million_packets_are_each_there_once_and_in_order() {
 
 #[test]
 fn foreign_readers_see_the_drops_where_they_are() {
-    let folder = Folder::new();
-    let file = folder.path("lossy.pcapng");
+    let (_folder, file) = Folder::with("lossy.pcapng");
     let port = "sim:clock=virtual,ring=64,host=none,cost=1us,count=20000";
     let output = run!("capture -i {port} -w {file} --json -q");
     let json = output.json();
@@ -58,8 +56,7 @@ fn foreign_readers_see_the_drops_where_they_are() {
 #[test]
 fn the_file_is_private_and_a_name_in_pcap_writes_the_classic_format() {
     use std::os::unix::fs::PermissionsExt;
-    let folder = Folder::new();
-    let file = folder.path("old.pcap");
+    let (_folder, file) = Folder::with("old.pcap");
     run!("capture -i sim:clock=virtual -c 10 -w {file} -q").succeeds();
     let mode = std::fs::metadata(&file).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -73,8 +70,7 @@ fn the_file_is_private_and_a_name_in_pcap_writes_the_classic_format() {
 
 #[test]
 fn a_classic_file_is_not_reported_to_mark_gaps() {
-    let folder = Folder::new();
-    let file = folder.path("lossy.pcap");
+    let (_folder, file) = Folder::with("lossy.pcap");
     let port = "sim:clock=virtual,ring=64,host=none,cost=1us,count=20000";
     let output = run!("capture -i {port} -w {file} --json");
     contains(output.log(), "packets were lost");

@@ -1,48 +1,24 @@
 //! `--recorder`: the packets around a trigger, in new files.
 
 use crate::support::*;
-use std::io::{BufRead, BufReader, Read};
-
-/// Reads lines until one holds `part`; returns that line.
-fn line_with(from: &mut impl BufRead, part: &str) -> String {
-    loop {
-        let mut line = String::new();
-        assert!(
-            from.read_line(&mut line).unwrap() > 0,
-            "no line has {part:?}"
-        );
-        if line.contains(part) {
-            return line;
-        }
-    }
-}
+use serde_json::Value;
 
 #[test]
 fn a_signal_writes_what_came_before_and_after_it_and_an_interrupt_ends_it_early() {
-    let folder = Folder::new();
-    let file = folder.path("a.pcapng");
+    let (_folder, file) = Folder::with("a.pcapng");
     let mut child = start!(
         "capture -i sim:rate=5M,ring=1000000 --recorder 10s,8M --after 200ms -w {file} --json"
     );
-    let mut stderr = BufReader::new(child.stderr.take().unwrap());
-    contains(
-        line_with(&mut stderr, "keeping"),
-        "the last 10s, in up to 8 MiB",
-    );
+    heard(&mut child, "keeping the last 10s, in up to 8 MiB");
     std::thread::sleep(std::time::Duration::from_millis(100));
     interrupt(&child, "-USR1");
-    line_with(&mut stderr, "triggered: writing");
-    line_with(&mut stderr, "before the trigger");
+    heard(&mut child, "triggered: writing");
+    heard(&mut child, "before the trigger");
     // The second one is interrupted before its end.
     interrupt(&child, "-USR1");
-    line_with(&mut stderr, "triggered: writing");
+    heard(&mut child, "triggered: writing");
     interrupt(&child, "-INT");
-    let mut log = String::new();
-    stderr.read_to_string(&mut log).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{log}");
-    let json = output.json();
-    assert_eq!(json["law_holds"], true);
+    let json = child.wait_with_output().unwrap().keeps_the_law();
     let recorder = &json["recorder"];
     let ended = counts(
         recorder,
@@ -60,7 +36,7 @@ fn a_signal_writes_what_came_before_and_after_it_and_an_interrupt_ends_it_early(
         let [received, written] = counts(cut, ["received", "written"]);
         assert_eq!(
             (received, &cut["error"], &cut["law_holds"]),
-            (written, &serde_json::Value::Null, &true.into())
+            (written, &Value::Null, &true.into())
         );
         let found = found::open(path);
         assert_eq!(found.packets.len() as u64, written);
@@ -86,7 +62,7 @@ fn a_program_triggers_over_the_control_socket() {
     // A file of a trigger before the first packet would be empty.
     wait_until(|| {
         let status = run!("control {socket} status --json").stdout;
-        let status: serde_json::Value = serde_json::from_slice(&status).unwrap_or_default();
+        let status = serde_json::from_slice(&status).unwrap_or(Value::Null);
         status["received"].as_u64() > Some(10)
     });
     assert!(run!("trigger {socket}").status.success());
@@ -100,8 +76,7 @@ fn a_program_triggers_over_the_control_socket() {
 
 #[test]
 fn packets_that_match_trigger() {
-    let folder = Folder::new();
-    let file = folder.path("a.pcapng");
+    let (_folder, file) = Folder::with("a.pcapng");
     // The last bytes of the packet's number; the first packet has the number 0.
     let output = run!(
         "capture -i sim:rate=1M,count=1000 --recorder 1M -w {file} --json -q --trigger \"udp[14:2] = 500\""
@@ -182,8 +157,7 @@ fn what_makes_no_sense_is_refused() {
 
 #[test]
 fn a_full_disk_fails_the_file_and_not_the_capture() {
-    let folder = Folder::new();
-    let disk = folder.path("disk");
+    let (_folder, disk) = Folder::with("disk");
     let script = format!(
         "forebay capture -i sim:rate=50M --recorder 8M --after 60s -w '{disk}/a.pcapng' --json & sleep 0.5; \
          kill -USR1 $!; while ! [ -s '{disk}'/a_* ]; do sleep 0.1; done; sleep 2; kill -INT $!; wait $!"
@@ -195,7 +169,7 @@ fn a_full_disk_fails_the_file_and_not_the_capture() {
     let json = output.json();
     assert_eq!(
         (&json["law_holds"], &json["error"]),
-        (&true.into(), &serde_json::Value::Null)
+        (&true.into(), &Value::Null)
     );
     let recorder = &json["recorder"];
     assert_eq!(counts(recorder, ["files_written", "files_failed"]), [0, 1]);

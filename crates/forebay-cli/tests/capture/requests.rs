@@ -1,7 +1,6 @@
 //! Help, counts at intervals, and a clear answer to each wrong request.
 
 use crate::support::*;
-use serde_json::Value;
 
 #[test]
 fn each_wrong_request_gets_its_own_clear_answer() {
@@ -42,10 +41,7 @@ fn each_wrong_request_gets_its_own_clear_answer() {
 fn counts_are_printed_at_the_interval_and_json_is_one_object_a_line() {
     let output =
         run!("capture -i sim:clock=virtual -c 2M --count --json --stats-interval 500ms -q");
-    let lines = output.succeeds().text().lines();
-    let lines: Vec<Value> = lines
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let lines = output.succeeds().objects();
     assert_eq!(lines.len(), 3, "two in 1.34 virtual seconds, and the end");
     assert!(lines.iter().all(|line| line["schema"] == 1));
     assert_eq!(lines[2]["counted"], 2_000_000);
@@ -64,8 +60,7 @@ fn help_version_and_the_list_go_to_stdout() {
 
 #[test]
 fn the_limit_of_the_buffers_is_printed_first_and_is_in_the_json_with_what_was_needed() {
-    let folder = Folder::new();
-    let file = folder.path("a.pcapng");
+    let (_folder, file) = Folder::with("a.pcapng");
     let store = |arguments: &str| {
         let output = run!("capture -i sim:clock=virtual -c 20k -w {file} --json {arguments}");
         let store = output.succeeds().json()["got"]["store"].clone();

@@ -6,8 +6,7 @@ use std::{io::Read, time::Duration};
 #[test]
 fn signals_finish_cleanly_and_report() {
     for signal in ["-INT", "-TERM", "-HUP"] {
-        let folder = Folder::new();
-        let file = folder.path("stopped.pcapng");
+        let (_folder, file) = Folder::with("stopped.pcapng");
         let child = start!("capture -i sim -w {file} --json -U");
         wait_until(|| file_len(&file) >= 100_000);
         interrupt(&child, "-USR1");
@@ -40,26 +39,16 @@ fn a_second_interrupt_gives_up_a_reader_that_stands_still() {
     assert_eq!(found as u64, count(&json["written"]), "to the packet");
 }
 
-/// Reads lines until one holds `part`; returns all of them.
-fn read_until(from: &mut impl std::io::BufRead, part: &str) -> String {
-    let mut log = String::new();
-    while !log.contains(part) {
-        assert!(from.read_line(&mut log).unwrap() > 0, "{part}: {log}");
-    }
-    log
-}
-
 #[test]
 fn a_slow_end_reports_what_it_waits_for_and_what_was_given_up() {
     let mut child = start!("capture -i sim:rate=max -w -");
-    let mut stderr = std::io::BufReader::new(child.stderr.take().unwrap());
     std::thread::sleep(Duration::from_millis(300));
     interrupt(&child, "-INT");
-    let log = read_until(&mut stderr, "interrupt again to give up");
+    let log = heard(&mut child, "interrupt again to give up");
     contains(&log, "writing what is left, ");
     interrupt(&child, "-INT");
     assert_eq!(child.wait().unwrap().code(), Some(1));
-    let log = read_until(&mut stderr, "packets were lost");
+    let log = heard(&mut child, "packets were lost");
     contains(&log, "packets were not written");
     contains(&log, "when an interrupt gave up");
     lacks(log, "The output stopped");
@@ -96,8 +85,7 @@ fn in_virtual_time_too_a_second_interrupt_gives_up() {
 
 #[test]
 fn a_fifo_without_a_reader_can_be_interrupted() {
-    let folder = Folder::new();
-    let fifo = folder.path("fifo");
+    let (_folder, fifo) = Folder::with("fifo");
     mkfifo(&fifo);
     let mut child = forebay!("capture -i sim -w {fifo}").spawn().unwrap();
     std::thread::sleep(Duration::from_millis(200));

@@ -29,15 +29,14 @@ fn an_unread_terminal_stops_neither_a_capture_nor_its_end() {
     wait_for_more(&file, 3);
     interrupt(&child.0, "-INT");
     assert_eq!(child.0.wait().unwrap().code(), Some(0));
-    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
+    let json = object(&std::fs::read_to_string(&json).unwrap());
     assert_eq!(json["law_holds"], true, "{json}");
     assert_eq!(json["unread"], 0, "{json}");
 }
 
 #[test]
 fn a_terminal_that_is_read_again_shows_the_newest_line_and_all_of_the_end() {
-    let folder = Folder::new();
-    let file = folder.path("a.pcapng");
+    let (_folder, file) = Folder::with("a.pcapng");
     let terminal = Terminal::new(80);
     terminal.stop();
     let mut command = terminal.command(FOREBAY);
@@ -81,8 +80,7 @@ fn reporting(file: &str, reports: PipeWriter) -> Mortal {
 
 #[test]
 fn unread_reports_are_dropped_and_counted() {
-    let folder = Folder::new();
-    let file = folder.path("a.pcapng");
+    let (_folder, file) = Folder::with("a.pcapng");
     let (reader, writer) = small_pipe();
     let mut child = reporting(&file, writer);
     wait_for_more(&file, 40);
@@ -92,7 +90,7 @@ fn unread_reports_are_dropped_and_counted() {
     let lines = reading.join().unwrap();
     let mut json = serde_json::Value::Null;
     for line in lines.lines() {
-        json = serde_json::from_str(line).unwrap();
+        json = object(line);
         assert_eq!(json["schema"], 1);
     }
     let unprinted = count(&json["reports_unprinted"]);
@@ -103,8 +101,7 @@ fn unread_reports_are_dropped_and_counted() {
 
 #[test]
 fn an_unread_summary_ends_with_an_error_and_does_not_hang() {
-    let folder = Folder::new();
-    let file = folder.path("a.pcapng");
+    let (_folder, file) = Folder::with("a.pcapng");
     let (_unread, writer) = small_pipe();
     let mut child = reporting(&file, writer);
     wait_for_more(&file, 20);
@@ -168,9 +165,8 @@ fn a_job_in_the_background_draws_nothing_until_it_is_in_the_foreground() {
 fn rates_are_those_of_the_whole_interval() {
     let port = "sim:clock=virtual,rate=16k,size=64";
     let output = run!("capture -i {port} -a duration:4 --count --json --stats-interval 1");
-    let lines = output.text().lines();
-    let objects = lines.map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-    let reports: Vec<_> = objects.filter(|it| it["running"] == true).collect();
+    let mut reports = output.objects();
+    reports.retain(|it| it["running"] == true);
     assert!(reports.len() >= 3, "{}", output.text());
     let mut last = (0.0, 0);
     for report in reports {
@@ -187,8 +183,7 @@ const LOSSY: &str = "sim:clock=virtual,ring=64,host=none,cost=1us,count=20000";
 
 #[test]
 fn lines_for_people_fit_80_columns_and_details_need_v() {
-    let folder = Folder::new();
-    let path = folder.path("a.pcapng");
+    let (_folder, path) = Folder::with("a.pcapng");
     for (flags, has, lacking) in [
         ("", "received = ", "processor time"),
         ("-v", "processor time a packet, asleep ", "busy"),
@@ -208,8 +203,7 @@ fn lines_for_people_fit_80_columns_and_details_need_v() {
 
 #[test]
 fn quiet_prints_nothing_but_errors_and_losses() {
-    let folder = Folder::new();
-    let path = folder.path("a.pcapng");
+    let (_folder, path) = Folder::with("a.pcapng");
     let quiet = |port: &str| run!("capture -i {port} -c 20k -w {path} -q");
     assert_eq!(quiet("sim:clock=virtual").log(), "");
     let output = quiet(LOSSY);
@@ -234,8 +228,7 @@ fn a_reader_that_leaves_did_not_read_the_rest() {
 
 #[test]
 fn reading_shows_percent_and_the_time_left() {
-    let folder = Folder::new();
-    let path = folder.path("big.pcapng");
+    let (_folder, path) = Folder::with("big.pcapng");
     run!("capture -i sim:clock=virtual -c 400k -q -w {path}").succeeds();
     for (columns, command) in [
         (40, "capture -r BIG -w /dev/null"),

@@ -4,14 +4,13 @@ use crate::{Running, answer, ask, running, summary, support::*};
 use std::{
     fs,
     io::{Read, Write},
-    os::unix::{fs::PermissionsExt, process::CommandExt},
+    os::unix::process::CommandExt,
     process::Stdio,
 };
 
 #[test]
 fn status_has_every_count_and_stop_answers_with_the_final_ledger() {
-    let folder = Folder::new();
-    let file = folder.path("a.pcapng");
+    let (folder, file) = Folder::with("a.pcapng");
     let capture = running(&folder, &format!("-i sim:rate=10M -w {file} -U"));
     wait_until(|| count(&capture.status()["written"]) > 0);
     let status = capture.status();
@@ -41,8 +40,7 @@ fn status_has_every_count_and_stop_answers_with_the_final_ledger() {
 
 #[test]
 fn rotate_starts_the_next_file_and_flush_writes_what_waits() {
-    let folder = Folder::new();
-    let file = folder.path("a.pcapng");
+    let (folder, file) = Folder::with("a.pcapng");
     let words = format!("-i sim:rate=1M -w {file} -b duration:3600");
     let capture = running(&folder, &words);
     wait_until(|| count(&capture.status()["taken"]) > 0);
@@ -69,8 +67,7 @@ fn rotate_starts_the_next_file_and_flush_writes_what_waits() {
 
 #[test]
 fn a_recorder_is_triggered_and_its_packets_are_counted() {
-    let folder = Folder::new();
-    let file = folder.path("rec.pcapng");
+    let (folder, file) = Folder::with("rec.pcapng");
     let capture = running(
         &folder,
         &format!(
@@ -144,8 +141,7 @@ fn a_shell_can_ask_without_the_client() {
 
 #[test]
 fn every_client_that_asks_for_a_stop_gets_the_summary() {
-    let folder = Folder::new();
-    let file = folder.path("a.pcapng");
+    let (folder, file) = Folder::with("a.pcapng");
     let mut capture = running(&folder, &format!("-i sim:rate=10M -w {file}"));
     let mut clients: Vec<_> = (0..5).map(|_| capture.connect()).collect();
     for client in &mut clients {
@@ -181,8 +177,7 @@ fn a_capture_that_fails_says_so_to_the_client_that_stops_it() {
 
 #[test]
 fn stop_has_the_exit_code_of_the_capture() {
-    let folder = Folder::new();
-    let file = folder.path("a.pcapng");
+    let (folder, file) = Folder::with("a.pcapng");
     // The program of -z fails.
     let words = format!("-i sim:rate=1M -w {file} -b duration:3600 -z false");
     let mut capture = running(&folder, &words);
@@ -214,8 +209,7 @@ fn after_kill_9_the_name_can_be_used_again_and_a_live_name_cannot() {
 
 #[test]
 fn a_name_without_a_path_is_in_the_runtime_folder() {
-    let folder = Folder::new();
-    let runtime = folder.path("runtime");
+    let (_folder, runtime) = Folder::with("runtime");
     let named = |line: &str| {
         let mut command = forebay!("{line}");
         command.env("RUNTIME_DIRECTORY", &runtime);
@@ -239,8 +233,7 @@ fn a_name_without_a_path_is_in_the_runtime_folder() {
 
 #[test]
 fn root_finds_a_service_by_name_and_runs_captures_beside_it() {
-    let folder = Folder::new();
-    let runtime = folder.path("forebay");
+    let (folder, runtime) = Folder::with("forebay");
     let of_service = format!("{runtime}/eth0");
     fs::create_dir_all(&of_service).unwrap();
     // As systemd does: the folder of the instance belongs to the user of the service, and the one above to root.
@@ -257,7 +250,7 @@ fn root_finds_a_service_by_name_and_runs_captures_beside_it() {
     };
     let mut service = named(&of_service, "capture -i sim:rate=1M --count --control eth0");
     if is_root {
-        fs::set_permissions(folder.path(""), PermissionsExt::from_mode(0o755)).unwrap();
+        set_mode(folder.path(""), 0o755);
         service.uid(user).gid(user);
     }
     let mut service = start(&mut service);

@@ -31,8 +31,7 @@ fn stuff(stream: &mut (impl Write + ?Sized), line: &[u8]) {
 
 #[test]
 fn clients_of_the_control_socket_are_bounded() {
-    let folder = Folder::new();
-    let file = folder.path("a.pcapng");
+    let (folder, file) = Folder::with("a.pcapng");
     let capture = running(&folder, &format!("-i sim:rate=10M -w {file}"));
     let before = descriptors(&capture);
 

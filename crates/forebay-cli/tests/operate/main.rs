@@ -93,7 +93,7 @@ fn summary(child: &mut Child) -> Value {
     let mut text = String::new();
     let mut stdout = child.stdout.take().unwrap();
     stdout.read_to_string(&mut text).unwrap();
-    serde_json::from_str(text.lines().last().unwrap()).unwrap()
+    object(text.lines().last().unwrap())
 }
 
 /// Sends a line, and returns the next answer.
@@ -105,5 +105,5 @@ fn ask(stream: &mut UnixStream, line: &str) -> Value {
 fn answer(stream: &UnixStream) -> Value {
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line).unwrap();
-    serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
+    object(&line)
 }

@@ -43,8 +43,7 @@ fn are_final(text: &str, json: &serde_json::Value) {
 
 #[test]
 fn the_last_scrape_equals_the_final_ledger() {
-    let folder = Folder::new();
-    let file = folder.path("a.pcapng");
+    let (folder, file) = Folder::with("a.pcapng");
     let words =
         format!("-i sim:rate=20M,stall=100ms@500ms,ring=64,host=none -w {file} --metrics 0");
     let capture = running(&folder, &words);
@@ -148,8 +147,7 @@ fn the_file_is_always_whole_and_ends_with_the_final_counts() {
 
 #[test]
 fn what_cannot_be_served_is_an_error_before_anything_is_captured() {
-    let folder = Folder::new();
-    let file = folder.path("a.pcapng");
+    let (folder, file) = Folder::with("a.pcapng");
     let words = format!("capture -i sim -w {file}");
     run!("{words} --metrics-file {}/none/a.prom", folder.path("")).fails(1, "--metrics-file");
     run!("{words} --metrics-file /dev/null").fails(1, "no regular file");

@@ -30,7 +30,7 @@ fn metrics_in(text: &str) -> BTreeSet<String> {
 
 /// The expressions of the dashboard's panels, with values for Grafana's variables.
 fn queries() -> Vec<String> {
-    let dashboard: Value = serde_json::from_str(&text_of(DASHBOARD)).unwrap();
+    let dashboard = object(&text_of(DASHBOARD));
     let variables = dashboard["templating"]["list"].as_array().unwrap();
     let names: Vec<_> = variables.iter().map(|it| &it["name"]).collect();
     assert_eq!(names, ["datasource", "capture"]);

@@ -57,8 +57,7 @@ fn writes_that_fail_when_the_file_is_closed_are_errors() {
     if !has("strace") {
         return;
     }
-    let folder = Folder::new();
-    let file = folder.path("file");
+    let (_folder, file) = Folder::with("file");
     let options = format!("-P {file} -e inject=close:error=EDQUOT");
     let mut command = strace(&options, "/dev/null", &format!("pipe -o {file}"));
     fed_to(&mut command, "lost").fails(1, "file: closing it: ");
@@ -92,8 +91,7 @@ fn a_full_device_is_reported_with_the_bytes_written_and_other_outputs_go_on() {
 
 #[test]
 fn a_full_disk_keeps_what_fits_and_reports_how_much() {
-    let folder = Folder::new();
-    let mount = folder.path("small");
+    let (folder, mount) = Folder::with("small");
     let kept = folder.path("kept");
     let script =
         format!("{FOREBAY} pipe -o {mount}/full; code=$?; cp {mount}/full {kept}; exit $code");
@@ -117,8 +115,7 @@ fn a_full_disk_keeps_what_fits_and_reports_how_much() {
 
 #[test]
 fn the_file_size_limit_is_an_error_like_a_full_disk() {
-    let folder = Folder::new();
-    let file = folder.path("limited");
+    let (_folder, file) = Folder::with("limited");
     let under_limit = |memory: &str| {
         let pipe = format!("forebay pipe -m {memory} -o {file}");
         let script = format!("ulimit -f 200; head -c 1000000 /dev/zero | {pipe}");

@@ -46,8 +46,7 @@ fn is_full(pipe: &PipeWriter) -> bool {
 
 #[test]
 fn where_every_byte_is_copied_no_pipe_is_resized() {
-    let folder = Folder::new();
-    let file = folder.path("file");
+    let (_folder, file) = Folder::with("file");
     let two_outputs = format!("-o - -o {file}");
     for arguments in ["-C", "--hash crc32", "-R 900G", &two_outputs] {
         let mut it = between(arguments);
@@ -74,8 +73,7 @@ fn copied_bytes_are_those_that_a_lender_wrote_before_it_reused_their_memory() {
     const HALVES: usize = 64;
     // A file's pages are lent with splice as memory is with vmsplice. When all of one half is in the pipe, no page of the
     // other half is, so that half can be overwritten.
-    let folder = Folder::new();
-    let path = folder.path("lent");
+    let (_folder, path) = Folder::with("lent");
     let file = File::create_new(&path).unwrap();
     let source = File::open(&path).unwrap();
     let input = producer.try_clone().unwrap();

@@ -4,8 +4,7 @@ use super::support::*;
 
 #[test]
 fn each_wrong_request_gets_its_own_clear_answer_and_touches_nothing() {
-    let folder = Folder::new();
-    let untouched = folder.path("untouched");
+    let (_folder, untouched) = Folder::with("untouched");
     let cases = "
         1 | /nonexistent/file         | /nonexistent/file: opening it: no such file
         1 | /                         | Name a file in it

@@ -79,8 +79,7 @@ fn a_third_signal_ends_also_a_write_that_waits() {
         return;
     }
     // An input that stays open after more bytes than a terminal takes, and fewer than fill the buffer: reading can end at once.
-    let folder = Folder::new();
-    let path = folder.path("input");
+    let (_folder, path) = Folder::with("input");
     mkfifo(&path);
     let input = fs::OpenOptions::new().read(true).write(true).open(&path);
     let mut input = input.unwrap();

@@ -5,8 +5,7 @@ use forebay_testing::blocks::{self, words};
 
 #[test]
 fn what_the_filter_rejects_is_counted_exactly() {
-    let folder = Folder::new();
-    let input = recorded(&folder, "in.pcapng", "count=10000");
+    let (folder, input) = captured("in.pcapng", "count=10000");
     let output = folder.path("out.pcapng");
     let ran = run!("capture -r {input} -w {output} --json udp and 'ether[49] & 3 = 1'");
     ran.succeeds();
@@ -23,8 +22,7 @@ fn what_the_filter_rejects_is_counted_exactly() {
 
 #[test]
 fn a_count_is_a_count_of_what_passes() {
-    let folder = Folder::new();
-    let input = recorded(&folder, "in.pcapng", "count=1000");
+    let (folder, input) = captured("in.pcapng", "count=1000");
     let output = folder.path("out.pcapng");
     let ran = run!("capture -r {input} -c 10 -w {output} --json 'ether[49] & 7 = 7'");
     assert_eq!(law(&ran), [80, 10, 70]);
@@ -33,8 +31,7 @@ fn a_count_is_a_count_of_what_passes() {
 
 #[test]
 fn an_expression_may_come_from_a_file() {
-    let folder = Folder::new();
-    let input = recorded(&folder, "in.pcapng", "count=1000");
+    let (folder, input) = captured("in.pcapng", "count=1000");
     let text = "# the fifth\nudp # only\n  and ether[49]\n  = 5\n";
     let expression = folder.file("expression", text);
     let ran = run!("capture -r {input} -F {expression} --count --json");
@@ -55,8 +52,7 @@ fn programs_are_printed_as_tcpdump_prints_them() {
 
 #[test]
 fn losses_marked_at_rejected_packets_are_marked_at_the_next_accepted_one() {
-    let folder = Folder::new();
-    let output = folder.path("out.pcapng");
+    let (_folder, output) = Folder::with("out.pcapng");
     let port = "sim:clock=virtual,ring=64,host=none,cost=1us,count=50000";
     let ran = run!("capture -i {port} -w {output} --json 'ether[49] & 15 = 3'");
     let json = ran.keeps_the_law();

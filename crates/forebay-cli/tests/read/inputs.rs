@@ -5,8 +5,7 @@ use std::io::Write;
 
 #[test]
 fn several_files_are_read_one_after_another() {
-    let folder = Folder::new();
-    let one = recorded(&folder, "one.pcapng", "count=3000");
+    let (folder, one) = captured("one.pcapng", "count=3000");
     let two = recorded(&folder, "two.pcap", "count=2000");
     let output = folder.path("out.pcapng");
     let ran = run!("capture -r {one} -r {two} -r {one} -s 54 -w {output} --json");
@@ -40,8 +39,7 @@ fn a_torn_file_is_read_up_to_its_last_whole_packet() {
 
 #[test]
 fn compressed_files_and_pipes_are_read() {
-    let folder = Folder::new();
-    let input = recorded(&folder, "in.pcapng", "count=50000");
+    let (_folder, input) = captured("in.pcapng", "count=50000");
     let bytes = std::fs::read(&input).unwrap();
     let packed = foreign(format!("gzip -c {input}")).unwrap().stdout;
     assert!(packed.len() < bytes.len() / 2);
@@ -56,8 +54,7 @@ fn compressed_files_and_pipes_are_read() {
 
 #[test]
 fn files_are_read_to_the_last_beside_a_busy_port() {
-    let folder = Folder::new();
-    let one = recorded(&folder, "one.pcapng", "count=300");
+    let (folder, one) = captured("one.pcapng", "count=300");
     let two = recorded(&folder, "two.pcapng", "count=200");
     // The frames of the port are longer, so that only files match; it never lets the poller sleep.
     let port = "sim:rate=max,size=512";

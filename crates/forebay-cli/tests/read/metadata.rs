@@ -270,8 +270,7 @@ fn secrets_that_editcap_put_into_a_file_are_found_in_the_copy() {
     if !has("editcap") {
         return;
     }
-    let folder = Folder::new();
-    let input = recorded(&folder, "in.pcapng", "count=9");
+    let (folder, input) = captured("in.pcapng", "count=9");
     let [with, output, kept] = ["with.pcapng", "out.pcapng", "kept"].map(|name| folder.path(name));
     let key = format!("CLIENT_RANDOM {} {}\n", "ab".repeat(32), "cd".repeat(48));
     let keys = folder.file("keys", &key);

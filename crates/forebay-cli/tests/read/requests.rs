@@ -5,8 +5,7 @@ use std::{fs::File, io::Write, path::Path};
 
 #[test]
 fn what_is_read_is_not_overwritten() {
-    let folder = Folder::new();
-    let input = recorded(&folder, "in.pcapng", "count=100");
+    let (folder, input) = captured("in.pcapng", "count=100");
     let before = std::fs::read(&input).unwrap();
     let link = folder.path("link.pcapng");
     std::os::unix::fs::symlink(&input, &link).unwrap();
@@ -27,8 +26,7 @@ fn what_is_read_is_not_overwritten() {
 
 #[test]
 fn nonsense_is_refused_before_anything_is_made() {
-    let folder = Folder::new();
-    let input = recorded(&folder, "in.pcapng", "count=10");
+    let (folder, input) = captured("in.pcapng", "count=10");
     let output = folder.path("out.pcapng");
     let empty = folder.file("empty", "");
     let text = folder.file("text", "not a capture at all, only some text");

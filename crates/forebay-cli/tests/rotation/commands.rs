@@ -1,7 +1,7 @@
 //! `-z`: a program that runs on finished files, without rights and without delaying the capture.
 
 use crate::support::*;
-use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
+use std::{fs, time::Duration};
 
 /// A script of the shell in `folder`; `$LOG` is a file there.
 fn script(folder: &Folder, text: &str) -> String {
@@ -48,8 +48,7 @@ fn it_runs_on_every_finished_file_in_order_and_only_then() {
 
 #[test]
 fn what_it_prints_and_how_it_fails_is_reported() {
-    let folder = Folder::new();
-    let path = folder.path("a.pcapng");
+    let (folder, path) = Folder::with("a.pcapng");
     let capture = |program: &str| {
         let flags = "-c 500 --json -C 20kB";
         run!("capture -i sim:clock=virtual {flags} -w {path} -z {program}")
@@ -89,8 +88,7 @@ fn what_it_prints_and_how_it_fails_is_reported() {
 
 #[test]
 fn a_program_that_cannot_be_run_is_refused_before_the_capture() {
-    let folder = Folder::new();
-    let path = folder.path("a.pcapng");
+    let (_folder, path) = Folder::with("a.pcapng");
     for (program, write, expected) in [
         ("no-such-program", path.as_str(), "no such program"),
         ("gzip -9", &path, "without arguments"),
@@ -147,7 +145,7 @@ fn it_has_no_rights_no_descriptors_and_no_blocked_signals() {
 #[test]
 fn with_a_user_it_is_that_user() {
     let folder = Folder::new();
-    fs::set_permissions(folder.path(""), fs::Permissions::from_mode(0o777)).unwrap();
+    set_mode(folder.path(""), 0o777);
     let program = script(
         &folder,
         "id -un >$LOG; id -Gn >>$LOG; head -c 1 $1 | wc -c >>$LOG",

@@ -71,8 +71,7 @@ fn a_classic_series_has_a_header_in_each_file() {
 
 #[test]
 fn several_interfaces_stand_in_every_file() {
-    let folder = Folder::new();
-    let name = folder.path("a.pcapng");
+    let (folder, name) = Folder::with("a.pcapng");
     let two = "sim:clock=virtual,seed=2,rate=100M";
     let flags = "-b packets:1000 -c 5000 --json -q";
     let json = run!("capture -i {} -i {two} -w {name} {flags}", VIRTUAL).keeps_the_law();
@@ -109,8 +108,7 @@ fn a_file_that_is_read_can_be_split() {
 #[test]
 fn what_is_durable_is_reported_for_each_policy() {
     for policy in ["none", "file", "always", "interval:10"] {
-        let folder = Folder::new();
-        let path = folder.path("a.pcapng");
+        let (_folder, path) = Folder::with("a.pcapng");
         let output = run!(
             "capture -i {} -w {path} --json -c 1000 --sync {policy}",
             VIRTUAL

@@ -19,8 +19,7 @@ fn a_second_file_that_cannot_be_created_ends_the_capture_with_exact_counts() {
     assert!(count(&json["dropped"]["disk"]) > 0);
 
     // The folder is removed while the capture runs.
-    let folder = Folder::new();
-    let inner = folder.path("inner");
+    let (folder, inner) = Folder::with("inner");
     fs::create_dir(&inner).unwrap();
     let flags = "-b duration:100ms --json -q";
     let child = start!("capture -i sim:rate=100M -w {inner}/a.pcapng {flags}");

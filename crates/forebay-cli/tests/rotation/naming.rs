@@ -24,8 +24,7 @@ fn the_names_are_those_of_tcpdump_and_dumpcap() {
 
 #[test]
 fn a_series_does_not_replace_what_it_reads() {
-    let folder = Folder::new();
-    let source = folder.path("a.pcapng1");
+    let (folder, source) = Folder::with("a.pcapng1");
     run!("capture -i {} -c 9 -w {source} --json", VIRTUAL).keeps_the_law();
     let before = fs::read(&source).unwrap();
     let output = folder.path("a.pcapng");
@@ -59,8 +58,7 @@ fn a_series_does_not_replace_what_it_reads() {
 
 #[test]
 fn two_captures_do_not_take_each_others_numbered_files() {
-    let folder = Folder::new();
-    let name = folder.path("a.pcapng");
+    let (folder, name) = Folder::with("a.pcapng");
     let second_name = folder.path("a.pcapng1");
     let first = start!("capture -i sim:rate=100M -w {name} -C 1000 --json -q");
     // Packets in it show that signals are handled by now.
@@ -86,8 +84,7 @@ fn two_captures_do_not_take_each_others_numbered_files() {
 
 #[test]
 fn hup_goes_on_to_the_next_file_and_the_one_being_written_has_no_name_yet() {
-    let folder = Folder::new();
-    let name = folder.path("a.pcapng");
+    let (folder, name) = Folder::with("a.pcapng");
     let child = start!("capture -i sim:rate=100M -w {name} -b duration:1000 -U --json -q");
     // Packets in it show that signals are handled by now.
     let wait_for = |complete: usize| {
@@ -136,8 +133,7 @@ fn names_of_a_time_replace_nothing_and_links_are_never_followed() {
 
 #[test]
 fn a_file_that_appeared_while_one_was_written_keeps_its_name() {
-    let folder = Folder::new();
-    let name = folder.path("a.pcapng");
+    let (folder, name) = Folder::with("a.pcapng");
     let child = start!("capture -i sim:rate=10M -w {name} -b duration:1000 -q");
     let part = || {
         folder

@@ -126,8 +126,7 @@ fn a_torn_file_is_cut_after_its_last_whole_packet_and_keeps_its_time() {
 
 #[test]
 fn a_file_that_a_capture_is_writing_is_not_touched_by_another_one() {
-    let folder = Folder::new();
-    let name = folder.path("a.pcapng");
+    let (folder, name) = Folder::with("a.pcapng");
     let first = start!("capture -i sim:rate=50M -w {name} -b duration:1000 -U --json -q");
     let part = || {
         files(&folder)
@@ -151,8 +150,7 @@ fn root_finishes_what_a_capture_of_another_user_left() {
     if fs::metadata("/proc/self").unwrap().uid() != 0 {
         return children::skip("root, to give a file to another user");
     }
-    let folder = Folder::new();
-    let whole = recorded(&folder, "whole.pcapng", "count=100");
+    let (folder, whole) = captured("whole.pcapng", "count=100");
     let bytes = fs::read(&whole).unwrap();
     fs::remove_file(whole).unwrap();
     // As after `-Z nobody`.
@@ -184,8 +182,7 @@ fn what_is_no_capture_is_left_alone_and_reported() {
 
 #[test]
 fn a_finished_file_counts_towards_those_that_are_kept_and_runs_the_program() {
-    let folder = Folder::new();
-    let path = folder.path("a.pcapng");
+    let (folder, path) = Folder::with("a.pcapng");
     let whole = recorded(&folder, "whole.pcapng", "count=100");
     let bytes = fs::read(whole).unwrap();
     let old = folder.path("a_00003_20200101000000.pcapng");
@@ -212,8 +209,7 @@ fn a_finished_file_counts_towards_those_that_are_kept_and_runs_the_program() {
 #[test]
 fn a_file_that_was_compressed_while_it_was_captured_is_not_taken_for_a_remainder() {
     for flags in ["", "--compress zstd:1"] {
-        let folder = Folder::new();
-        let whole = folder.path("whole.pcapng.zst");
+        let (folder, whole) = Folder::with("whole.pcapng.zst");
         run!("capture -i {VIRTUAL} -c 1000 -q --store 4x16KiB -w {whole}").succeeds();
         let bytes = fs::read(&whole).unwrap();
         let only = folder.path("a_00003_20200101000000.pcapng.zst");

@@ -10,8 +10,7 @@ fn the_parsed_rotation_is_printed_at_the_start() {
         -C 64M --compress zstd:7                      | a new file at 67.11 MB, compressed with zstd:7
     ";
     for [flags, expected] in rows(cases) {
-        let folder = Folder::new();
-        let name = folder.path("a.pcapng");
+        let (_folder, name) = Folder::with("a.pcapng");
         let output = run!("capture -i {} -c 1 -w {name} {flags}", VIRTUAL);
         contains(output.log(), format!("forebay: {expected}\n"));
     }

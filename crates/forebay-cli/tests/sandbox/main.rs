@@ -56,8 +56,7 @@ fn full_pipe() -> (PipeReader, PipeWriter) {
 
 /// Runs `test` with each subcommand while it reads what never ends, after all its threads are in this mode of `Seccomp:`.
 fn with_each(flag: &str, mode: &str, test: impl Fn(&str, &Folder, &Child)) {
-    let folder = Folder::new();
-    let fifo = folder.path("fifo");
+    let (folder, fifo) = Folder::with("fifo");
     mkfifo(&fifo);
     let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", server.local_addr().unwrap());
@@ -208,8 +207,7 @@ fn files_are_read_only_after_the_sandbox_is_entered() {
     if !has("strace") || !offers("Landlock") || !offers("seccomp") {
         return;
     }
-    let folder = Folder::new();
-    let input = recorded(&folder, "input.pcapng", "count=9");
+    let (folder, input) = captured("input.pcapng", "count=9");
     let (log, output) = (folder.path("log"), folder.path("output.pcapng"));
     for line in [
         "capture --count -r",
@@ -244,8 +242,7 @@ fn files_are_read_only_after_the_sandbox_is_entered() {
 
 #[test]
 fn packets_are_printed_in_the_time_zone_that_only_the_environment_names() {
-    let folder = Folder::new();
-    let zone = folder.path("five-hours");
+    let (_folder, zone) = Folder::with("five-hours");
     // One type of time, 5 hours before UTC, without changes (tzfile(5)).
     let mut file = b"TZif".to_vec();
     file.resize(36, 0);

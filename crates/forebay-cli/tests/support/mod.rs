@@ -11,6 +11,9 @@ pub use forebay_testing::{
 
 use serde_json::Value;
 use std::{
+    fs::Permissions,
+    io::Read,
+    os::unix::fs::PermissionsExt,
     path::Path,
     process::{Child, Command, Output, Stdio},
     time::{Duration, Instant},
@@ -81,6 +84,11 @@ pub trait Outcome {
     /// The summary: the last line that is an object.
     fn json(&self) -> Value;
 
+    /// Each line of standard output, which must be an object.
+    fn objects(&self) -> Vec<Value> {
+        self.text().lines().map(object).collect()
+    }
+
     /// Requires exit code 0.
     #[track_caller]
     fn succeeds(&self) -> &Self;
@@ -111,7 +119,7 @@ impl Outcome for Output {
         // Where packets go to standard output, it is on standard error.
         let on_stderr = self.log().lines().rfind(|line| line.starts_with('{'));
         let found = on_stderr.or_else(|| self.text().lines().rfind(|line| line.starts_with('{')));
-        serde_json::from_str(found.expect("a summary")).unwrap()
+        object(found.expect("a summary"))
     }
 
     fn succeeds(&self) -> &Self {
@@ -176,6 +184,20 @@ pub fn interrupt(child: &Child, signal: &str) {
     assert!(killed.unwrap().success());
 }
 
+/// Reads what a command prints on standard error, byte by byte, up to and including these words.
+#[track_caller]
+pub fn heard(child: &mut Child, words: &str) -> String {
+    let mut log = Vec::new();
+    let stderr = child.stderr.as_mut().unwrap();
+    while !log.ends_with(words.as_bytes()) {
+        let mut byte = [0];
+        let len = stderr.read(&mut byte).unwrap();
+        assert_eq!(len, 1, "{words:?} in {}", String::from_utf8_lossy(&log));
+        log.push(byte[0]);
+    }
+    String::from_utf8(log).unwrap()
+}
+
 /// Ends a command with Ctrl-C.
 pub fn stopped(child: Child) -> Output {
     interrupt(&child, "-INT");
@@ -185,6 +207,10 @@ pub fn stopped(child: Child) -> Output {
 pub fn mkfifo(path: &str) {
     let made = Command::new("mkfifo").arg(path).status();
     assert!(made.unwrap().success());
+}
+
+pub fn set_mode(path: impl AsRef<Path>, mode: u32) {
+    std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
 /// The bytes of a file, or 0 if there is none.
@@ -199,6 +225,13 @@ pub fn recorded(folder: &Folder, name: &str, settings: &str) -> String {
     path
 }
 
+/// The same, in a folder of its own.
+pub fn captured(name: &str, settings: &str) -> (Folder, String) {
+    let folder = Folder::new();
+    let path = recorded(&folder, name, settings);
+    (folder, path)
+}
+
 /// The words of a command line. Arguments with blanks cannot be written this way.
 pub fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
@@ -211,7 +244,7 @@ pub fn text(bytes: &[u8]) -> &str {
 /// A folder like `/tmp`, into which another user (65534) has put `file`, `fifo`, and a `link` to our `victim`. `None`,
 /// with a message, if the rights for that are missing.
 pub fn shared_folder() -> Option<Folder> {
-    use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
+    use std::os::unix::fs::{chown, lchown, symlink};
     let folder = Folder::new();
     let path = |name: &str| folder.path(name);
     std::fs::write(path("victim"), "precious").unwrap();
@@ -224,8 +257,7 @@ pub fn shared_folder() -> Option<Folder> {
     chown(path("fifo"), Some(65534), Some(65534)).unwrap();
     symlink(path("victim"), path("link")).unwrap();
     lchown(path("link"), Some(65534), Some(65534)).unwrap();
-    let mode = std::fs::Permissions::from_mode(0o1777);
-    std::fs::set_permissions(path(""), mode).unwrap();
+    set_mode(path(""), 0o1777);
     Some(folder)
 }
 
@@ -270,6 +302,12 @@ pub fn counted_by_capinfos(paths: &[String]) -> u64 {
         count.parse::<u64>().unwrap()
     });
     counts.sum()
+}
+
+/// A line of JSON.
+#[track_caller]
+pub fn object(line: &str) -> Value {
+    serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
 }
 
 pub fn count(value: &Value) -> u64 {

@@ -99,8 +99,7 @@ fn a_window_decides_what_is_too_late() {
 
 #[test]
 fn a_capture_verifies_what_it_writes_and_fails_only_if_asked() {
-    let folder = Folder::new();
-    let file = folder.path("a.pcapng");
+    let (_folder, file) = Folder::with("a.pcapng");
     let port = "sim:clock=virtual,rate=10G,ring=64,host=none,stall=50us@100us,count=10000";
     let ran = run!("capture -i {port} -w {file} --verify --json -q");
     let json = ran.keeps_the_law();
@@ -129,8 +128,7 @@ fn a_capture_verifies_what_it_writes_and_fails_only_if_asked() {
 
 #[test]
 fn nothing_to_verify_is_not_a_success() {
-    let folder = Folder::new();
-    let file = recorded(&folder, "a.pcap", "count=10");
+    let (folder, file) = captured("a.pcap", "count=10");
     let ran = run!("verify -r {file} tcp");
     ran.fails(3, "");
     contains(ran.text(), "no generated frame arrived");

@@ -11,13 +11,7 @@ use std::{
 /// A command under way: it listens.
 fn listening(line: &str) -> Child {
     let mut child = start!("{line}");
-    let stderr = child.stderr.as_mut().unwrap();
-    let mut log = Vec::new();
-    while !log.ends_with(b" bytes\n") {
-        let mut byte = [0];
-        assert_eq!(stderr.read(&mut byte).unwrap(), 1, "{line}");
-        log.push(byte[0]);
-    }
+    heard(&mut child, " bytes\n");
     child
 }
 
@@ -31,8 +25,7 @@ fn replay(file: &str, interface: &str) {
 #[test]
 fn frames_of_another_sender_are_verified_where_they_arrive() {
     lab(&["tcpreplay"], || {
-        let folder = Folder::new();
-        let file = recorded(&folder, "sent.pcap", "count=20000,size=imix");
+        let (_folder, file) = captured("sent.pcap", "count=20000,size=imix");
         let far = listening("verify -i vb --json -a packets:20000");
         // Outgoing frames are seen, but verified only where they arrive.
         let near = listening("verify -i va --json -c 20000");
@@ -50,8 +43,7 @@ fn frames_of_another_sender_are_verified_where_they_arrive() {
 #[test]
 fn an_interrupted_verification_has_counted_everything() {
     lab(&["tcpreplay"], || {
-        let folder = Folder::new();
-        let file = recorded(&folder, "sent.pcap", "count=5000");
+        let (_folder, file) = captured("sent.pcap", "count=5000");
         let child = listening("verify -i vb");
         replay(&file, "va");
         let ran = stopped(child);
@@ -154,8 +146,7 @@ fn a_captured_stream_that_was_edited_shows_its_edits() {
 /// Frames that `va` has sent.
 fn frames_out() -> u64 {
     let text = ip("-s -j link show va");
-    let json: Value = serde_json::from_str(&text).unwrap();
-    count(&json[0]["stats64"]["tx"]["packets"])
+    count(&object(&text)[0]["stats64"]["tx"]["packets"])
 }
 
 #[test]

@@ -10,8 +10,7 @@ use crate::{
 #[test]
 fn a_million_frames_of_a_real_sender_are_all_there() {
     lab(&["tcpreplay"], || {
-        let load = Load::new(1_000_000);
-        let file = load.path("got.pcapng");
+        let (load, file) = Load::with_output(1_000_000);
         let ran = load.through(listening(format!("-w {file} -B 256M")));
         let found = found::open(&file);
         check(&ran.succeeds().json(), &found, 1_000_000);
@@ -51,8 +50,7 @@ fn overload_is_counted_by_the_kernel_and_marked_at_the_right_packet() {
 #[test]
 fn the_first_few_packets_are_all_taken_from_a_small_ring() {
     lab(&["tcpreplay"], || {
-        let load = Load::new(5_000);
-        let file = load.path("got.pcapng");
+        let (load, file) = Load::with_output(5_000);
         for (wanted, ring) in [(64, 8 << 20), (65, 64 << 20)] {
             let child = listening(format!("-w {file} -c {wanted}"));
             load.send();

@@ -1,7 +1,6 @@
 //! `forebay bridge` between two veth pairs: `a0 ═ a1 ─ bridge ─ b1 ═ b0`.
 
 use crate::{
-    heard,
     lab::{carries, elsewhere, ip, lab},
     support::*,
     xdp::{MODES, xdp_lab},
@@ -194,8 +193,7 @@ fn frames_that_are_too_long_for_the_other_side_have_failed() {
 fn an_interface_that_goes_down_and_up_again_is_survived() {
     lab(&[], || {
         pairs(1500);
-        let folder = Folder::new();
-        let at_b = folder.path("b.pcapng");
+        let (_folder, at_b) = Folder::with("b.pcapng");
         let mut child = bridge("");
         ip("link set b1 down");
         let mut log = heard(&mut child, "b1: the interface went down");

@@ -10,8 +10,7 @@ use crate::{
 #[test]
 fn the_kernel_lets_pass_what_the_filter_keeps() {
     lab(&["tcpreplay"], || {
-        let load = Load::new(10_000);
-        let file = load.path("got.pcapng");
+        let (load, file) = Load::with_output(10_000);
         let child = listening(format!("-w {file} udp and ether[49] & 3 = 1"));
         let ran = load.through(child);
         let json = ran.keeps_the_law();

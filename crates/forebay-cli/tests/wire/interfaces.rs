@@ -1,7 +1,7 @@
 //! Interfaces that are listed, go away, or stay quiet.
 
 use crate::{
-    Load, check, heard,
+    Load, check,
     lab::{carries, ip, lab},
     listening, listening_on,
     support::*,
@@ -15,8 +15,7 @@ fn a_deleted_interface_ends_the_capture_and_with_stop_on_down_so_does_one_that_g
             ("--stop-on-down", "link set vb down", "went down"),
             ("", "link del vb", "is gone"),
         ] {
-            let load = Load::new(5_000);
-            let file = load.path("got.pcapng");
+            let (load, file) = Load::with_output(5_000);
             ip("link set vb up");
             let child = listening(format!("-w {file} {flags}"));
             load.send();
@@ -32,8 +31,7 @@ fn a_deleted_interface_ends_the_capture_and_with_stop_on_down_so_does_one_that_g
 #[test]
 fn a_capture_goes_on_after_its_interface_was_down_and_reports_it() {
     lab(&["tcpreplay"], || {
-        let load = Load::new(5_000);
-        let file = load.path("got.pcapng");
+        let (load, file) = Load::with_output(5_000);
         let mut child = listening(format!("-w {file}"));
         load.send();
         ip("link set vb down");
@@ -62,8 +60,7 @@ fn a_capture_goes_on_after_its_interface_was_down_and_reports_it() {
 #[test]
 fn a_capture_that_ends_while_its_interface_is_down_succeeds_and_reports_it() {
     lab(&["tcpreplay"], || {
-        let load = Load::new(5_000);
-        let file = load.path("got.pcapng");
+        let (load, file) = Load::with_output(5_000);
         let mut child = listening(format!("-w {file}"));
         load.send();
         ip("link set vb down");
@@ -125,8 +122,7 @@ fn the_list_shows_what_can_be_captured_from() {
 #[test]
 fn all_interfaces_at_once_are_distinguished_in_each_file_of_a_series() {
     lab(&["tcpreplay"], || {
-        let load = Load::new(5_000);
-        let file = load.path("got.pcapng");
+        let (load, file) = Load::with_output(5_000);
         let child = listening_on("any", format!("-w {file} -b packets:3000"));
         load.send();
         // One that appears later, in the middle of a file.

@@ -42,19 +42,6 @@ fn listening_on(interface: &str, arguments: impl AsRef<str>) -> Child {
     child
 }
 
-/// What a capture prints on standard error from here on, up to and including these words.
-fn heard(child: &mut Child, words: &str) -> String {
-    let mut log = Vec::new();
-    let stderr = child.stderr.as_mut().unwrap();
-    while !log.ends_with(words.as_bytes()) {
-        let mut byte = [0];
-        let len = stderr.read(&mut byte).unwrap();
-        assert_eq!(len, 1, "{words:?} in {}", String::from_utf8_lossy(&log));
-        log.push(byte[0]);
-    }
-    String::from_utf8(log).unwrap()
-}
-
 /// Simulated frames in a file that senders can read, and its folder.
 struct Load(Folder);
 
@@ -63,6 +50,13 @@ impl Load {
         let load = Load(Folder::new());
         recorded(&load.0, "sent.pcap", &format!("count={frames}"));
         load
+    }
+
+    /// The frames, and the path of a capture of them.
+    fn with_output(frames: u64) -> (Self, String) {
+        let load = Load::new(frames);
+        let file = load.path("got.pcapng");
+        (load, file)
     }
 
     fn path(&self, name: &str) -> String {

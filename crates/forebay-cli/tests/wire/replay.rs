@@ -1,7 +1,6 @@
 //! `forebay replay`: what arrives is what the files hold, and every packet is counted once.
 
 use crate::{
-    Load, heard,
     lab::{self, carries, classic, ip, lab},
     listening, listening_on,
     support::*,
@@ -32,8 +31,8 @@ fn accounted(output: &Output) -> Value {
 /// Replays with these arguments on `va` to a capture on `vb`, which ends after `expected` packets. Returns the packets that
 /// arrived as text, and the JSON object.
 #[track_caller]
-fn arrived(load: &Load, arguments: &str, expected: u64) -> (String, Value) {
-    let path = load.path("got.pcapng");
+fn arrived(folder: &Folder, arguments: &str, expected: u64) -> (String, Value) {
+    let path = folder.path("got.pcapng");
     let capture = listening(format!("-c {expected} -w {path}"));
     let output = run!("replay -i va --json {arguments}");
     let json = accounted(output.succeeds());
@@ -51,9 +50,8 @@ fn printed(path: &str) -> String {
 #[test]
 fn bytes_on_the_far_side_are_those_of_the_file() {
     lab(&[], || {
-        let load = Load(Folder::new());
-        let a = recorded(&load.0, "a.pcap", "count=3000,size=imix,seed=1");
-        let b = recorded(&load.0, "b.pcapng", "count=2000,size=imix,seed=2");
+        let (folder, a) = captured("a.pcap", "count=3000,size=imix,seed=1");
+        let b = recorded(&folder, "b.pcapng", "count=2000,size=imix,seed=2");
         let expected = printed(&a) + &printed(&b);
         for arguments in [
             "-t",
@@ -65,7 +63,7 @@ fn bytes_on_the_far_side_are_those_of_the_file() {
             "-M 200",
             "-x 0.5",
         ] {
-            let (got, json) = arrived(&load, &format!("{a} {b} {arguments}"), 5000);
+            let (got, json) = arrived(&folder, &format!("{a} {b} {arguments}"), 5000);
             assert!(got == expected, "{arguments}");
             let is_paced = !arguments.starts_with("-t");
             assert_eq!(json["worst_lag_ns"].is_u64(), is_paced, "{json}");
@@ -76,23 +74,22 @@ fn bytes_on_the_far_side_are_those_of_the_file() {
 #[test]
 fn loops_limits_and_filters_select_what_is_sent() {
     lab(&[], || {
-        let load = Load(Folder::new());
-        let a = recorded(&load.0, "a.pcap", "count=100");
+        let (folder, a) = captured("a.pcap", "count=100");
         let once = printed(&a);
         for memory in ["", "-K"] {
-            let (got, json) = arrived(&load, &format!("{a} -t -l 3 {memory}"), 300);
+            let (got, json) = arrived(&folder, &format!("{a} -t -l 3 {memory}"), 300);
             assert_eq!(got, once.repeat(3));
             assert_eq!(counts(&json, ["read", "rounds", "unsent"]), [300, 3, 0]);
-            let (got, json) = arrived(&load, &format!("{a} -t -l 0 -L 250 {memory}"), 250);
+            let (got, json) = arrived(&folder, &format!("{a} -t -l 0 -L 250 {memory}"), 250);
             assert!(once.repeat(3).starts_with(&got));
             assert_eq!(count(&json["rounds"]), 2);
             // The filter accepts a quarter.
             let filter = format!("{a} -t -l 2 -f 'ether[49] & 3 = 1' {memory}");
-            let (_, json) = arrived(&load, &filter, 50);
+            let (_, json) = arrived(&folder, &filter, 50);
             assert!(count(&json["filtered"]) >= 75, "{json}");
         }
         // From a pipe.
-        let capture = listening(format!("-c 100 -w {}", load.path("piped.pcapng")));
+        let capture = listening(format!("-c 100 -w {}", folder.path("piped.pcapng")));
         let piped = shell(format!("cat {a} | forebay replay - -i va -t --json"));
         let output = { piped }.output().unwrap();
         assert_eq!(count(&accounted(output.succeeds())["accepted"]), 100);
@@ -103,14 +100,11 @@ fn loops_limits_and_filters_select_what_is_sent() {
 #[test]
 fn a_replay_is_not_faster_than_asked_for() {
     lab(&[], || {
-        let load = Load(Folder::new());
+        let folder = Folder::new();
         // 1000 packets a second.
-        let a = recorded(&load.0, "a.pcap", "count=201,rate=512k,size=64");
-        let recorded_seconds = {
-            let output = run!("info --json {a}");
-            let json: Value = serde_json::from_str(output.text()).unwrap();
-            json["duration_ns"].as_f64().map(|ns| ns / 1e9)
-        };
+        let a = recorded(&folder, "a.pcap", "count=201,rate=512k,size=64");
+        let json = run!("info --json {a}").json();
+        let recorded_seconds = json["duration_ns"].as_f64().map(|ns| ns / 1e9);
         for (arguments, seconds) in [
             ("-x 2", recorded_seconds.map(|it| it / 2.0)),
             ("-p 1000", Some(0.2)),
@@ -129,7 +123,7 @@ fn a_replay_is_not_faster_than_asked_for() {
 #[test]
 fn frames_that_are_too_long_fail_with_advice_and_the_others_arrive() {
     lab(&[], || {
-        let load = Load(Folder::new());
+        let folder = Folder::new();
         let frame = |len: usize, number: u8| {
             let mut frame = vec![number; len];
             if let Some(kind) = frame.get_mut(12..14) {
@@ -145,9 +139,9 @@ fn frames_that_are_too_long_fail_with_advice_and_the_others_arrive() {
             frame(60_000, 4),
             frame(10, 5),
         ];
-        let a = load.0.file("a.pcap", classic(&frames));
+        let a = folder.file("a.pcap", classic(&frames));
         for backend in ["", "--tx-ring", "-K"] {
-            let capture = listening(format!("-c 2 -w {}", load.path("two.pcapng")));
+            let capture = listening(format!("-c 2 -w {}", folder.path("two.pcapng")));
             let output = run!("replay -i va --json -t {a} {backend}");
             output.fails(3, "2 packets are longer than the 1514 bytes that va sends");
             contains(output.log(), "ip link set va mtu");
@@ -161,9 +155,8 @@ fn frames_that_are_too_long_fail_with_advice_and_the_others_arrive() {
 #[test]
 fn packets_that_were_cut_are_sent_padded_or_skipped() {
     lab(&[], || {
-        let load = Load(Folder::new());
-        let whole = recorded(&load.0, "whole.pcap", "count=10,size=204");
-        let cut = load.path("cut.pcap");
+        let (folder, whole) = captured("whole.pcap", "count=10,size=204");
+        let cut = folder.path("cut.pcap");
         run!("capture -r {whole} -s 60 -w {cut}").succeeds();
         for (action, len, sent) in [("send", 60, 10), ("pad", 200, 10), ("skip", 0, 0)] {
             let output = run!("replay -i va --json -t {cut} --cut {action}");
@@ -181,13 +174,12 @@ fn packets_that_were_cut_are_sent_padded_or_skipped() {
 #[test]
 fn rewritten_packets_arrive_with_right_checksums() {
     lab(&["tcpdump"], || {
-        let load = Load(Folder::new());
-        let a = recorded(&load.0, "a.pcap", "count=500,size=imix");
+        let (folder, a) = captured("a.pcap", "count=500,size=imix");
         let changes = "--rewrite ip=198.18.0.0/15=172.16.0.0/15,mac-dst=2:2:2:2:2:2 --rewrite vlan=9,checksums";
-        let (_, json) = arrived(&load, &format!("{a} -t {changes}"), 500);
+        let (_, json) = arrived(&folder, &format!("{a} -t {changes}"), 500);
         assert_eq!(counts(&json, ["rewritten", "rewrite_incomplete"]), [500, 0]);
         let mut tcpdump = lab::tool("tcpdump");
-        let path = load.path("got.pcapng");
+        let path = folder.path("got.pcapng");
         let output = tcpdump
             .args(["-n", "-e", "-vv", "-r", &path])
             .output()
@@ -206,8 +198,7 @@ fn rewritten_packets_arrive_with_right_checksums() {
 #[test]
 fn an_interrupt_ends_a_replay_with_exact_counts() {
     lab(&[], || {
-        let load = Load(Folder::new());
-        let a = recorded(&load.0, "a.pcap", "count=100");
+        let (_folder, a) = captured("a.pcap", "count=100");
         for speed in ["-p 2000", "-t", "-t -K", "-p 2000 -K", "-x 0.0001"] {
             let mut child = start!("replay -i va --json {a} -l 0 {speed}");
             heard(&mut child, "sending");
@@ -223,8 +214,7 @@ fn an_interrupt_ends_a_replay_with_exact_counts() {
 #[test]
 fn an_interface_that_goes_down_and_up_is_survived_if_that_was_asked_for() {
     lab(&[], || {
-        let load = Load(Folder::new());
-        let a = recorded(&load.0, "a.pcap", "count=1000");
+        let (_folder, a) = captured("a.pcap", "count=1000");
         for memory in ["", "-K"] {
             let mut child = start!("replay -i va --json {a} -l 4 -p 4000 --wait forever {memory}");
             heard(&mut child, "sending");
@@ -251,8 +241,7 @@ fn an_interface_that_goes_down_and_up_is_survived_if_that_was_asked_for() {
 #[test]
 fn a_slow_replay_gives_up_on_an_interface_that_is_down_after_the_time_that_was_asked_for() {
     lab(&[], || {
-        let load = Load(Folder::new());
-        let a = recorded(&load.0, "a.pcap", "count=20");
+        let (_folder, a) = captured("a.pcap", "count=20");
         ip("link set va down");
         // Far fewer packets than the queue holds are due in this time.
         let output = run!("replay -i va --json {a} -p 2 --wait 1");
@@ -266,15 +255,14 @@ fn a_slow_replay_gives_up_on_an_interface_that_is_down_after_the_time_that_was_a
 #[test]
 fn bad_requests_are_refused_with_what_to_do() {
     lab(&[], || {
-        let load = Load(Folder::new());
-        let a = recorded(&load.0, "a.pcap", "count=10");
+        let (folder, a) = captured("a.pcap", "count=10");
         let mut raw = std::fs::read(&a).unwrap();
         raw[20] = 101; // the link type of the classic format
-        let raw = load.0.file("raw.pcap", raw);
+        let raw = folder.file("raw.pcap", raw);
         run!("replay -i va {raw}").fails(1, "packets of the type RAW");
-        let missing = load.path("missing.pcap");
+        let missing = folder.path("missing.pcap");
         run!("replay -i va {missing}").fails(1, "missing.pcap");
-        let empty = load.0.file("empty.pcap", classic(&[]));
+        let empty = folder.file("empty.pcap", classic(&[]));
         let json = accounted(run!("replay -i va --json -l 0 {empty}").succeeds());
         assert_eq!(count(&json["read"]), 0);
         for (arguments, text) in [
@@ -293,7 +281,7 @@ fn bad_requests_are_refused_with_what_to_do() {
         // A file that ends in the middle of a packet: what is before it is sent.
         let mut torn = std::fs::read(&a).unwrap();
         torn.truncate(torn.len() - 5);
-        let torn = load.0.file("torn.pcap", torn);
+        let torn = folder.file("torn.pcap", torn);
         let output = run!("replay -i va --json -t {torn}");
         output.fails(1, "torn.pcap");
         assert_eq!(count(&accounted(&output)["accepted"]), 9);
@@ -303,8 +291,7 @@ fn bad_requests_are_refused_with_what_to_do() {
 #[test]
 fn a_slow_interface_puts_packets_off_and_loses_none() {
     lab(&["tc"], || {
-        let load = Load(Folder::new());
-        let a = recorded(&load.0, "a.pcap", "count=300,size=600");
+        let (folder, a) = captured("a.pcap", "count=300,size=600");
         let mut tc = lab::tool("tc");
         tc.args(words(
             "qdisc add dev va root tbf rate 20mbit burst 4kb limit 8kb",
@@ -313,7 +300,7 @@ fn a_slow_interface_puts_packets_off_and_loses_none() {
             return lab::skip("the queueing discipline `tbf`");
         }
         let expected = printed(&a);
-        let (got, json) = arrived(&load, &format!("{a} -t --wait 30"), 300);
+        let (got, json) = arrived(&folder, &format!("{a} -t --wait 30"), 300);
         assert_eq!(got, expected);
         assert!(count(&json["retried"]) > 0, "{json}");
     });
@@ -322,8 +309,7 @@ fn a_slow_interface_puts_packets_off_and_loses_none() {
 #[test]
 fn a_replay_gives_up_its_rights_before_it_reads() {
     lab(&[], || {
-        let folder = Folder::new();
-        let fifo = folder.path("fifo");
+        let (folder, fifo) = Folder::with("fifo");
         mkfifo(&fifo);
         let mut child = start!("replay -i va --json {fifo}");
         heard(&mut child, "sending");
@@ -344,9 +330,8 @@ fn a_capture_on_another_interface_sees_nothing_of_a_replay() {
         for link in ["vc", "vd"] {
             ip(&format!("link set {link} up"));
         }
-        let load = Load(Folder::new());
-        let a = recorded(&load.0, "a.pcap", "count=50");
-        let other = listening_on("vd", format!("-w {}", load.path("other.pcapng")));
+        let (folder, a) = captured("a.pcap", "count=50");
+        let other = listening_on("vd", format!("-w {}", folder.path("other.pcapng")));
         accounted(run!("replay -i va --json -t {a}").succeeds());
         let json = stopped(other).keeps_the_law();
         assert_eq!(count(&json["received"]), 0, "{json}");

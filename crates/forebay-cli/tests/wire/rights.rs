@@ -1,11 +1,7 @@
 //! The rights that capturing needs: capabilities, also those of a namespace, and never set-user-ID.
 
 use crate::{lab::tool, support::*};
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt,
-    process::{Command, Output},
-};
+use std::process::{Command, Output};
 
 /// Runs `script` as the user nobody, with `$0` a copy of the command that this user can run.
 pub fn as_nobody(script: &str) -> Option<Output> {
@@ -21,11 +17,11 @@ fn as_nobody_of(program: &str, mode: u32, script: &str) -> Option<Output> {
     }
     let folder = Folder::new();
     let (root, copy) = (folder.path(""), folder.path("forebay"));
-    fs::set_permissions(&root, PermissionsExt::from_mode(0o777)).unwrap();
+    set_mode(&root, 0o777);
     // Not by ourselves: a child of another test could inherit the descriptor, and what is being written cannot be run.
     let copied = Command::new("cp").args([program, &copy]).status();
     assert!(copied.unwrap().success());
-    fs::set_permissions(&copy, PermissionsExt::from_mode(mode)).unwrap();
+    set_mode(&copy, mode);
     let mut setpriv = tool("setpriv");
     setpriv.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
     setpriv

@@ -31,8 +31,7 @@ fn hardware_that_takes_no_time_stamps_is_refused_with_what_to_do() {
 #[test]
 fn the_file_names_the_clock_that_was_chosen() {
     lab(&["tcpreplay"], || {
-        let load = Load::new(100);
-        let file = load.path("got.pcapng");
+        let (load, file) = Load::with_output(100);
         let comment = b"time stamps: software";
         for (flag, is_there) in [("--time software", true), ("", false)] {
             let json = load
@@ -52,8 +51,7 @@ fn the_file_names_the_clock_that_was_chosen() {
 #[test]
 fn the_direction_of_each_packet_is_in_the_file() {
     lab(&["tcpreplay", "tshark"], || {
-        let load = Load::new(10);
-        let file = load.path("got.pcapng");
+        let (load, file) = Load::with_output(10);
         // Sent by this machine on one interface, received on the other one.
         let child = listening_on("vb -i va", format!("-w {file}"));
         load.through(child).keeps_the_law();

@@ -1,7 +1,7 @@
 //! `--threads`: several threads and rings are one capture.
 
 use crate::{
-    Load, heard,
+    Load,
     lab::{carries, ip, lab, tool},
     listening,
     support::*,
@@ -59,8 +59,7 @@ fn in_order(json: &Value, found: &Found) -> u64 {
 #[test]
 fn twenty_overloads_of_two_threads_keep_the_law_in_text_json_and_file() {
     lab(&["tcpreplay"], || {
-        let load = Load::new(60_000);
-        let file = load.path("got.pcapng");
+        let (load, file) = Load::with_output(60_000);
         for round in 0..20 {
             let flags = format!("-w {file} -B 1M --threads 2");
             let child = listening(flags);
@@ -80,8 +79,7 @@ fn twenty_overloads_of_two_threads_keep_the_law_in_text_json_and_file() {
 #[test]
 fn after_a_pause_of_the_reader_both_threads_take_every_packet_again() {
     lab(&["tcpreplay"], || {
-        let load = Load::new(60_000);
-        let file = load.path("got.pcapng");
+        let (load, file) = Load::with_output(60_000);
         let child = listening(format!("-w {file} -B 1M --threads 2"));
         interrupt(&child, "-STOP");
         load.send();
@@ -106,8 +104,7 @@ fn after_a_pause_of_the_reader_both_threads_take_every_packet_again() {
 #[test]
 fn in_every_mode_each_packet_is_in_the_merged_file_once_and_in_order() {
     lab(&["tcpreplay", "tshark", "capinfos"], || {
-        let load = Load::new(40_000);
-        let file = load.path("got.pcapng");
+        let (load, file) = Load::with_output(40_000);
         let mut late = 0;
         for mode in ["hash", "lb", "cpu", "qm", "rollover"] {
             let child = listening(format!("-w {file} --threads 2 --fanout {mode}"));
@@ -142,8 +139,7 @@ fn in_every_mode_each_packet_is_in_the_merged_file_once_and_in_order() {
 #[test]
 fn a_filter_and_a_limit_hold_for_all_threads() {
     lab(&["tcpreplay"], || {
-        let load = Load::new(20_000);
-        let file = load.path("got.pcapng");
+        let (load, file) = Load::with_output(20_000);
         // Half of the 64 sources.
         let filter = "ip[15] & 1 = 0";
         let child = listening(format!("-w {file} --threads 3 --fanout lb -s 60 {filter}"));

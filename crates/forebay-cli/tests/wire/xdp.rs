@@ -40,8 +40,7 @@ fn check(json: &Value, log: &str, found: &found::Found, sent: u64) {
 #[test]
 fn overloads_are_accounted_for_to_the_frame_in_text_json_and_file() {
     xdp_lab(|| {
-        let load = Load::new(30_000);
-        let file = load.path("got.pcapng");
+        let (load, file) = Load::with_output(30_000);
         for round in 0..4 {
             let name = format!("xdp:vb,mode={}", MODES[round % 2]);
             let child = listening_on(&name, format!("-w {file} -B 4M"));
@@ -65,8 +64,7 @@ fn overloads_are_accounted_for_to_the_frame_in_text_json_and_file() {
 fn a_capture_that_was_stopped_goes_on_with_every_frame() {
     xdp_lab(|| {
         for mode in MODES {
-            let load = Load::new(40_000);
-            let file = load.path("got.pcapng");
+            let (load, file) = Load::with_output(40_000);
             let child = listening_on(&format!("xdp:vb,mode={mode}"), format!("-w {file} -B 4M"));
             interrupt(&child, "-STOP");
             load.send();
