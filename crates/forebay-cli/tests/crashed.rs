@@ -49,6 +49,16 @@ fn by_tshark(path: &str) -> u64 {
     output.unwrap().succeeds().text().lines().count() as u64
 }
 
+/// Packets by `capinfos`, if it is installed. Nothing was written yet into an empty file.
+fn by_capinfos(paths: &[String]) -> Option<u64> {
+    let some = paths.iter().filter(|path| file_len(path) > 0);
+    let some: Vec<_> = some.cloned().collect();
+    has("capinfos").then(|| match some.is_empty() {
+        true => 0,
+        false => counted_by_capinfos(&some),
+    })
+}
+
 /// The packets that an independent reader finds; only the decompression is ours.
 fn found_in(path: &str) -> Found {
     if !path.ends_with(".zst") {
@@ -138,19 +148,7 @@ fn kill_9_loses_nothing_that_was_reported_written_and_at_most_the_buffers() {
             continue;
         }
         torn += u64::from(repaired(last, packets - whole));
-        if has("capinfos") {
-            let some: Vec<_> = paths
-                .iter()
-                .filter(|path| file_len(path) > 0)
-                .cloned()
-                .collect();
-            let counted = if some.is_empty() {
-                0
-            } else {
-                counted_by_capinfos(&some)
-            };
-            assert_eq!(counted, packets, "{what}");
-        }
+        assert_eq!(by_capinfos(&paths).unwrap_or(packets), packets, "{what}");
     }
     println!(
         "{torn} of the files were torn, {silent} captures log nothing; up to {most_files} files; \
@@ -233,10 +231,8 @@ fn kill_9_of_a_capture_from_an_interface_takes_nothing_that_was_reported_written
             lost += not_written(&log, packets, buffer_bytes, &what);
             all += packets;
             torn += u64::from(repaired(&path, packets));
-            if has("capinfos") && file_len(&path) > 0 {
-                let counted = counted_by_capinfos(std::slice::from_ref(&path));
-                assert_eq!(counted, packets, "{what}");
-            }
+            let counted = by_capinfos(std::slice::from_ref(&path));
+            assert_eq!(counted.unwrap_or(packets), packets, "{what}");
             fs::remove_file(&path).unwrap();
         }
         println!(

@@ -3,7 +3,11 @@
 mod support;
 
 use serde_json::Value;
-use std::{io::Read, process::Stdio, time::Duration};
+use std::{
+    io::Read,
+    process::{Child, Stdio},
+    time::Duration,
+};
 use support::{terminal::Terminal, *};
 
 #[test]
@@ -29,10 +33,8 @@ fn without_w_packets_are_printed_and_with_count_they_are_not() {
     assert_eq!(few.succeeds().text().lines().count(), 3);
     let objects = run!("capture -r {file} --json-lines -c 9");
     for packet in objects.succeeds().objects() {
-        assert_eq!(
-            (&packet["length"], &packet["destination_port"]),
-            (&60.into(), &9.into())
-        );
+        assert_eq!(packet["length"], 60);
+        assert_eq!(packet["destination_port"], 9);
         contains(packet["info"].as_str().unwrap(), "UDP, length 18");
     }
 }
@@ -69,10 +71,8 @@ fn losses_are_reported_even_if_the_reader_of_the_lines_has_left() {
     output.fails(3, "lost");
     lacks(output.log(), "received by filter");
     let json = output.json();
-    assert_eq!(
-        (&json["running"], &json["law_holds"]),
-        (&false.into(), &true.into())
-    );
+    assert_eq!(json["running"], false);
+    assert_eq!(json["law_holds"], true);
 }
 
 #[test]
@@ -122,6 +122,13 @@ fn a_full_disk_for_the_lines_is_an_error() {
         .fails(1, "standard output: No space left on device");
 }
 
+/// Starts a command whose standard output is this terminal.
+fn printing_on(terminal: &Terminal, line: &str) -> Child {
+    let mut command = command(line);
+    command.stdout(terminal.theirs.try_clone().unwrap());
+    command.stderr(Stdio::piped()).spawn().unwrap()
+}
+
 /// Reads about a kilobyte a second.
 fn read_slowly(mut terminal: impl Read + Send + 'static) {
     std::thread::spawn(move || {
@@ -135,11 +142,8 @@ fn read_slowly(mut terminal: impl Read + Send + 'static) {
 fn a_slow_terminal_loses_no_packet_of_the_file() {
     let (_folder, file) = Folder::with("a.pcapng");
     let terminal = Terminal::new(80);
-    let mut command = forebay!("capture -i sim:rate=200M -a duration:1 -w {file} --print --json");
-    command.stdout(terminal.theirs.try_clone().unwrap());
-    command.stderr(Stdio::piped());
-    let child = command.spawn().unwrap();
-    drop(command);
+    let line = format!("capture -i sim:rate=200M -a duration:1 -w {file} --print --json");
+    let child = printing_on(&terminal, &line);
     read_slowly(terminal.screen());
     // The end waits for the lines until it is interrupted.
     wait_until(|| {
@@ -163,11 +167,7 @@ fn an_interrupt_abandons_the_lines_for_a_slow_terminal_and_they_are_counted() {
     let (_folder, file) = Folder::with("a.pcapng");
     run!("capture -i sim:clock=virtual -c 500k -w {file}").succeeds();
     let terminal = Terminal::new(200);
-    let mut command = forebay!("capture -r {file} --json");
-    command.stdout(terminal.theirs.try_clone().unwrap());
-    command.stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    drop(command);
+    let mut child = printing_on(&terminal, &format!("capture -r {file} --json"));
     // It never stands still for long, and would take minutes to show everything.
     let mut screen = terminal.screen();
     drop(terminal);

@@ -53,10 +53,8 @@ fn a_whole_file_is_reported_and_dumped() {
         counts(&found, ["records", "record_bytes", "first", "blocks"]),
         [1000, 8, 0, 10]
     );
-    assert_eq!(
-        (count(&found["bytes"]), file_len(&path)),
-        (10 * 64 + 8000, 10 * 64 + 8000)
-    );
+    assert_eq!(count(&found["bytes"]), 10 * 64 + 8000);
+    assert_eq!(file_len(&path), 10 * 64 + 8000);
     let output = run!("records check {path}");
     contains(output.text(), "Records:         1000 of 8 bytes\n");
     contains(output.text(), "Numbers:         0 to 999\n");
@@ -123,10 +121,8 @@ fn files_that_are_not_record_files_or_are_missing_are_reported() {
     let folder = Folder::new();
     let path = folder.file("text", "x".repeat(1000));
     let found = checked(&path);
-    assert_eq!(
-        (count(&found["records"]), &found["cut"]["fault"]),
-        (0, &"no_block".into())
-    );
+    assert_eq!(count(&found["records"]), 0);
+    assert_eq!(found["cut"]["fault"], "no_block");
     let missing = folder.path("missing");
     let output = run!("records check {missing} {path}");
     output.fails(1, "missing cannot be opened");

@@ -195,7 +195,9 @@ fn what_cannot_be_repaired_is_left_alone_and_reported() {
     let folder = Folder::new();
     let (path, bytes) = recorded(&folder, "torn.pcapng");
     let half = bytes.len() / 2 + 1;
-    let refused = |path: &str, expected: &str| run!("repair {path}").fails(1, expected);
+    let refused = |path: &str, expected: &str| {
+        run!("repair {path}").fails(1, expected);
+    };
     // The name of the rest is taken.
     fs::write(&path, &bytes[..half]).unwrap();
     fs::write(format!("{path}.cut"), "somebody's").unwrap();

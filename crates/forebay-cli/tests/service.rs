@@ -4,7 +4,6 @@
 mod support;
 
 use forebay_testing::lab::lab;
-use serde_json::Value;
 use std::{
     collections::BTreeSet,
     fs, io,
@@ -22,6 +21,13 @@ fn contrib(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../contrib")
         .join(name)
+}
+
+/// A command that reports to the service manager at this address, which wants to hear from it as often.
+fn managed(mut command: Command, address: &str, watchdog_us: &str) -> Command {
+    command.env("NOTIFY_SOCKET", address);
+    command.env("WATCHDOG_USEC", watchdog_us);
+    command
 }
 
 /// The service manager's socket.
@@ -72,11 +78,8 @@ fn the_service_manager_hears_of_start_progress_and_end() {
     for (socket, name) in sockets {
         let manager = Manager(socket);
         let file = folder.path("a.pcapng");
-        let mut capture = forebay!("capture -i sim:rate=1M -w {file} -q --json");
-        capture
-            .env("NOTIFY_SOCKET", &name)
-            .env("WATCHDOG_USEC", "200000");
-        let child = piped(&mut capture);
+        let capture = forebay!("capture -i sim:rate=1M -w {file} -q --json");
+        let child = piped(&mut managed(capture, &name, "200000"));
         let heard = manager.waits_for("READY=1");
         assert_eq!(heard, ["READY=1"], "nothing before that");
         contains(manager.waits_for("STATUS=").last().unwrap(), "packets");
@@ -105,10 +108,8 @@ fn a_capture_that_ends_by_itself_reports_that_and_no_watchdog_that_is_for_others
     let (folder, path) = Folder::with("socket");
     let manager = Manager(UnixDatagram::bind(&path).unwrap());
     let file = folder.path("a.pcapng");
-    let mut capture = forebay!("capture -i sim:rate=1M -a duration:0.7 -w {file} -q");
-    capture
-        .env("NOTIFY_SOCKET", &path)
-        .env("WATCHDOG_USEC", "1000");
+    let capture = forebay!("capture -i sim:rate=1M -a duration:0.7 -w {file} -q");
+    let mut capture = managed(capture, &path, "1000");
     let output = capture.env("WATCHDOG_PID", "1").output().unwrap();
     output.succeeds();
     let heard = manager.waits_for("STOPPING=1");
@@ -142,11 +143,8 @@ fn a_service_manager_that_is_busy_gets_start_and_end_later() {
     let fill = || while other.send(b"other").is_ok() {};
     fill();
     let (file, socket) = (folder.path("a.pcapng"), folder.path("lan"));
-    let mut capture = forebay!("capture -i sim:rate=1M -w {file} -q --json --control {socket}");
-    capture
-        .env("NOTIFY_SOCKET", &path)
-        .env("WATCHDOG_USEC", "60000000");
-    let child = piped(&mut capture);
+    let capture = forebay!("capture -i sim:rate=1M -w {file} -q --json --control {socket}");
+    let child = piped(&mut managed(capture, &path, "60000000"));
     // It captures all the same.
     wait_until(|| {
         let asked = run!("control {socket} --json");
@@ -207,11 +205,7 @@ fn a_reload_never_ends_the_capture() {
         .find_map(|line| line.strip_prefix("ExecReload=/usr/bin/forebay "));
     let reload = reload.expect("a reload is a request to the capture");
     let folder = Folder::new();
-    let run = |line: &str| {
-        let mut command = forebay!("{line}");
-        command.env("RUNTIME_DIRECTORY", folder.path("eth0"));
-        command
-    };
+    let run = |line: &str| in_runtime(&folder.path("eth0"), line);
     let file = folder.path("a.pcapng");
     for (series, is_reloaded) in [("-b duration:3600", true), ("", false)] {
         let line = format!("capture -i sim:rate=1M -w {file} --control eth0 -q --json {series}");
@@ -219,9 +213,9 @@ fn a_reload_never_ends_the_capture() {
         wait_until(|| run("control eth0").output().unwrap().status.success());
         let reloaded = run(&reload.replace("%i", "eth0")).output().unwrap();
         match is_reloaded {
-            true => drop(reloaded.succeeds()),
+            true => reloaded.succeeds(),
             false => reloaded.fails(1, "no series of files"),
-        }
+        };
         run("control eth0 stop").output().unwrap().succeeds();
         let json = child.wait_with_output().unwrap().keeps_the_law();
         assert_eq!(json["files_written"], 1 + u64::from(is_reloaded), "{json}");
@@ -303,11 +297,8 @@ fn the_unit_permits_every_system_call_of_a_capture() {
         let control = folder.path("control");
         let flags = format!("{flags} --control {control} --metrics 127.0.0.1:0");
         let line = format!("capture -i {port} -w {name} {flags} -a duration:1 udp");
-        let mut capture = strace("-qq -A", &log, &line);
-        capture
-            .env("NOTIFY_SOCKET", &path)
-            .env("WATCHDOG_USEC", "100000");
-        let json: Value = capture.output().unwrap().keeps_the_law();
+        let mut capture = managed(strace("-qq -A", &log, &line), &path, "100000");
+        let json = capture.output().unwrap().keeps_the_law();
         assert_eq!(json["files_recovered"], 1, "{json}");
     };
     traced("sim:rate=1M");

@@ -3,7 +3,7 @@
 #[path = "support/mod.rs"]
 mod support;
 
-use forebay_testing::lab::{carries, ip, lab, tool};
+use forebay_testing::lab::{ip, lab, up};
 use serde_json::Value;
 use std::{
     fs,
@@ -161,9 +161,9 @@ fn nothing_is_left_of_a_killed_capture_and_its_readers_keep_what_they_have() {
     // The name is free at once, although the reader still has the memory.
     let again = share(&name, "");
     let output = reading.wait_with_output().unwrap();
-    output.fails(1, "the capture that shares its packets was killed");
-    let json = output.json();
-    assert_eq!(json["law_holds"], true);
+    let json = output
+        .fails(1, "the capture that shares its packets was killed")
+        .lawful();
     let found = found::open(&file);
     assert_eq!(run_of(&found).1, count(&json["dropped"]["overrun"]));
     assert_eq!(count(&json["written"]), found.packets.len() as u64);
@@ -280,14 +280,9 @@ fn interfaces_that_appear_while_all_are_captured_appear_in_the_readers() {
         let file = folder.path("got.pcapng");
         let reading = reader(&name, &format!("-w {file}"));
         ip("link add vc type veth peer name vd");
-        for link in ["vc", "vd"] {
-            ip(&format!("link set {link} up"));
-        }
-        ["vc", "vd"].into_iter().for_each(carries);
+        up(&["vc", "vd"]);
         for interface in ["va", "vc"] {
-            let mut tcpreplay = tool("tcpreplay");
-            tcpreplay.args(["-i", interface, "--mbps=10", "-q", &sent]);
-            tcpreplay.output().unwrap().succeeds();
+            tool_output(format!("tcpreplay -i {interface} --mbps=10 -q {sent}"));
         }
         // Each is sent on one side and received on the other.
         wait_until(|| packets(&name) == 2000);

@@ -32,10 +32,8 @@ pub fn lab(tools: &[&str], body: impl FnOnce() + Send) {
         let inside = named.spawn_scoped(scope, || {
             own_network()?;
             ip("link add va type veth peer name vb");
-            for link in ["lo", "va", "vb"] {
-                ip(&format!("link set {link} up"));
-            }
-            ["va", "vb"].into_iter().for_each(carries);
+            ip("link set lo up");
+            up(&["va", "vb"]);
             body();
             Ok(())
         });
@@ -49,6 +47,14 @@ pub fn lab(tools: &[&str], body: impl FnOnce() + Send) {
         }
         Err(error) => again_as_namespace_root(&error),
     }
+}
+
+/// Sets interfaces up, of which one may be the other side of another one, and waits for the carrier of each.
+pub fn up(links: &[&str]) {
+    for link in links {
+        ip(&format!("link set {link} up"));
+    }
+    links.iter().copied().for_each(carries);
 }
 
 /// Waits for an interface's carrier: the kernel notices with a delay that the other side is up.

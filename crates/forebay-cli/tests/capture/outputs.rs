@@ -27,8 +27,7 @@ fn the_file_size_limit_is_an_error_like_a_full_disk() {
     let output = shell(script).output().unwrap();
     output.fails(1, "file too large");
     contains(output.log(), "ulimit -f");
-    let json = output.json();
-    assert_eq!(json["law_holds"], true);
+    let json = output.lawful();
     let found = found::open(&file).packets.len();
     assert_eq!(found as u64, count(&json["written"]));
     assert!(found > 100);

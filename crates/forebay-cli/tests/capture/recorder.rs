@@ -34,10 +34,9 @@ fn a_signal_writes_what_came_before_and_after_it_and_an_interrupt_ends_it_early(
         let path = cut["recording"].as_str().unwrap();
         contains(path, format!("a_0000{}_2", number + 1));
         let [received, written] = counts(cut, ["received", "written"]);
-        assert_eq!(
-            (received, &cut["error"], &cut["law_holds"]),
-            (written, &Value::Null, &true.into())
-        );
+        assert_eq!(received, written);
+        assert_eq!(cut["error"], Value::Null);
+        assert_eq!(cut["law_holds"], true);
         let found = found::open(path);
         assert_eq!(found.packets.len() as u64, written);
         assert_eq!(found.gaps(written), (0, 0), "no number is missing");
@@ -68,7 +67,7 @@ fn a_program_triggers_over_the_control_socket() {
     assert!(run!("trigger {socket}").status.success());
     wait_until(|| std::fs::read_dir(folder.path("")).unwrap().count() == 2);
     let output = stopped(child);
-    let json = output.succeeds().keeps_the_law();
+    let json = output.keeps_the_law();
     let recorder = &json["recorder"];
     assert_eq!(counts(recorder, ["files_written", "files_failed"]), [1, 0]);
     assert!(count(&recorder["files"][0]["written"]) > 0, "{json}");
@@ -81,7 +80,7 @@ fn packets_that_match_trigger() {
     let output = run!(
         "capture -i sim:rate=1M,count=1000 --recorder 1M -w {file} --json -q --trigger \"udp[14:2] = 500\""
     );
-    let json = output.succeeds().keeps_the_law();
+    let json = output.keeps_the_law();
     let cuts = json["recorder"]["files"].as_array().unwrap();
     assert_eq!(cuts.len(), 1, "{json}");
     let found = found::open(cuts[0]["recording"].as_str().unwrap());
@@ -104,7 +103,7 @@ fn the_files_of_a_recorder_leave_the_space_that_is_to_stay_free() {
             "capture -i sim:rate=1M,count=1000 --recorder 1M -w {file} --json -q --trigger \"udp[14:2] = 500\" --keep-free {keep}"
         )
     };
-    let json = capture("a.pcapng", "1M").succeeds().keeps_the_law();
+    let json = capture("a.pcapng", "1M").keeps_the_law();
     let cut = &json["recorder"]["files"][0];
     assert!(count(&cut["written"]) > 0, "{json}");
     let output = capture("b.pcapng", "1000000G");
@@ -167,10 +166,8 @@ fn a_full_disk_fails_the_file_and_not_the_capture() {
     };
     assert_eq!(output.status.code(), Some(1), "{}", output.log());
     let json = output.json();
-    assert_eq!(
-        (&json["law_holds"], &json["error"]),
-        (&true.into(), &Value::Null)
-    );
+    assert_eq!(json["law_holds"], true);
+    assert_eq!(json["error"], Value::Null);
     let recorder = &json["recorder"];
     assert_eq!(counts(recorder, ["files_written", "files_failed"]), [0, 1]);
     let cut = &recorder["files"][0];

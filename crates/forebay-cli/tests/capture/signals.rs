@@ -32,8 +32,7 @@ fn a_second_interrupt_gives_up_a_reader_that_stands_still() {
     interrupt(&child, "-INT");
     assert_eq!(child.wait().unwrap().code(), Some(1));
     let output = child.wait_with_output().unwrap();
-    let json = output.json();
-    assert_eq!(json["law_holds"], true, "{json}");
+    let json = output.lawful();
     assert!(count(&json["dropped"]["writer"]) > 0, "{json}");
     let found = found::read(&output.stdout[..]).packets.len();
     assert_eq!(found as u64, count(&json["written"]), "to the packet");

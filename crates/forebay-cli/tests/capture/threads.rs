@@ -1,6 +1,7 @@
 //! `--threads` on a simulated card: requests, and whatever else a capture does with packets.
 
 use crate::support::*;
+use std::io::Read;
 
 #[test]
 fn each_wrong_request_about_threads_gets_its_own_clear_answer() {
@@ -48,9 +49,7 @@ fn merged_packets_can_be_filtered_cut_printed_and_written_to_a_series_or_as_pcap
     ran.succeeds();
     let found = found::open(&read);
     assert!(found.packets.is_sorted_by_key(|packet| packet.time_ns));
-    let mut sequences = found.sequences();
-    sequences.sort_unstable();
-    assert!(sequences.into_iter().eq(0..30_000));
+    are_each_once(found.sequences(), 0..30_000);
 
     let ran = run!("capture {sim} -w {file} tcp");
     let json = ran.keeps_the_law();
@@ -72,8 +71,7 @@ fn merged_packets_can_be_filtered_cut_printed_and_written_to_a_series_or_as_pcap
         assert_eq!((found.packets.len(), found.statistics.len()), (10_000, 1));
         all.extend(found.sequences());
     }
-    all.sort_unstable();
-    assert!(all.into_iter().eq(0..30_000));
+    are_each_once(all, 0..30_000);
 }
 
 #[test]
@@ -99,15 +97,16 @@ fn an_interrupt_ends_all_threads_with_exact_counts() {
         let file = folder.path("a.pcapng");
         let flags = format!("--threads 2 -w {file} --json --stats-interval 0.05 {flags}");
         let mut child = start!("capture -i sim:rate=10M {flags}");
-        let mut line = String::new();
-        let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
-        std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
-        contains(line, "\"running\":true");
-        interrupt(&child, "-INT");
-        std::io::Read::read_to_string(&mut stdout, &mut String::new()).unwrap();
-        let ran = child.wait_with_output().unwrap();
-        ran.succeeds();
-        contains(ran.log(), "received = ");
+        let mut first = [0];
+        child
+            .stdout
+            .as_mut()
+            .unwrap()
+            .read_exact(&mut first)
+            .unwrap();
+        let ran = stopped(child);
+        contains(ran.text(), "\"running\":true");
+        contains(ran.succeeds().log(), "received = ");
         contains(ran.log(), "thread 1: ");
     }
 }

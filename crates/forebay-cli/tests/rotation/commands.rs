@@ -189,8 +189,7 @@ fn a_helper_that_dies_is_reported_and_the_capture_goes_on() {
     let output = stopped(child);
     output.fails(1, "helper process has ended (signal 9)");
     contains(output.log(), "did not run on");
-    let json = output.json();
-    assert_eq!(json["law_holds"], true);
+    let json = output.lawful();
     let all: u64 = counts(&json["command"], ["files", "left"]).iter().sum();
     assert_eq!(all, count(&json["files_written"]), "{json}");
 }

@@ -48,16 +48,12 @@ fn a_disk_that_fills_up_in_the_middle_of_a_series_keeps_all_that_fits() {
             return;
         };
         let log = output.log();
-        output.fails(1, "no space left on device");
-        let json = output.json();
-        assert_eq!(json["law_holds"], true);
+        let json = output.fails(1, "no space left on device").lawful();
         let entries = fs::read_dir(&kept).unwrap();
         let paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
         assert_eq!(count(&json["files_written"]), paths.len() as u64, "{log}");
         assert!(paths.len() > 2);
         let found = paths.iter().flat_map(|path| found::open(path).sequences());
-        let mut found: Vec<u64> = found.collect();
-        found.sort_unstable();
-        assert_eq!(found, (0..count(&json["written"])).collect::<Vec<_>>());
+        are_each_once(found.collect(), 0..count(&json["written"]));
     }
 }

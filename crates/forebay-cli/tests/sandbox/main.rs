@@ -28,21 +28,9 @@ fn offers(part: &str) -> bool {
     is_there
 }
 
-/// `Seccomp:` and `NoNewPrivs:` of every thread.
-fn modes(child: &Child) -> Vec<(String, String)> {
-    let tasks = fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
-    let mut modes = Vec::new();
-    for task in tasks {
-        let Ok(status) = fs::read_to_string(task.unwrap().path().join("status")) else {
-            continue; // it has ended meanwhile
-        };
-        let field = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name));
-            line.unwrap_or_default().trim().to_owned()
-        };
-        modes.push((field("Seccomp:"), field("NoNewPrivs:")));
-    }
-    modes
+/// The mode of system calls of every thread.
+fn modes(child: &Child) -> Vec<String> {
+    of_threads(child, "Seccomp:")
 }
 
 /// A pipe without room: a program that prints into it waits.
@@ -125,7 +113,7 @@ fn with_each(flag: &str, mode: &str, test: impl Fn(&str, &Folder, &Child)) {
         wait_until(|| {
             let modes = modes(&child.0);
             assert!(!child.has_ended(), "{line} has ended");
-            modes.len() >= threads.parse().unwrap() && modes.iter().all(|it| it.0 == mode)
+            modes.len() >= threads.parse().unwrap() && modes.iter().all(|it| it == mode)
         });
         test(line, &folder, &child.0);
         assert!(!child.has_ended(), "{line} has ended");
@@ -140,9 +128,13 @@ fn every_thread_of_every_subcommand_is_inside() {
         return;
     }
     with_each("", FILTERED, |line, _, child| {
-        let modes = modes(child);
-        let is_inside = |it: &(String, String)| it.0 == FILTERED && it.1 == "1";
-        assert!(modes.iter().all(is_inside), "{line}: {modes:?}");
+        for (label, expected) in [("Seccomp:", FILTERED), ("NoNewPrivs:", "1")] {
+            let found = of_threads(child, label);
+            assert!(
+                found.iter().all(|it| it == expected),
+                "{line}: {label} {found:?}"
+            );
+        }
     });
 }
 
@@ -270,6 +262,8 @@ mod attacks {
 
     const ENOSYS: i64 = -(libc::ENOSYS as i64);
     const EACCES: i64 = -(libc::EACCES as i64);
+    const HERE: i32 = libc::AT_FDCWD;
+    const MAKE: i32 = libc::O_CREAT | libc::O_RDWR | libc::O_TRUNC;
 
     /// A call with its arguments, up to six.
     macro_rules! call {
@@ -277,9 +271,6 @@ mod attacks {
             $possessed.call(libc::$number, [$(Argument::from($argument)),*])
         };
     }
-
-    const HERE: i64 = libc::AT_FDCWD as i64;
-    const MAKE: i64 = (libc::O_CREAT | libc::O_RDWR | libc::O_TRUNC) as i64;
 
     #[test]
     fn no_thread_opens_a_file_outside_of_the_output_folder() {
@@ -295,18 +286,14 @@ mod attacks {
             fs::write(&outside, "precious").unwrap();
             let possessed = Possessed::new(child);
             for path in ["/etc/group", "/dev/mem", &outside, "/proc/1/environ"] {
-                let opened = call!(possessed, SYS_openat, HERE, path, libc::O_RDONLY as i64, 0);
-                assert!(
-                    opened.iter().all(|&it| it < 0),
-                    "{line}: {path}: {opened:?}"
-                );
+                let opened = call!(possessed, SYS_openat, HERE, path, libc::O_RDONLY, 0);
+                let are_refused = opened.iter().all(|&it| it < 0);
+                assert!(are_refused, "{line}: {path}: {opened:?}");
             }
             for path in [&outside, &renamed] {
                 let made = call!(possessed, SYS_openat, HERE, &path[..], MAKE, 0o600);
-                assert!(
-                    made.iter().all(|&it| it == EACCES),
-                    "{line}: {path}: {made:?}"
-                );
+                let are_refused = made.iter().all(|&it| it == EACCES);
+                assert!(are_refused, "{line}: {path}: {made:?}");
             }
             let gone = call!(possessed, SYS_unlink, &outside[..]);
             assert!(gone.iter().all(|&it| it == EACCES), "{line}: {gone:?}");
@@ -320,21 +307,14 @@ mod attacks {
             let folders = ["-b ", "--recorder", "repair"];
             let has_folder = folders.iter().any(|it| line.contains(it));
             let makes_files = ["-r - -w", "-i tap", "get"];
-            let flags = i64::from(libc::O_CREAT | libc::O_WRONLY);
+            let flags = libc::O_CREAT | libc::O_WRONLY;
             let made = call!(possessed, SYS_openat, HERE, &inside[..], flags, 0o600);
             match has_folder || makes_files.iter().any(|it| line.contains(it)) {
                 true => assert!(made.iter().all(|&it| it >= 0), "{line}: {made:?}"),
                 false => assert!(made.iter().all(|&it| it == EACCES), "{line}: {made:?}"),
             }
             if !has_folder {
-                let read = call!(
-                    possessed,
-                    SYS_openat,
-                    HERE,
-                    &other[..],
-                    libc::O_RDONLY as i64,
-                    0
-                );
+                let read = call!(possessed, SYS_openat, HERE, &other[..], libc::O_RDONLY, 0);
                 assert!(read.iter().all(|&it| it == EACCES), "{line}: {read:?}");
             }
             if !has_folder && !line.starts_with("get") {
@@ -352,111 +332,86 @@ mod attacks {
         with_each("", FILTERED, |line, folder, child| {
             let possessed = Possessed::new(child);
             let executable = folder.path("output/executable");
-            let us = i64::from(std::process::id());
-            let (stream, raw) = (libc::SOCK_STREAM as i64, libc::SOCK_RAW as i64);
-            let refused = |what: &str, answers: Vec<i64>| {
+            let us = std::process::id() as i32;
+            let is_refused = |call: &str, answers: Vec<i64>| {
                 assert!(!answers.is_empty());
                 let is_refused = |&it: &i64| it == ENOSYS || it == EACCES;
-                assert!(
-                    answers.iter().all(is_refused),
-                    "{line}: {what}: {answers:?}"
-                );
+                let are_refused = answers.iter().all(is_refused);
+                assert!(are_refused, "{line}: {call}: {answers:?}");
             };
+            macro_rules! refused {
+                ($number:ident $(, $argument:expr)*) => {
+                    is_refused(stringify!($number), call!(possessed, $number $(, $argument)*))
+                };
+            }
             // `get` connects: a redirect leads to another server.
             if !line.starts_with("get") {
                 for family in [libc::AF_INET, libc::AF_INET6] {
-                    refused(
-                        "socket",
-                        call!(possessed, SYS_socket, family as i64, stream, 0),
-                    );
+                    refused!(SYS_socket, family, libc::SOCK_STREAM, 0);
                 }
-                let address = Argument::Zeros(16);
-                let connected = possessed.call(libc::SYS_connect, [0.into(), address, 16.into()]);
                 if line != "shares" {
-                    refused("connect", connected);
+                    refused!(SYS_connect, 0, Argument::Zeros(16), 16);
                 }
-                let code = i64::from(libc::PROT_READ | libc::PROT_EXEC);
-                let private = i64::from(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-                refused(
-                    "code",
-                    call!(possessed, SYS_mmap, 0, 4096, code, private, -1, 0),
-                );
+                let code = libc::PROT_READ | libc::PROT_EXEC;
+                let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+                refused!(SYS_mmap, 0, 4096, code, private, -1, 0);
             }
-            refused("listen", call!(possessed, SYS_listen, 0, 1));
+            refused!(SYS_listen, 0, 1);
             for family in [libc::AF_UNIX, libc::AF_PACKET, libc::AF_VSOCK] {
-                refused(
-                    "socket",
-                    call!(possessed, SYS_socket, family as i64, raw, 0),
-                );
+                refused!(SYS_socket, family, libc::SOCK_RAW, 0);
             }
-            refused("execve", call!(possessed, SYS_execve, "/bin/true", 0, 0));
-            refused(
-                "execveat",
-                call!(possessed, SYS_execveat, HERE, "/bin/true", 0, 0, 0),
-            );
-            refused("fork", call!(possessed, SYS_fork));
-            refused(
-                "clone",
-                call!(possessed, SYS_clone, libc::SIGCHLD as i64, 0, 0, 0, 0),
-            );
-            let arguments = [Argument::Zeros(88), 88.into()];
-            refused("clone3", possessed.call(libc::SYS_clone3, arguments));
-            refused("kill", call!(possessed, SYS_kill, us, 0));
-            refused("tgkill", call!(possessed, SYS_tgkill, us, us, 0));
-            refused(
-                "ptrace",
-                call!(possessed, SYS_ptrace, libc::PTRACE_ATTACH as i64, us),
-            );
-            refused("prlimit", call!(possessed, SYS_prlimit64, us, 0, 0, 0));
-            let [all, process, group] =
-                [libc::PRIO_USER, libc::PRIO_PROCESS, libc::PRIO_PGRP].map(i64::from);
+            refused!(SYS_execve, "/bin/true", 0, 0);
+            refused!(SYS_execveat, HERE, "/bin/true", 0, 0, 0);
+            refused!(SYS_fork);
+            refused!(SYS_clone, libc::SIGCHLD, 0, 0, 0, 0);
+            refused!(SYS_clone3, Argument::Zeros(88), 88);
+            refused!(SYS_kill, us, 0);
+            refused!(SYS_tgkill, us, us, 0);
+            refused!(SYS_ptrace, libc::PTRACE_ATTACH as i32, us);
+            refused!(SYS_prlimit64, us, 0, 0, 0);
+            let [all, process, group] = [libc::PRIO_USER, libc::PRIO_PROCESS, libc::PRIO_PGRP];
             for (which, who) in [(all, 0), (group, 0), (process, us)] {
-                let slower = call!(possessed, SYS_setpriority, which, who, 19);
-                refused("setpriority", slower);
+                refused!(SYS_setpriority, which as i32, who, 19);
             }
-            let nowhere = [us.into(), 8.into(), Argument::Zeros(8)];
-            let moved = possessed.call(libc::SYS_sched_setaffinity, nowhere);
-            refused("sched_setaffinity", moved);
+            refused!(SYS_sched_setaffinity, us, 8, Argument::Zeros(8));
             for mode in [0o666, 0o755, 0o4700] {
-                refused("fchmod", call!(possessed, SYS_fchmod, 0, mode));
+                refused!(SYS_fchmod, 0, mode);
             }
             let writes_files = ["-w ", "--metrics-file", "repair"];
             if !writes_files.iter().any(|it| line.contains(it)) {
-                refused("fchmod", call!(possessed, SYS_fchmod, 0, 0o600));
+                refused!(SYS_fchmod, 0, 0o600);
             }
             // Executing the file would give the rights of its owner to any user.
             for mode in [0o4755, 0o2755] {
-                let made = call!(possessed, SYS_openat, HERE, &executable[..], MAKE, mode);
-                refused("set-user-ID", made);
-                let made = call!(possessed, SYS_open, &executable[..], MAKE, mode);
-                refused("set-user-ID", made);
+                refused!(SYS_openat, HERE, &executable[..], MAKE, mode);
+                refused!(SYS_open, &executable[..], MAKE, mode);
             }
-            refused(
-                "io_uring",
-                possessed.call(libc::SYS_io_uring_setup, [1.into(), Argument::Zeros(120)]),
-            );
-            refused(
-                "mount",
-                call!(possessed, SYS_mount, "none", "/tmp", "tmpfs", 0, 0),
-            );
-            refused(
-                "unshare",
-                call!(possessed, SYS_unshare, libc::CLONE_NEWUSER as i64),
-            );
-            refused("bpf", call!(possessed, SYS_bpf, 0, 0, 0));
-            refused(
-                "keys",
-                call!(possessed, SYS_add_key, "user", "a", "b", 1, 0),
-            );
+            refused!(SYS_io_uring_setup, 1, Argument::Zeros(120));
+            refused!(SYS_mount, "none", "/tmp", "tmpfs", 0, 0);
+            refused!(SYS_unshare, libc::CLONE_NEWUSER);
+            refused!(SYS_bpf, 0, 0, 0);
+            refused!(SYS_add_key, "user", "a", "b", 1, 0);
             // The terminal's shell would run what is typed there.
-            refused(
-                "typing",
-                call!(possessed, SYS_ioctl, 0, libc::TIOCSTI as i64, "x"),
-            );
+            refused!(SYS_ioctl, 0, libc::TIOCSTI as i32, "x");
             // A thread has its own number still: not everything is refused.
             let numbers = call!(possessed, SYS_gettid);
             assert!(numbers.iter().all(|&it| it > 0), "{line}: {numbers:?}");
         });
+    }
+
+    /// Opens a file and makes a socket.
+    fn file_and_socket(possessed: &Possessed) -> [Vec<i64>; 2] {
+        [
+            call!(
+                possessed,
+                SYS_openat,
+                HERE,
+                "/etc/passwd",
+                libc::O_RDONLY,
+                0
+            ),
+            call!(possessed, SYS_socket, libc::AF_INET, libc::SOCK_STREAM, 0),
+        ]
     }
 
     #[test]
@@ -464,22 +419,8 @@ mod attacks {
         let mut child = Mortal(start!("capture -i sim:rate=1M --count --no-sandbox --json"));
         wait_until(|| modes(&child.0).len() >= 3);
         let possessed = Possessed::new(&child.0);
-        let opened = call!(
-            possessed,
-            SYS_openat,
-            HERE,
-            "/etc/passwd",
-            libc::O_RDONLY as i64,
-            0
-        );
+        let [opened, made] = file_and_socket(&possessed);
         assert!(opened.iter().all(|&it| it >= 0), "{opened:?}");
-        let made = call!(
-            possessed,
-            SYS_socket,
-            libc::AF_INET as i64,
-            libc::SOCK_STREAM as i64,
-            0
-        );
         assert!(made.iter().all(|&it| it >= 0), "{made:?}");
         drop(possessed);
         assert!(child.0.try_wait().unwrap().is_none());
@@ -494,22 +435,7 @@ mod attacks {
         );
         wait_until(|| modes(&child).len() >= 3);
         for _ in 0..20 {
-            let possessed = Possessed::new(&child);
-            call!(
-                possessed,
-                SYS_openat,
-                HERE,
-                "/etc/passwd",
-                libc::O_RDONLY as i64,
-                0
-            );
-            call!(
-                possessed,
-                SYS_socket,
-                libc::AF_INET as i64,
-                libc::SOCK_STREAM as i64,
-                0
-            );
+            file_and_socket(&Possessed::new(&child));
         }
         let json = stopped(child).keeps_the_law();
         let found = found::open(folder.path("a.pcapng"));

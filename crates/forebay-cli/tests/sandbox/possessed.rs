@@ -35,9 +35,9 @@ pub enum Argument<'a> {
     Zeros(usize),
 }
 
-impl From<i64> for Argument<'_> {
-    fn from(number: i64) -> Self {
-        Argument::Number(number.cast_unsigned())
+impl From<i32> for Argument<'_> {
+    fn from(number: i32) -> Self {
+        Argument::Number(i64::from(number).cast_unsigned())
     }
 }
 

@@ -9,6 +9,7 @@ pub use forebay_testing::{
     found::{self, Found},
 };
 
+use forebay_testing::lab;
 use serde_json::Value;
 use std::{
     fs::Permissions,
@@ -95,14 +96,20 @@ pub trait Outcome {
 
     /// Requires this exit code, and an error that contains `expected`.
     #[track_caller]
-    fn fails(&self, code: i32, expected: impl AsRef<str>);
+    fn fails(&self, code: i32, expected: impl AsRef<str>) -> &Self;
+
+    /// The summary, whose law must hold.
+    #[track_caller]
+    fn lawful(&self) -> Value {
+        let json = self.json();
+        assert_eq!(json["law_holds"], true, "{json}");
+        json
+    }
 
     /// Requires exit code 0 and a summary whose law holds, and returns the summary.
     #[track_caller]
     fn keeps_the_law(&self) -> Value {
-        let json = self.succeeds().json();
-        assert_eq!(json["law_holds"], true, "{json}");
-        json
+        self.succeeds().lawful()
     }
 }
 
@@ -127,9 +134,10 @@ impl Outcome for Output {
         self
     }
 
-    fn fails(&self, code: i32, expected: impl AsRef<str>) {
+    fn fails(&self, code: i32, expected: impl AsRef<str>) -> &Self {
         assert_eq!(self.status.code(), Some(code), "{}", self.log());
         contains(self.log(), expected);
+        self
     }
 }
 
@@ -177,6 +185,15 @@ pub fn foreign(line: impl AsRef<str>) -> Option<Output> {
     has(&words[0]).then(|| command.output().unwrap())
 }
 
+/// Runs a tool with these words, which may be in root's folders. It has to succeed.
+#[track_caller]
+pub fn tool_output(line: impl AsRef<str>) -> Output {
+    let words = words(line.as_ref());
+    let output = lab::tool(words[0]).args(&words[1..]).output().unwrap();
+    output.succeeds();
+    output
+}
+
 /// Sends a signal, such as `-INT`.
 pub fn interrupt(child: &Child, signal: &str) {
     let pid = child.id().to_string();
@@ -211,6 +228,37 @@ pub fn mkfifo(path: &str) {
 
 pub fn set_mode(path: impl AsRef<Path>, mode: u32) {
     std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
+
+/// Of every thread of a process: what follows `label` in its `status` (proc(5)).
+pub fn of_threads(child: &Child, label: &str) -> Vec<String> {
+    let threads = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
+    let statuses = threads.map(|thread| thread.unwrap().path().join("status"));
+    // One that cannot be read is of a thread that has ended meanwhile.
+    let statuses = statuses.filter_map(|path| std::fs::read_to_string(path).ok());
+    let of_one = |status: String| {
+        let line = status.lines().find_map(|line| line.strip_prefix(label));
+        line.expect(label).trim().to_owned()
+    };
+    statuses.map(of_one).collect()
+}
+
+/// Requires that these numbers are there, each once, in any order.
+#[track_caller]
+pub fn are_each_once(mut sequences: Vec<u64>, expected: std::ops::Range<u64>) {
+    sequences.sort_unstable();
+    let found = (sequences.len(), sequences.first(), sequences.last());
+    assert!(
+        sequences.iter().copied().eq(expected.clone()),
+        "{found:?} of {expected:?}"
+    );
+}
+
+/// `forebay` with the words of this line, for which `folder` is that of the sockets of running captures.
+pub fn in_runtime(folder: &str, line: &str) -> Command {
+    let mut command = command(line);
+    command.env("RUNTIME_DIRECTORY", folder);
+    command
 }
 
 /// The bytes of a file, or 0 if there is none.
@@ -279,9 +327,8 @@ pub fn into_full_disk(folder: &Folder, words: &str) -> Option<found::Found> {
          cp {mount}/full.pcapng {kept}; exit $code"
     );
     let output = on_small_disk(&mount, "2M", &script)?;
-    output.fails(1, "full.pcapng: writing: no space left on device");
-    let json = output.json();
-    assert_eq!(json["law_holds"], true, "{json}");
+    let expected = "full.pcapng: writing: no space left on device";
+    let json = output.fails(1, expected).lawful();
     assert!(count(&json["dropped"]["disk"]) > 0, "{json}");
     let found = found::open(&kept);
     assert_eq!(found.packets.len() as u64, count(&json["written"]));

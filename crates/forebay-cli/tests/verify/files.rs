@@ -46,9 +46,7 @@ fn a_file_is_verified_frame_by_frame() {
         "capture --verify --count --fail-on-drop --json",
     ] {
         let ran = run!("{line} -r {file}");
-        ran.fails(3, "");
-        let json = ran.json();
-        assert_eq!(json["law_holds"], true, "{json}");
+        let json = ran.fails(3, "").lawful();
         let frames = verified(&json, ["frames", "received", "foreign", "corrupted"]);
         assert_eq!(frames, [998, 995, 1, 1], "{json}");
         let faults = verified(&json, ["lost", "duplicates", "reordered", "late"]);
@@ -92,8 +90,7 @@ fn a_window_decides_what_is_too_late() {
     let json = ran.keeps_the_law();
     assert_eq!(verified(&json, ["lost", "reordered", "late"]), [0, 1, 0]);
     let ran = run!("verify -r {file} --json --window 128");
-    ran.fails(3, "");
-    let json = ran.json();
+    let json = ran.fails(3, "").json();
     assert_eq!(verified(&json, ["lost", "reordered", "late"]), [1, 0, 1]);
 }
 

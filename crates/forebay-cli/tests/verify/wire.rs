@@ -1,7 +1,7 @@
 //! Frames that cross a veth pair.
 
 use crate::{support::*, verified};
-use forebay_testing::lab::{ip, lab, tool};
+use forebay_testing::lab::{ip, lab};
 use serde_json::Value;
 use std::{
     io::Read,
@@ -17,9 +17,7 @@ fn listening(line: &str) -> Child {
 
 /// Sends a file into an interface.
 fn replay(file: &str, interface: &str) {
-    let mut tcpreplay = tool("tcpreplay");
-    tcpreplay.args(["-i", interface, "--topspeed", "-q", file]);
-    tcpreplay.output().unwrap().succeeds();
+    tool_output(format!("tcpreplay -i {interface} --topspeed -q {file}"));
 }
 
 #[test]
@@ -107,8 +105,7 @@ fn frames_that_a_path_drops_are_missed_exactly() {
             ));
             generated("rate=20kpps,count=5120,flows=4");
             let ran = far.wait_with_output().unwrap();
-            ran.fails(3, "");
-            let json = ran.json();
+            let json = ran.fails(3, "").json();
             let sender = &json["verify"]["senders"][0];
             let found = counts(sender, ["lost", "gaps", "longest_gap", "expected", "first"]);
             assert_eq!(found, [lost, gaps, 1, 5120, 0], "{json}");
@@ -132,8 +129,7 @@ fn a_captured_stream_that_was_edited_shows_its_edits() {
         run!("capture -r {file} -w {some} not 'ether[48] = 1' and not '(ether[48:2] > 2899 and ether[48:2] < 3000)'")
             .succeeds();
         let ran = run!("verify -r {some} -r {some} --json");
-        ran.fails(3, "");
-        let json = ran.json();
+        let json = ran.fails(3, "").json();
         assert_eq!(verified(&json, ["lost", "duplicates"]), [356, 2644]);
         let sender = &json["verify"]["senders"][0];
         assert_eq!(
@@ -160,19 +156,16 @@ fn an_interrupted_generator_reports_its_end_and_exact_counts() {
         let before = frames_out();
         wait_until(|| frames_out() > before + 100);
         // It can open no further packet socket, and is in the sandbox.
-        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
-        let field = |name: &str| status.lines().find_map(|it| it.strip_prefix(name)).unwrap();
-        let capabilities = u64::from_str_radix(field("CapEff:").trim(), 16).unwrap();
+        let field = |name: &str| of_threads(&child, name).swap_remove(0);
+        let capabilities = u64::from_str_radix(&field("CapEff:"), 16).unwrap();
         assert_eq!(capabilities & 1 << 13, 0, "CAP_NET_RAW");
-        let has_seccomp = field("Seccomp:").trim() == "2";
+        let has_seccomp = field("Seccomp:") == "2";
         let json = sent(&stopped(child));
         assert_eq!(json["sandbox"]["seccomp"], has_seccomp);
         let verified_json = far.wait_with_output().unwrap().keeps_the_law();
         let sender = &verified_json["verify"]["senders"][0];
-        assert_eq!(
-            (&json["frames"], &json["ended"]),
-            (&sender["received"], &true.into())
-        );
+        assert_eq!(json["frames"], sender["received"]);
+        assert_eq!(json["ended"], true);
         assert!(count(&json["frames"]) > 0);
     });
 }
@@ -182,12 +175,9 @@ fn an_interface_that_is_down_fails_with_counts_that_add_up() {
     lab(&[], || {
         ip("link set va down");
         let ran = run!("generate rate=1kpps,count=10 -i va --json --wait 200ms");
-        ran.fails(1, "ip link set va up");
-        let json = ran.json();
-        assert_eq!(
-            (&json["law_holds"], &json["ended"]),
-            (&true.into(), &false.into())
-        );
+        let json = ran.fails(1, "ip link set va up").json();
+        assert_eq!(json["law_holds"], true);
+        assert_eq!(json["ended"], false);
         assert_eq!(json["sent"], json["failed"]["link_down"]);
         let cases = "
             generate size=9018 -i va           | 1 | ip link set va mtu 9000

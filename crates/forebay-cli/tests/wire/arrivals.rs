@@ -40,8 +40,7 @@ fn overload_is_counted_by_the_kernel_and_marked_at_the_right_packet() {
         let load = Load::new(300_000);
         let flags = "-w - -B 1M --store 2x64KiB --fail-on-drop";
         let (found, ran) = overloaded(&load, flags);
-        ran.fails(3, "");
-        let json = ran.json();
+        let json = ran.fails(3, "").json();
         check(&json, &found, 300_000);
         assert!(count(&json["dropped"]["kernel"]) > 100_000, "{json}");
     });

@@ -3,7 +3,7 @@
 use crate::{
     Load, check,
     lab::{carries, ip, lab},
-    listening, listening_on,
+    listening, listening_on, outage,
     support::*,
 };
 use std::time::Duration;
@@ -34,10 +34,7 @@ fn a_capture_goes_on_after_its_interface_was_down_and_reports_it() {
         let (load, file) = Load::with_output(5_000);
         let mut child = listening(format!("-w {file}"));
         load.send();
-        ip("link set vb down");
-        let mut log = heard(&mut child, "vb: the interface went down");
-        ip("link set vb up");
-        log += &heard(&mut child, "vb: the interface is up again");
+        let mut log = outage(&mut child, "vb");
         carries("va");
         load.send();
         // Too short to be noticed.
@@ -86,10 +83,7 @@ fn an_interface_that_flaps_all_the_time_does_not_fill_the_screen() {
         let mut child = listening("-w /dev/null");
         let mut log = String::new();
         for _ in 0..5 {
-            ip("link set vb down");
-            log += &heard(&mut child, "the interface went down");
-            ip("link set vb up");
-            log += &heard(&mut child, "the interface is up again");
+            log += &outage(&mut child, "vb");
         }
         for _ in 0..20 {
             ip("link set vb down");

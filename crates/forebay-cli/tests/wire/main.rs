@@ -23,7 +23,7 @@ mod stamps;
 mod threads;
 mod xdp;
 
-use forebay_testing::lab::{self, tool};
+use forebay_testing::lab::{self, ip};
 use serde_json::Value;
 use std::{
     io::Read,
@@ -40,6 +40,14 @@ fn listening_on(interface: &str, arguments: impl AsRef<str>) -> Child {
     let mut child = start!("capture -i {interface} -v --json {}", arguments.as_ref());
     heard(&mut child, "polling\n");
     child
+}
+
+/// Lets an interface go down and come up again. Returns what the command has printed until it has noticed both.
+fn outage(child: &mut Child, link: &str) -> String {
+    ip(&format!("link set {link} down"));
+    let log = heard(child, &format!("{link}: the interface went down"));
+    ip(&format!("link set {link} up"));
+    log + &heard(child, &format!("{link}: the interface is up again"))
 }
 
 /// Simulated frames in a file that senders can read, and its folder.
@@ -70,18 +78,9 @@ impl Load {
 
     /// Sends at most this many frames of it into an interface.
     fn send_into(&self, interface: &str, most: u64) {
-        let limit = format!("--limit={most}");
-        let mut tcpreplay = tool("tcpreplay");
-        tcpreplay.args([
-            "-i",
-            interface,
-            "--topspeed",
-            "--preload-pcap",
-            "-q",
-            &limit,
-        ]);
-        let sent = tcpreplay.arg(self.path("sent.pcap")).output();
-        sent.unwrap().succeeds();
+        let options = format!("--topspeed --preload-pcap -q --limit={most}");
+        let file = self.path("sent.pcap");
+        tool_output(format!("tcpreplay -i {interface} {options} {file}"));
     }
 
     /// Sends it all to a capture and then stops that.

@@ -57,9 +57,7 @@ fn the_command_that_it_prints_makes_frames_those_of_the_wire() {
         assert!(!va["not_as_on_the_wire"].as_array().unwrap().is_empty());
         let command = va["command"].as_str().unwrap();
         contains(run!("ports -D va").text(), command);
-        let command = words(command.strip_prefix("sudo ").unwrap());
-        let ran = tool(command[0]).args(&command[1..]).output();
-        ran.unwrap().succeeds();
+        tool_output(command.strip_prefix("sudo ").unwrap());
         let va = port("va");
         assert_eq!(va["not_as_on_the_wire"], Value::Array(vec![]), "{va}");
         assert_eq!(va["command"], Value::Null);

@@ -1,7 +1,7 @@
 //! `forebay replay`: what arrives is what the files hold, and every packet is counted once.
 
 use crate::{
-    lab::{self, carries, classic, ip, lab},
+    lab::{self, carries, classic, ip, lab, up},
     listening, listening_on,
     support::*,
 };
@@ -11,8 +11,7 @@ use std::{io::Write, process::Output};
 /// Requires that the counts of a replay add up, and returns the JSON object.
 #[track_caller]
 fn accounted(output: &Output) -> Value {
-    let json = output.json();
-    assert_eq!(json["law_holds"], true, "{json}");
+    let json = output.lawful();
     let [read, filtered, skipped, sent, unsent, accepted] = counts(
         &json,
         ["read", "filtered", "skipped", "sent", "unsent", "accepted"],
@@ -178,13 +177,9 @@ fn rewritten_packets_arrive_with_right_checksums() {
         let changes = "--rewrite ip=198.18.0.0/15=172.16.0.0/15,mac-dst=2:2:2:2:2:2 --rewrite vlan=9,checksums";
         let (_, json) = arrived(&folder, &format!("{a} -t {changes}"), 500);
         assert_eq!(counts(&json, ["rewritten", "rewrite_incomplete"]), [500, 0]);
-        let mut tcpdump = lab::tool("tcpdump");
         let path = folder.path("got.pcapng");
-        let output = tcpdump
-            .args(["-n", "-e", "-vv", "-r", &path])
-            .output()
-            .unwrap();
-        let text = output.succeeds().text();
+        let output = tool_output(format!("tcpdump -n -e -vv -r {path}"));
+        let text = output.text();
         assert_eq!(text.matches("> 02:02:02:02:02:02").count(), 500);
         assert_eq!(text.matches("vlan 9").count(), 500);
         assert!(text.matches("172.1").count() >= 500, "{text}");
@@ -327,9 +322,7 @@ fn a_replay_gives_up_its_rights_before_it_reads() {
 fn a_capture_on_another_interface_sees_nothing_of_a_replay() {
     lab(&[], || {
         ip("link add vc type veth peer name vd");
-        for link in ["vc", "vd"] {
-            ip(&format!("link set {link} up"));
-        }
+        up(&["vc", "vd"]);
         let (folder, a) = captured("a.pcap", "count=50");
         let other = listening_on("vd", format!("-w {}", folder.path("other.pcapng")));
         accounted(run!("replay -i va --json -t {a}").succeeds());

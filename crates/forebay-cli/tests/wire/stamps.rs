@@ -2,7 +2,7 @@
 
 use crate::{
     Load,
-    lab::{ip, lab, tool},
+    lab::{ip, lab},
     listening, listening_on,
     support::*,
 };
@@ -55,12 +55,9 @@ fn the_direction_of_each_packet_is_in_the_file() {
         // Sent by this machine on one interface, received on the other one.
         let child = listening_on("vb -i va", format!("-w {file}"));
         load.through(child).keeps_the_law();
-        let tshark = tool("tshark")
-            .args(["-r", &file, "-T", "fields", "-e", "frame.interface_name"])
-            .args(["-e", "frame.packet_flags_direction"])
-            .output();
-        let tshark = tshark.unwrap();
-        let mut lines: Vec<_> = text(&tshark.stdout).lines().collect();
+        let fields = "-e frame.interface_name -e frame.packet_flags_direction";
+        let tshark = tool_output(format!("tshark -r {file} -T fields {fields}"));
+        let mut lines: Vec<_> = tshark.text().lines().collect();
         lines.sort_unstable();
         let expected = [["va\t0x00000002"; 10], ["vb\t0x00000001"; 10]].concat();
         assert_eq!(lines, expected, "{}", tshark.log());
@@ -86,12 +83,11 @@ fn packets_that_are_not_as_on_the_wire_are_announced_with_the_command_that_chang
         let log = first("-i va");
         let words = "packets of va may not be as on the wire, because of tso, gso, tx. To change that: sudo ";
         let (_, rest) = log.split_once(words).expect(&log);
-        let command: Vec<_> = rest.lines().next().unwrap().split(' ').collect();
+        let command = rest.lines().next().unwrap();
         lacks(first("-q -i va"), "on the wire");
         lacks(first("-i lo"), "on the wire");
         contains(first("-i any"), "forebay ports -D");
-        let ran = tool(command[0]).args(&command[1..]).output();
-        ran.unwrap().succeeds();
+        tool_output(command);
         lacks(first("-i va"), "on the wire");
         ip("link set va up");
     });

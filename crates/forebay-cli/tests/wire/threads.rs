@@ -2,8 +2,8 @@
 
 use crate::{
     Load,
-    lab::{carries, ip, lab, tool},
-    listening,
+    lab::{carries, ip, lab},
+    listening, outage,
     support::*,
 };
 use serde_json::Value;
@@ -95,9 +95,8 @@ fn after_a_pause_of_the_reader_both_threads_take_every_packet_again() {
         let dropped = check(&json, ran.log(), &found, 76_000);
         assert!(dropped > 20_000, "{json}");
         let last = &found.packets[found.packets.len() - 2000..];
-        let mut last: Vec<_> = last.iter().map(|packet| packet.sequence).collect();
-        last.sort_unstable();
-        assert!(last.into_iter().eq(0..2000), "{json}");
+        let last = last.iter().map(|packet| packet.sequence);
+        are_each_once(last.collect(), 0..2000);
     });
 }
 
@@ -112,9 +111,7 @@ fn in_every_mode_each_packet_is_in_the_merged_file_once_and_in_order() {
             let (json, found) = (ran.succeeds().json(), found::open(&file));
             assert_eq!(check(&json, ran.log(), &found, 40_000), 0, "{mode}");
             late = in_order(&json, &found);
-            let mut sequences = found.sequences();
-            sequences.sort_unstable();
-            assert!(sequences.into_iter().eq(0..40_000), "{mode}");
+            are_each_once(found.sequences(), 0..40_000);
             assert_eq!(found.interfaces, 1);
             let taken = json["threads"].as_array().unwrap().iter();
             let taken: Vec<_> = taken.map(|row| count(&row["taken"])).collect();
@@ -124,15 +121,12 @@ fn in_every_mode_each_packet_is_in_the_merged_file_once_and_in_order() {
                 _ => {}
             }
         }
-        let ran = tool("capinfos")
-            .args(["-M", "-c", "-o", &file])
-            .output()
-            .unwrap();
-        contains(ran.succeeds().text(), "Number of packets:   40000");
+        let ran = tool_output(format!("capinfos -M -c -o {file}"));
+        contains(ran.text(), "Number of packets:   40000");
         let strict = if late == 0 { "True" } else { "False" };
         contains(ran.text(), format!("Strict time order:   {strict}"));
-        let shown = tool("tshark").args(["-r", &file, "-n", "-c", "9"]).output();
-        assert_eq!(shown.unwrap().succeeds().text().lines().count(), 9);
+        let shown = tool_output(format!("tshark -r {file} -n -c 9"));
+        assert_eq!(shown.text().lines().count(), 9);
     });
 }
 
@@ -180,8 +174,7 @@ fn one_file_a_thread_holds_what_its_thread_took() {
             assert!(found.packets.is_sorted_by_key(|packet| packet.time_ns));
             all.extend(found.sequences());
         }
-        all.sort_unstable();
-        assert!(all.into_iter().eq(0..30_000));
+        are_each_once(all, 0..30_000);
     });
 }
 
@@ -195,10 +188,7 @@ fn threads_go_on_after_their_interface_was_down_and_end_when_it_is_deleted() {
             let file = load.path("got.pcapng");
             let mut child = listening(format!("-w {file} --threads 2 {flags}"));
             load.send();
-            ip("link set vb down");
-            let mut log = heard(&mut child, "vb: the interface went down");
-            ip("link set vb up");
-            log += &heard(&mut child, "vb: the interface is up again");
+            let mut log = outage(&mut child, "vb");
             carries("va");
             load.send();
             let ran = stopped(child);
