@@ -47,8 +47,7 @@ impl Printer {
             };
             out.put(" (len ").num(protocol_len).byte(b')');
             if !verbose {
-                out.put(", length ").num(data.len);
-                return Ok(());
+                return out.put(", length ").num(data.len).done();
             }
             out.put(", ");
         }
@@ -112,7 +111,6 @@ impl Printer {
                 return Ok(());
             }
         }
-        out.put(", length ").num(data.len);
-        Ok(())
+        out.put(", length ").num(data.len).done()
     }
 }

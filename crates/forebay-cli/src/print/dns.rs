@@ -83,12 +83,8 @@ impl Printer {
                     at = skip_name(data, at)? + 4;
                 }
             }
-            out.byte(b' ')
-                .num(answers)
-                .byte(b'/')
-                .num(authorities)
-                .byte(b'/')
-                .num(additional);
+            out.byte(b' ').num(answers).byte(b'/').num(authorities);
+            out.byte(b'/').num(additional);
         } else {
             out.put(if flags & 0x100 != 0 { "+" } else { "" });
             out.put(if flags & 0x10 != 0 { "%" } else { "" });
@@ -125,8 +121,7 @@ impl Printer {
                 at = record(data, at, verbose, out)?;
             }
         }
-        out.put(" (").num(data.len).byte(b')');
-        Ok(())
+        out.put(" (").num(data.len).byte(b')').done()
     }
 }
 
@@ -203,25 +198,19 @@ fn record(data: Data<'_>, at: usize, verbose: u8, out: &mut Text) -> Result<usiz
         33 => {
             out.byte(b' ');
             print_name(data, at + 6, out)?;
-            out.byte(b':')
-                .num(data.u16(at + 4)?)
-                .byte(b' ')
-                .num(data.u16(at)?);
+            out.byte(b':').num(data.u16(at + 4)?).byte(b' ');
+            out.num(data.u16(at)?);
             out.byte(b' ').num(data.u16(at + 2)?);
         }
         41 => {
             out.put(" UDPsize=").num(class);
-            out.put(if data.u16(at - 4)? & 0x8000 != 0 {
-                " DO"
-            } else {
-                ""
-            });
+            if data.u16(at - 4)? & 0x8000 != 0 {
+                out.put(" DO");
+            }
         }
         256 if len > 4 => {
-            out.byte(b' ')
-                .num(data.u16(at)?)
-                .byte(b' ')
-                .num(data.u16(at + 2)?);
+            out.byte(b' ').num(data.u16(at)?).byte(b' ');
+            out.num(data.u16(at + 2)?);
             out.byte(b' ').foreign(data.slice(at + 4, len - 4)?);
         }
         _ => {}
@@ -336,8 +325,5 @@ fn record_type(kind: u16, out: &mut Text) {
         257 => "CAA",
         _ => "",
     };
-    match name {
-        "" => out.put("Type").num(kind),
-        name => out.put(name),
-    };
+    out.name_or(name, "Type", kind);
 }

@@ -19,8 +19,7 @@ struct Key {
 struct Flow {
     key: Key,
     /// Of the end with the lower port, and of the other one.
-    low: u32,
-    high: u32,
+    numbers: [u32; 2],
 }
 
 /// The connections seen last. An older one starts anew: its next packet shows absolute numbers.
@@ -55,12 +54,12 @@ impl Flows {
             std::cmp::Ordering::Equal => ends.source.bytes() > ends.destination.bytes(),
             order => order.is_gt(),
         };
-        let ends = (ends.source, ends.destination);
-        let ((low, high), ports) = match is_reversed {
-            false => (ends, (source, destination)),
-            true => ((ends.1, ends.0), (destination, source)),
-        };
-        let ports = u32::from(ports.0) << 16 | u32::from(ports.1);
+        let mut ends = [(ends.source, source), (ends.destination, destination)];
+        if is_reversed {
+            ends.reverse();
+        }
+        let [(low, low_port), (high, high_port)] = ends;
+        let ports = u32::from(low_port) << 16 | u32::from(high_port);
         let key = Key { low, high, ports };
         let set = &mut self.sets[hash(&key)];
         let is_same = |flow: &Option<Flow>| flow.is_some_and(|flow| flow.key == key);
@@ -68,30 +67,18 @@ impl Flows {
         // The set is in the order of use.
         set[..=found.unwrap_or(WAYS - 1)].rotate_right(1);
         let known = set[0].filter(|_| found.is_some() && !begins);
+        let (own, other) = (usize::from(is_reversed), usize::from(!is_reversed));
         let flow = known.unwrap_or_else(|| {
-            let (own, other) = (sequence, acknowledged.wrapping_sub(1));
-            let (low, high) = if is_reversed {
-                (other, own)
-            } else {
-                (own, other)
-            };
-            Flow { key, low, high }
+            let mut numbers = [sequence; 2];
+            numbers[other] = acknowledged.wrapping_sub(1);
+            Flow { key, numbers }
         });
         set[0] = Some(flow);
-        let (own, other) = match is_reversed {
-            true => (flow.high, flow.low),
-            false => (flow.low, flow.high),
-        };
-        match known {
-            Some(_) => Base {
-                sequence: own,
-                acknowledged: other,
-                selective: other,
-            },
-            None => Base {
-                selective: other,
-                ..Base::default()
-            },
+        let subtracted = known.map_or([0; 2], |flow| flow.numbers);
+        Base {
+            sequence: subtracted[own],
+            acknowledged: subtracted[other],
+            selective: flow.numbers[other],
         }
     }
 }
@@ -125,27 +112,18 @@ mod tests {
     #[test]
     fn numbers_are_relative_to_the_first_of_each_direction() {
         let mut flows = Flows::default();
-        let first = flows.base(&ends(1, 2), (4000, 80), (1000, 501), false);
-        assert_eq!(
-            first,
-            Base {
-                selective: 500,
-                ..Base::default()
-            }
-        );
-        let back = flows.base(&ends(2, 1), (80, 4000), (501, 1001), false);
-        assert_eq!(
-            back,
-            Base {
-                sequence: 500,
-                acknowledged: 1000,
-                selective: 1000
-            }
-        );
-        let again = flows.base(&ends(1, 2), (4000, 80), (9, 10), true);
-        assert_eq!((again.sequence, again.acknowledged), (0, 0));
-        let next = flows.base(&ends(1, 2), (4000, 80), (10, 10), false);
-        assert_eq!((next.sequence, next.acknowledged), (9, 9));
+        let mut base = |ends: Ends, ports, numbers, begins| {
+            let base = flows.base(&ends, ports, numbers, begins);
+            [base.sequence, base.acknowledged, base.selective]
+        };
+        let first = base(ends(1, 2), (4000, 80), (1000, 501), false);
+        assert_eq!(first, [0, 0, 500]);
+        let back = base(ends(2, 1), (80, 4000), (501, 1001), false);
+        assert_eq!(back, [500, 1000, 1000]);
+        let again = base(ends(1, 2), (4000, 80), (9, 10), true);
+        assert_eq!(again[..2], [0, 0]);
+        let next = base(ends(1, 2), (4000, 80), (10, 10), false);
+        assert_eq!(next[..2], [9, 9]);
     }
 
     #[test]

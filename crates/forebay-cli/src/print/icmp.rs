@@ -24,10 +24,7 @@ impl Printer {
         }
         out.put(", length ").num(data.len);
         if self.style.verbose > 0 {
-            if !ends.is_fragment
-                && !self.style.no_checksums
-                && let Ok(bytes) = data.slice(0, data.len)
-            {
+            if let Some(bytes) = self.to_verify(data, &ends) {
                 let wrong = checksum(&[bytes]);
                 if wrong != 0 {
                     let found = data.u16(2)?;
@@ -55,11 +52,8 @@ impl Printer {
 
 fn icmp_type(kind: u8, code: u8, data: Data<'_>, out: &mut Text) -> Printed {
     let id_and_sequence = |out: &mut Text| -> Printed {
-        out.put("id ")
-            .num(data.u16(4)?)
-            .put(", seq ")
-            .num(data.u16(6)?);
-        Ok(())
+        out.put("id ").num(data.u16(4)?);
+        out.put(", seq ").num(data.u16(6)?).done()
     };
     match kind {
         0 | 8 => {
@@ -96,17 +90,15 @@ fn icmp_type(kind: u8, code: u8, data: Data<'_>, out: &mut Text) -> Printed {
                 0..60 => out.num(lifetime),
                 60..3600 => out.num(lifetime / 60).byte(b':').padded(lifetime % 60, 2),
                 _ => {
-                    out.num(lifetime / 3600)
-                        .byte(b':')
-                        .padded(lifetime % 3600 / 60, 2);
+                    out.num(lifetime / 3600).byte(b':');
+                    out.padded(lifetime % 3600 / 60, 2);
                     out.byte(b':').padded(lifetime % 60, 2)
                 }
             };
             let (addresses, size) = (data.u8(4)?, data.u8(5)?);
             out.byte(b' ').num(addresses).byte(b':');
             if size != 2 {
-                out.put(" [size ").num(size).byte(b']');
-                return Ok(());
+                return out.put(" [size ").num(size).byte(b']').done();
             }
             for number in 0..usize::from(addresses) {
                 let at = 8 + 8 * number;
@@ -128,19 +120,13 @@ fn icmp_type(kind: u8, code: u8, data: Data<'_>, out: &mut Text) -> Printed {
         }
         12 if code > 0 => drop(out.put("parameter problem - code ").num(code)),
         12 => drop(out.put("parameter problem - octet ").num(data.u8(4)?)),
-        13 => {
-            out.put("time stamp query ");
-            out.put("id ")
-                .num(data.u16(4)?)
-                .put(" seq ")
-                .num(data.u16(6)?);
-        }
-        14 => {
-            out.put("time stamp reply ");
-            out.put("id ")
-                .num(data.u16(4)?)
-                .put(" seq ")
-                .num(data.u16(6)?);
+        13 | 14 => {
+            let name = if kind == 13 { "query" } else { "reply" };
+            out.put("time stamp ").put(name).put(" id ");
+            out.num(data.u16(4)?).put(" seq ").num(data.u16(6)?);
+            if kind == 13 {
+                return Ok(());
+            }
             for (name, at) in [(": org ", 8), (" recv ", 12), (" xmit ", 16)] {
                 let time = u64::from(data.u32(at)?);
                 let hours = time / 3_600_000;
@@ -149,9 +135,8 @@ fn icmp_type(kind: u8, code: u8, data: Data<'_>, out: &mut Text) -> Printed {
                     .num(hours)
                     .byte(b':');
                 out.padded(time / 60_000 % 60, 2).byte(b':');
-                out.padded(time / 1000 % 60, 2)
-                    .byte(b'.')
-                    .padded(time % 1000, 3);
+                out.padded(time / 1000 % 60, 2).byte(b'.');
+                out.padded(time % 1000, 3);
                 out.put(if at < 16 { "," } else { "" });
             }
         }
@@ -172,11 +157,8 @@ fn unreachable(code: u8, data: Data<'_>, out: &mut Text) -> Printed {
     let protocol = data.u8(INNER + 9)?;
     match code {
         2 => {
-            out.ipv4(about)
-                .put(" protocol ")
-                .num(protocol)
-                .put(" unreachable");
-            return Ok(());
+            out.ipv4(about).put(" protocol ").num(protocol);
+            return out.put(" unreachable").done();
         }
         3 => {
             let header = usize::from(data.u8(INNER)? & 15) * 4;
@@ -187,8 +169,7 @@ fn unreachable(code: u8, data: Data<'_>, out: &mut Text) -> Printed {
                 UDP => out.put(" udp port "),
                 other => out.put(" protocol ").num(other).put(" port "),
             };
-            out.num(port).put(" unreachable");
-            return Ok(());
+            return out.num(port).put(" unreachable").done();
         }
         4 => {
             out.ipv4(about).put(" unreachable - need to frag");
@@ -215,10 +196,8 @@ fn unreachable(code: u8, data: Data<'_>, out: &mut Text) -> Printed {
         14 => ("host ", " unreachable - host precedence violation"),
         15 => ("host ", " unreachable - precedence cutoff"),
         _ => {
-            out.ipv4(about).put(" unreachable - #").num(code);
-            return Ok(());
+            return out.ipv4(about).put(" unreachable - #").num(code).done();
         }
     };
-    out.put(before).ipv4(about).put(after);
-    Ok(())
+    out.put(before).ipv4(about).put(after).done()
 }

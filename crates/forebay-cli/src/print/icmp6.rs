@@ -2,7 +2,7 @@
 
 use super::{
     Data, Kind, Printer, Text,
-    data::{Cut, Printed, right_checksum},
+    data::{Cut, Printed},
     hex,
     ipv4::{Ends, TCP, UDP},
     names,
@@ -17,20 +17,8 @@ impl Printer {
         self.protocol = "icmp6";
         self.kind = Kind::Icmp;
         data.u8(1)?;
-        if self.style.verbose > 0
-            && !ends.is_fragment
-            && !self.style.no_checksums
-            && let Ok(bytes) = data.slice(0, data.len)
-        {
-            let (wrong, found) = (ends.checksum(ICMP6, bytes), data.u16(2)?);
-            match wrong {
-                0 => drop(out.put("[icmp6 sum ok] ")),
-                _ => {
-                    let right = right_checksum(found, wrong);
-                    out.put("[bad icmp6 cksum 0x").hex_padded(found.into(), 4);
-                    out.put(" -> 0x").hex_padded(right.into(), 4).put("!] ");
-                }
-            }
+        if let Some(bytes) = self.to_verify(data, &ends) {
+            out.sum("icmp6", data.u16(2)?, ends.checksum(ICMP6, bytes));
         }
         out.put("ICMP6, ");
         self.icmp6_type(data, out)?;
@@ -80,18 +68,15 @@ impl Printer {
                     2 => ", option - octet ",
                     3 => ", incomplete header chain - octet ",
                     _ => {
-                        out.put(", code-#").num(code);
-                        return Ok(());
+                        return out.put(", code-#").num(code).done();
                     }
                 };
                 data.slice(INNER + 24, 16)?;
                 out.put(what).num(data.u32(4)?);
             }
             128 | 129 => {
-                out.put(", id ")
-                    .num(data.u16(4)?)
-                    .put(", seq ")
-                    .num(data.u16(6)?);
+                out.put(", id ").num(data.u16(4)?);
+                out.put(", seq ").num(data.u16(6)?);
             }
             130 if data.len >= 28 => {
                 out.put(" v2 [max resp delay=").num(data.u16(4)?).byte(b']');
@@ -117,13 +102,9 @@ impl Printer {
                 ];
                 out.flags(flags.into(), &names).put(", pref ");
                 out.put(["medium", "high", "reserved", "low"][usize::from(flags >> 3 & 3)]);
-                out.put(", router lifetime ")
-                    .num(data.u16(6)?)
-                    .put("s, reachable time ");
-                out.num(data.u32(8)?)
-                    .put("ms, retrans timer ")
-                    .num(data.u32(12)?)
-                    .put("ms");
+                out.put(", router lifetime ").num(data.u16(6)?);
+                out.put("s, reachable time ").num(data.u32(8)?);
+                out.put("ms, retrans timer ").num(data.u32(12)?).put("ms");
                 self.neighbour_options(data, 16, out)?;
             }
             135 => {
@@ -177,10 +158,8 @@ impl Printer {
             2 => {
                 let source = data.array(INNER + 8)?;
                 let about = about?;
-                out.byte(b' ')
-                    .ipv6(about)
-                    .put(", source address ")
-                    .ipv6(source);
+                out.byte(b' ').ipv6(about);
+                out.put(", source address ").ipv6(source);
             }
             4 => {
                 let (protocol, port) = (data.u8(INNER + 6)?, data.u16(INNER + 40 + 2)?);
@@ -204,11 +183,8 @@ impl Printer {
                 return Err(Cut);
             }
             let (name, len) = (names::neighbour_option(kind), words * 8);
-            out.put("\n\t  ")
-                .put(name)
-                .put(" option (")
-                .num(kind)
-                .put("), length ");
+            out.put("\n\t  ").put(name);
+            out.put(" option (").num(kind).put("), length ");
             out.num(len).put(" (").num(words).put("): ");
             let body = data.slice(at, len)?;
             match kind {

@@ -98,8 +98,7 @@ impl Printer {
                 return Ok(());
             }
             other => {
-                out.put("IP").num(other).put(" (invalid)");
-                return Ok(());
+                return out.put("IP").num(other).put(" (invalid)").done();
             }
         }
         if !self.style.link_header {
@@ -107,24 +106,20 @@ impl Printer {
         }
         data.slice(0, HEADER)?;
         if data.len < HEADER {
-            out.put("truncated-ip ").num(data.len);
-            return Ok(());
+            return out.put("truncated-ip ").num(data.len).done();
         }
         let header_len = usize::from(data.u8(0)? & 15) * 4;
         if header_len < HEADER {
-            out.put("bad-hlen ").num(header_len);
-            return Ok(());
+            return out.put("bad-hlen ").num(header_len).done();
         }
         let mut total = usize::from(data.u16(2)?);
         if data.len < total {
-            out.put("truncated-ip - ")
-                .num(total - data.len)
-                .put(" bytes missing! ");
+            out.put("truncated-ip - ").num(total - data.len);
+            out.put(" bytes missing! ");
         }
         if total < header_len {
             if total > 0 {
-                out.put("bad-len ").num(total);
-                return Ok(());
+                return out.put("bad-len ").num(total).done();
             }
             // The card splits what the kernel hands to it, and fills in the length.
             total = data.len;
@@ -144,8 +139,7 @@ impl Printer {
         }
         if offset > 0 {
             ends.print(out);
-            out.put(": ip-proto-").num(protocol);
-            return Ok(());
+            return out.put(": ip-proto-").num(protocol).done();
         }
         if !has_ports(protocol) {
             ends.print(out);
@@ -178,9 +172,8 @@ impl Printer {
         out.put(", offset ").num(u32::from(flags & 0x1fff) * 8);
         let names = [(0x2000, "+"), (0x4000, "DF"), (0x8000, "rsvd")];
         out.put(", flags ").flags(flags, &names).put(", proto ");
-        out.put(names::protocol(data.u8(9)?))
-            .put(" (")
-            .num(data.u8(9)?);
+        out.put(names::protocol(data.u8(9)?));
+        out.put(" (").num(data.u8(9)?);
         out.put("), length ").num(data.u16(2)?);
         if header_len > HEADER {
             out.put(", options (");
@@ -203,8 +196,14 @@ impl Printer {
                 out.hex(right_checksum(found, wrong).into()).put(")!");
             }
         }
-        out.put(")\n    ");
-        Ok(())
+        out.put(")\n    ").done()
+    }
+
+    /// The bytes whose checksum is to be verified, if it is to be and they are captured.
+    pub(super) fn to_verify<'a>(&self, data: Data<'a>, ends: &Ends) -> Option<&'a [u8]> {
+        let is_wanted = self.style.verbose > 0 && !self.style.no_checksums;
+        let is_possible = is_wanted && !ends.is_fragment;
+        is_possible.then(|| data.slice(0, data.len).ok())?
     }
 
     /// Prints the packet of a protocol over IP.
@@ -221,15 +220,10 @@ impl Printer {
             ICMP if !ends.is_v6() => self.icmp(data, ends, out),
             58 if ends.is_v6() => self.icmp6(data, ends, out),
             ICMP | 2 if ends.is_v6() => {
-                out.byte(b'[')
-                    .put(names::protocol(protocol))
-                    .put(" requires IPv4] (invalid)");
-                Ok(())
+                out.byte(b'[').put(names::protocol(protocol));
+                out.put(" requires IPv4] (invalid)").done()
             }
-            58 => {
-                out.put("[ICMPv6 requires IPv6] (invalid)");
-                Ok(())
-            }
+            58 => out.put("[ICMPv6 requires IPv6] (invalid)").done(),
             2 => {
                 self.protocol = "igmp";
                 self.igmp(data, out)
@@ -241,8 +235,7 @@ impl Printer {
                 self.protocol = "esp";
                 out.put("ESP(spi=0x").hex_padded(data.u32(0)?.into(), 8);
                 out.put(",seq=0x").hex(data.u32(4)?.into());
-                out.put("), length ").num(data.len);
-                Ok(())
+                out.put("), length ").num(data.len).done()
             }
             51 => {
                 self.protocol = "ah";
@@ -271,22 +264,16 @@ impl Printer {
                 };
                 ends.print_with_ports(source, destination, out);
                 out.put(if protocol == SCTP { "sctp" } else { "DCCP" });
-                out.put(", length ").num(data.len);
-                Ok(())
+                out.put(", length ").num(data.len).done()
             }
-            59 => {
-                out.put("no next header");
-                Ok(())
-            }
+            59 => out.put("no next header").done(),
             9 | 88 | 89 | 103 | 108 | 112 | 113 | 135 => {
-                out.put(names::protocol(protocol))
-                    .put(", length ")
-                    .num(data.len);
-                Ok(())
+                out.put(names::protocol(protocol));
+                out.put(", length ").num(data.len).done()
             }
             _ => {
-                out.put(" ip-proto-").num(protocol).byte(b' ').num(data.len);
-                Ok(())
+                out.put(" ip-proto-").num(protocol);
+                out.byte(b' ').num(data.len).done()
             }
         }
     }
@@ -354,18 +341,14 @@ fn ipv4_options(options: Data<'_>, out: &mut Text) -> Printed {
             148 => "RA",
             _ => "",
         };
-        match name {
-            "" => out.put("unknown ").num(code),
-            name => out.put(name),
-        };
+        out.name_or(name, "unknown ", code);
         let size = match code {
             0 => return Ok(()),
             1 => 1,
             _ => usize::from(options.u8(at + 1)?),
         };
         if size < 1 + usize::from(code != 1) || size > options.len - at {
-            out.put(" [bad length ").num(size).byte(b']');
-            return Ok(());
+            return out.put(" [bad length ").num(size).byte(b']').done();
         }
         options.slice(at, size)?;
         if matches!(code, 7 | 131 | 137) && size >= 3 {

@@ -19,12 +19,10 @@ impl Printer {
         }
         let version = data.u8(0)? >> 4;
         if version != 6 {
-            out.put("version error: ").num(version).put(" != 6");
-            return Ok(());
+            return out.put("version error: ").num(version).put(" != 6").done();
         }
         if data.len < HEADER {
-            out.put("truncated-ip6 ").num(data.len);
-            return Ok(());
+            return out.put("truncated-ip6 ").num(data.len).done();
         }
         let header = Ipv6HeaderSlice::from_slice(data.captured).map_err(|_| Cut)?;
         let payload = usize::from(header.payload_length());
@@ -34,27 +32,24 @@ impl Printer {
             payload + HEADER
         };
         if data.len < total {
-            out.put("truncated-ip6 - ")
-                .num(total - data.len)
-                .put(" bytes missing!");
+            out.put("truncated-ip6 - ").num(total - data.len);
+            out.put(" bytes missing!");
         }
         let next = header.next_header().0;
         if self.style.verbose > 0 {
             out.byte(b'(');
             if header.traffic_class() > 0 {
-                out.put("class 0x")
-                    .hex_padded(header.traffic_class().into(), 2)
-                    .put(", ");
+                out.put("class 0x");
+                out.hex_padded(header.traffic_class().into(), 2).put(", ");
             }
             if header.flow_label().value() > 0 {
                 out.put("flowlabel 0x")
                     .hex_padded(header.flow_label().value().into(), 5)
                     .put(", ");
             }
-            out.put("hlim ")
-                .num(header.hop_limit())
-                .put(", next-header ");
-            out.put(names::protocol(next)).put(" (").num(next);
+            out.put("hlim ").num(header.hop_limit());
+            out.put(", next-header ").put(names::protocol(next));
+            out.put(" (").num(next);
             out.put(") payload length: ").num(payload).put(") ");
         }
         let mut ends = Ends {
@@ -98,11 +93,9 @@ impl Printer {
                         .num(rest.u8(1)?)
                         .put(", type=")
                         .num(rest.u8(2)?);
-                    out.put(if rest.u8(2)? == 0 {
-                        " [Deprecated]"
-                    } else {
-                        ""
-                    });
+                    if rest.u8(2)? == 0 {
+                        out.put(" [Deprecated]");
+                    }
                     out.put(", segleft=").num(rest.u8(3)?);
                     if matches!(rest.u8(2)?, 0 | 2) && rest.u8(1)? >= 2 {
                         for (number, hop) in (8..used).step_by(16).enumerate() {
@@ -127,10 +120,8 @@ impl Printer {
                     if self.style.verbose > 0 {
                         out.put("0x").hex_padded(id.into(), 8).byte(b':');
                     }
-                    out.num(offset)
-                        .byte(b'|')
-                        .num(rest.len.saturating_sub(8))
-                        .byte(b')');
+                    out.num(offset).byte(b'|').num(rest.len.saturating_sub(8));
+                    out.byte(b')');
                     if offset > 0 {
                         return Ok(());
                     }

@@ -115,9 +115,8 @@ impl Printer {
         len: usize,
         out: &mut Text,
     ) {
-        out.mac(&header.source())
-            .put(" > ")
-            .mac(&header.destination());
+        out.mac(&header.source());
+        out.put(" > ").mac(&header.destination());
         let mut len = len;
         if kind <= MAX_LENGTH {
             out.put(", 802.3");
@@ -171,16 +170,12 @@ impl Printer {
     pub(super) fn raw_ip(&mut self, data: Data<'_>, out: &mut Text) -> Printed {
         self.protocol = "ip";
         if data.len == 0 {
-            out.put("truncated-ip 0");
-            return Ok(());
+            return out.put("truncated-ip 0").done();
         }
         match data.u8(0)? >> 4 {
             4 => self.ipv4(data, out),
             6 => self.ipv6(data, out),
-            other => {
-                out.put("unknown ip ").num(other);
-                Ok(())
-            }
+            other => out.put("unknown ip ").num(other).done(),
         }
     }
 
@@ -189,10 +184,7 @@ impl Printer {
         if kind <= MAX_LENGTH {
             return match kind {
                 4 => self.llc(data, ([0; 6], [0; 6]), out).map(drop),
-                _ => {
-                    out.put("802.3, length ").num(data.len);
-                    Ok(())
-                }
+                _ => out.put("802.3, length ").num(data.len).done(),
             };
         }
         self.ethertype(kind, data, out).unwrap_or_else(|| {
@@ -255,11 +247,8 @@ impl Printer {
         if self.style.link_header || name.is_empty() {
             out.put("AF ")
                 .put(if name.is_empty() { "Unknown" } else { name });
-            out.put(" (")
-                .num(family)
-                .put("), length ")
-                .num(data.len)
-                .put(": ");
+            out.put(" (").num(family).put("), length ").num(data.len);
+            out.put(": ");
         }
         match name {
             "IPv4" => self.ipv4(inner, out),
@@ -287,11 +276,9 @@ impl Printer {
         if self.style.link_header || !matches!(kind, 0x21 | 0x57) {
             out.put(name).put(" (0x").hex_padded(kind.into(), 4);
             out.put("), length ").num(data.len);
-            out.put(if matches!(kind, 0x21 | 0x57) {
-                ": "
-            } else {
-                ""
-            });
+            if matches!(kind, 0x21 | 0x57) {
+                out.put(": ");
+            }
         }
         match kind {
             0x21 => self.ipv4(inner, out),
@@ -341,10 +328,7 @@ impl Printer {
         match inner.u8(0)? >> 4 {
             4 => self.ipv4(inner, out),
             6 => self.ipv6(inner, out),
-            _ => {
-                out.put("length ").num(inner.len);
-                Ok(())
-            }
+            _ => out.put("length ").num(inner.len).done(),
         }
     }
 }
@@ -353,9 +337,6 @@ impl Printer {
 fn cooked_type(kind: u16, len: usize, out: &mut Text) {
     out.put("ethertype ")
         .put(names::ethertype(kind).unwrap_or("Unknown"));
-    out.put(" (0x")
-        .hex_padded(kind.into(), 4)
-        .put("), length ")
-        .num(len)
-        .put(": ");
+    out.put(" (0x").hex_padded(kind.into(), 4);
+    out.put("), length ").num(len).put(": ");
 }

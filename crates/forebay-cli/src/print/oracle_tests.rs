@@ -5,10 +5,14 @@ use forebay_net::{
     open::{self, Name, Options},
     port::{Direction, LinkType, Wake},
 };
-use std::{
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
+use forebay_testing::{
+    blocks::{classic, words},
+    children,
+    dice::{self, Dice},
+    folder::Folder,
+    lab::tool,
 };
+use std::path::{Path, PathBuf};
 
 /// A packet of a test.
 #[derive(Clone, Debug)]
@@ -60,24 +64,20 @@ pub fn packets(name: Name) -> Vec<Owned> {
         let Ok(mut burst) = port.receive(256) else {
             return found;
         };
-        let mut frames = Vec::new();
+        let mut interfaces = Vec::new();
         while let Some(frame) = burst.next_frame() {
-            frames.push((
-                frame.interface,
-                frame.time_ns,
-                frame.wire_len,
-                frame.data.to_vec(),
-            ));
+            interfaces.push(frame.interface as usize);
+            found.push(Owned {
+                link: 0,
+                time_ns: frame.time_ns,
+                wire_len: frame.wire_len,
+                data: frame.data.to_vec(),
+            });
         }
         drop(burst);
-        for (interface, time_ns, wire_len, data) in frames {
-            let link = port.interfaces()[interface as usize].link.0;
-            found.push(Owned {
-                link,
-                time_ns,
-                wire_len,
-                data,
-            });
+        let first = found.len() - interfaces.len();
+        for (packet, interface) in found[first..].iter_mut().zip(interfaces) {
+            packet.link = port.interfaces()[interface].link.0;
         }
     }
 }
@@ -103,50 +103,21 @@ pub fn corpus() -> Vec<PathBuf> {
 
 /// What `tcpdump -n` with these flags prints for each packet; `None` if it is not installed.
 fn tcpdump(packets: &[Owned], flags: &[&str]) -> Option<Vec<String>> {
-    let path = std::env::temp_dir().join(format!(
-        "forebay-oracle-{}-{:?}",
-        std::process::id(),
-        std::thread::current().id()
-    ));
-    let mut file = Vec::new();
-    for word in [
-        0xa1b2_3c4d_u32,
-        0x0004_0002,
-        0,
-        0,
-        262_144,
-        u32::from(packets[0].link),
-    ] {
-        file.extend(word.to_le_bytes());
-    }
+    const SECOND: u64 = 1_000_000_000;
+    let mut file = classic(0xa1b2_3c4d, 262_144, packets[0].link.into());
     for packet in packets {
-        let (seconds, ns) = (
-            packet.time_ns / 1_000_000_000,
-            packet.time_ns % 1_000_000_000,
-        );
-        for word in [
-            seconds as u32,
-            ns as u32,
-            packet.data.len() as u32,
-            packet.wire_len,
-        ] {
-            file.extend(word.to_le_bytes());
-        }
+        let (seconds, ns) = (packet.time_ns / SECOND, packet.time_ns % SECOND);
+        let len = packet.data.len() as u32;
+        file.extend(words(&[seconds as u32, ns as u32, len, packet.wire_len]));
         file.extend(&packet.data);
     }
-    std::fs::write(&path, file).unwrap();
-    let search = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
-    let ran = Command::new("tcpdump")
-        .env("PATH", search)
-        .env("TZ", "UTC")
-        .args(flags)
-        .args(["-n", "-#", "-r"])
-        .arg(&path)
-        .stdin(Stdio::null())
-        .output();
-    let _ = std::fs::remove_file(&path);
+    let folder = Folder::new();
+    let path = folder.file("packets.pcap", file);
+    let mut tcpdump = tool("tcpdump");
+    tcpdump.env("TZ", "UTC").args(flags);
+    let ran = tcpdump.args(["-n", "-#", "-r", &path]).output();
     let Ok(ran) = ran else {
-        forebay_testing::children::skip("tcpdump");
+        children::skip("tcpdump");
         return None;
     };
     let text = String::from_utf8_lossy(&ran.stdout);
@@ -165,20 +136,18 @@ fn tcpdump(packets: &[Owned], flags: &[&str]) -> Option<Vec<String>> {
     Some(found)
 }
 
-fn ours(packets: &[Owned], style: &Style) -> Vec<String> {
+pub fn ours(packets: &[Owned], style: &Style) -> Vec<String> {
     let mut printer = Printer::new(style.clone());
     let one = |packet: &Owned| {
         let mut text = Text::default();
         printer.line(&packet.as_packet(), &mut text);
-        String::from_utf8(text.bytes().to_vec())
-            .unwrap()
-            .trim_end_matches('\n')
-            .to_owned()
+        let text = std::str::from_utf8(text.bytes()).unwrap();
+        text.trim_end_matches('\n').to_owned()
     };
     packets.iter().map(one).collect()
 }
 
-fn untimed() -> Style {
+pub fn untimed() -> Style {
     Style {
         times: super::Times::None,
         ..Style::default()
@@ -607,7 +576,7 @@ mod composed {
 }
 
 fn composed(seed: u64, count: usize) -> Vec<Owned> {
-    let mut dice = forebay_testing::dice::Dice(seed);
+    let mut dice = Dice(seed);
     let one = |number: usize| {
         let mut packet = Owned::of(composed::frame(&mut dice));
         packet.time_ns = 1_700_000_000_000_000_000 + number as u64 * 1_234_567_000;
@@ -630,8 +599,8 @@ fn no_packet_makes_printing_panic_or_controls_a_terminal() {
     for path in corpus() {
         all.extend(packets(Name::File(path)).into_iter().map(|it| it.data));
     }
-    let mut dice = forebay_testing::dice::Dice(7);
-    for _ in 0..forebay_testing::dice::times(40_000, 100) {
+    let mut dice = Dice(7);
+    for _ in 0..dice::times(40_000, 100) {
         let mut bytes = dice.bytes(3);
         // Most are Ethernet frames.
         bytes[0] &= dice.one_of(&[0xf0, 0xf0, 0xff]);

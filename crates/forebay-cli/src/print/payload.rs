@@ -37,11 +37,9 @@ impl Printer {
             // The message follows its length.
             self.dns(data.after(2), false, out)
         } else if let Some(line) = http(data.captured) {
-            out.put(": HTTP: ").foreign(line);
-            Ok(())
+            out.put(": HTTP: ").foreign(line).done()
         } else if HTTP_PORTS.iter().any(|&port| has(ports, port)) {
-            out.put(": HTTP");
-            Ok(())
+            out.put(": HTTP").done()
         } else if data.captured.starts_with(&[22, 3]) {
             tls(data, out)
         } else {
@@ -124,72 +122,38 @@ fn server_name(hello: Data<'_>) -> Result<Option<&[u8]>, Cut> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Packet, Printer, Style, Text, Times};
-    use etherparse::PacketBuilder;
-    use forebay_net::port::{Direction, LinkType};
+    use super::super::oracle_tests::{Owned, ours, untimed};
+    use etherparse::{IpHeaders, PacketBuilder, PacketBuilderStep};
 
     fn line_of(link: u16, data: &[u8]) -> String {
-        let style = Style {
-            times: Times::None,
-            ..Style::default()
-        };
-        let mut text = Text::default();
-        let packet = Packet {
-            link: LinkType(link),
-            interface: "",
-            direction: Direction::Unknown,
-            time_ns: 0,
-            data,
-            captured: data.len() as u32,
-            wire_len: data.len() as u32,
-        };
-        Printer::new(style).line(&packet, &mut text);
-        String::from_utf8(text.bytes().to_vec())
-            .unwrap()
-            .trim_end()
-            .to_owned()
+        let mut packet = Owned::of(data.to_vec());
+        packet.link = link;
+        ours(&[packet], &untimed()).remove(0).trim_end().to_owned()
+    }
+
+    fn ip() -> PacketBuilderStep<IpHeaders> {
+        PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64)
     }
 
     fn tcp(port: u16, payload: &[u8]) -> Vec<u8> {
-        let builder =
-            PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
         let mut packet = Vec::new();
-        builder
-            .tcp(40_000, port, 7, 1000)
-            .write(&mut packet, payload)
-            .unwrap();
+        let tcp = ip().tcp(40_000, port, 7, 1000);
+        tcp.write(&mut packet, payload).unwrap();
         packet
     }
 
     fn udp(port: u16, payload: &[u8]) -> Vec<u8> {
-        let builder =
-            PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
         let mut packet = Vec::new();
-        builder
-            .udp(40_000, port)
-            .write(&mut packet, payload)
-            .unwrap();
+        let udp = ip().udp(40_000, port);
+        udp.write(&mut packet, payload).unwrap();
         packet
     }
 
     /// A ClientHello with a session, two cipher suites and two extensions, the second with the server's name.
     fn hello() -> Vec<u8> {
         let name = b"www.example.org\x1b";
-        let mut extensions = vec![
-            0,
-            23,
-            0,
-            0,
-            0,
-            0,
-            0,
-            name.len() as u8 + 5,
-            0,
-            name.len() as u8 + 3,
-            0,
-            0,
-        ];
-        extensions.push(name.len() as u8);
+        let len = name.len() as u8;
+        let mut extensions = vec![0, 23, 0, 0, 0, 0, 0, len + 5, 0, len + 3, 0, 0, len];
         extensions.extend(name);
         let mut body = [
             &[3, 3][..],
@@ -267,11 +231,8 @@ mod tests {
         for _ in 0..30 {
             deep = udp(4789, &[&[8, 0, 0, 0, 0, 0, 1, 0], &deep[..]].concat());
         }
-        assert!(
-            line_of(1, &deep).ends_with("[|udp]"),
-            "{}",
-            line_of(1, &deep)
-        );
+        let line = line_of(1, &deep);
+        assert!(line.ends_with("[|udp]"), "{line}");
     }
 
     #[test]
@@ -300,19 +261,14 @@ mod tests {
         ] {
             assert_eq!(line_of(link, &packet), expected, "{link}");
         }
-        let tagged = |tag: &[u8]| [&[4; 12], tag, &[8, 0], ip].concat();
-        assert_eq!(line_of(1, &tagged(&[0x81, 0, 0, 5])), line);
-        let expected = format!("MPLS (label 16, tc 0, [S], ttl 64) {line}");
+        let ethernet = |header: &[u8]| line_of(1, &[&[4; 12], header, ip].concat());
+        assert_eq!(ethernet(&[0x81, 0, 0, 5, 8, 0]), line);
+        let labelled = ethernet(&[0x88, 0x47, 0, 1, 1, 64]);
         assert_eq!(
-            line_of(1, &[&[4; 12][..], &[0x88, 0x47, 0, 1, 1, 64], ip].concat()),
-            expected
+            labelled,
+            format!("MPLS (label 16, tc 0, [S], ttl 64) {line}")
         );
-        let session = [
-            &[4; 12][..],
-            &[0x88, 0x64, 0x11, 0, 0, 1, 0, 31, 0, 0x21],
-            ip,
-        ]
-        .concat();
-        assert_eq!(line_of(1, &session), format!("PPPoE  [ses 0x1] {line}"));
+        let in_session = ethernet(&[0x88, 0x64, 0x11, 0, 0, 1, 0, 31, 0, 0x21]);
+        assert_eq!(in_session, format!("PPPoE  [ses 0x1] {line}"));
     }
 }

@@ -30,11 +30,9 @@ impl Printer {
         let fixed = data.slice(0, HEADER)?;
         let header_len = usize::from(data.u8(12)? >> 4) * 4;
         if header_len < HEADER {
-            out.put(" tcp ")
-                .num(data.len as i64 - header_len as i64)
-                .put(" [bad hdr length ");
-            out.num(header_len).put(" - too short, < 20]");
-            return Ok(());
+            out.put(" tcp ").num(data.len as i64 - header_len as i64);
+            out.put(" [bad hdr length ");
+            return out.num(header_len).put(" - too short, < 20]").done();
         }
         let mut whole = [0; HEADER];
         whole.copy_from_slice(fixed);
@@ -78,14 +76,9 @@ impl Printer {
         };
         if header_len > data.len {
             out.put(" [bad hdr length ").num(header_len);
-            out.put(" - too long, > ").num(data.len).byte(b']');
-            return Ok(());
+            return out.put(" - too long, > ").num(data.len).byte(b']').done();
         }
-        if self.style.verbose > 0
-            && !ends.is_fragment
-            && !self.style.no_checksums
-            && let Ok(bytes) = data.slice(0, data.len)
-        {
+        if let Some(bytes) = self.to_verify(data, &ends) {
             let (wrong, found) = (ends.checksum(TCP, bytes), header.checksum());
             out.put(", cksum 0x").hex_padded(found.into(), 4);
             match wrong {
@@ -126,8 +119,7 @@ impl Printer {
                 Ok(false) => return Ok(()),
                 Err(Cut) if !is_later_value => return Err(Cut),
                 Err(Cut) => {
-                    out.put(" [|tcp]>");
-                    return Ok(());
+                    return out.put(" [|tcp]>").done();
                 }
             }
         }
@@ -196,10 +188,7 @@ fn tcp_options(
             253 | 254 => "exp",
             _ => "",
         };
-        match name {
-            "" => out.put("unknown-").num(kind),
-            name => out.put(name),
-        };
+        out.name_or(name, "unknown-", kind);
         // Bytes that the option's values take, where that does not depend on its length.
         let expected = match kind {
             2 if room >= 2 => {
@@ -230,10 +219,8 @@ fn tcp_options(
             }
             8 if room >= 8 => {
                 value.slice(0, 8)?;
-                out.put(" val ")
-                    .num(value.u32(0)?)
-                    .put(" ecr ")
-                    .num(value.u32(4)?);
+                out.put(" val ").num(value.u32(0)?);
+                out.put(" ecr ").num(value.u32(4)?);
                 8
             }
             0 | 1 => body,

@@ -1,5 +1,6 @@
 //! A line under construction: bytes in a buffer that is reused, with numbers and addresses written without allocation.
 
+use super::data::{Printed, right_checksum};
 use std::fmt::{self, Write};
 
 /// Bytes that are safe to show on a terminal: text from packets is only added by [`Text::foreign`].
@@ -26,6 +27,11 @@ impl Text {
         self.0.truncate(len);
     }
 
+    /// For the end of a function: all that it prints is there.
+    pub fn done(&mut self) -> Printed {
+        Ok(())
+    }
+
     #[inline]
     pub fn put(&mut self, text: &str) -> &mut Self {
         self.0.extend_from_slice(text.as_bytes());
@@ -48,6 +54,25 @@ impl Text {
     pub fn num(&mut self, number: impl itoa::Integer) -> &mut Self {
         let mut digits = itoa::Buffer::new();
         self.put(digits.format(number))
+    }
+
+    /// A name, or if it is empty another text with the number that has no name.
+    pub fn name_or(&mut self, name: &str, unknown: &str, number: impl itoa::Integer) -> &mut Self {
+        match name {
+            "" => self.put(unknown).num(number),
+            name => self.put(name),
+        }
+    }
+
+    /// Whether a checksum is right, where `found` is there and `wrong` is that over everything.
+    pub fn sum(&mut self, protocol: &str, found: u16, wrong: u16) -> &mut Self {
+        if wrong == 0 {
+            return self.put("[").put(protocol).put(" sum ok] ");
+        }
+        let right = right_checksum(found, wrong);
+        self.put("[bad ").put(protocol).put(" cksum 0x");
+        self.hex_padded(found.into(), 4).put(" -> 0x");
+        self.hex_padded(right.into(), 4).put("!] ")
     }
 
     /// With leading zeros, for a number of at most this many digits.

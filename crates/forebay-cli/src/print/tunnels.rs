@@ -12,8 +12,7 @@ impl Printer {
         let (flags, kind) = (data.u16(0)?, data.u16(2)?);
         out.put("GREv").num(flags & 7);
         if flags & 7 > 1 {
-            out.put(", unknown-version, length ").num(data.len);
-            return Ok(());
+            return out.put(", unknown-version, length ").num(data.len).done();
         }
         let is_pptp = flags & 7 == 1;
         let mut at = 4;
@@ -49,8 +48,7 @@ impl Printer {
             at += 4;
         }
         if flags & 0x4000 != 0 && !is_pptp {
-            out.put(", routing, length ").num(data.len);
-            return Ok(());
+            return out.put(", routing, length ").num(data.len).done();
         }
         out.put(", length ").num(data.len).put(": ");
         let inner = data.after(at);
@@ -59,10 +57,7 @@ impl Printer {
             IPV6 => self.ipv6(inner, out),
             BRIDGED => self.ethernet(inner, out).1,
             0x880b => self.ppp(inner, out),
-            _ => {
-                out.put("gre-proto-0x").hex_padded(kind.into(), 4);
-                Ok(())
-            }
+            _ => out.put("gre-proto-0x").hex_padded(kind.into(), 4).done(),
         }
     }
 
@@ -73,11 +68,8 @@ impl Printer {
         data.slice(0, 8)?;
         out.put("VXLAN, flags [")
             .put(if flags & 8 != 0 { "I" } else { "." });
-        out.put("] (0x")
-            .hex_padded(flags.into(), 2)
-            .put("), vni ")
-            .num(network)
-            .put(": ");
+        out.put("] (0x").hex_padded(flags.into(), 2);
+        out.put("), vni ").num(network).put(": ");
         self.ethernet(data.after(8), out).1
     }
 
@@ -86,8 +78,7 @@ impl Printer {
         let (first, flags, kind) = (data.u8(0)?, data.u8(1)?, data.u16(2)?);
         out.put("Geneve");
         if first >> 6 != 0 {
-            out.put(" ERROR: unknown-version ").num(first >> 6);
-            return Ok(());
+            return out.put(" ERROR: unknown-version ").num(first >> 6).done();
         }
         out.put(", Flags [");
         out.put(match (flags & 0x80 != 0, flags & 0x40 != 0) {
@@ -106,10 +97,9 @@ impl Printer {
         let inner = data.after(8 + options);
         match kind {
             BRIDGED => self.ethernet(inner, out).1,
-            kind => self.ethertype(kind, inner, out).unwrap_or_else(|| {
-                out.put("geneve-proto-0x").hex(kind.into());
-                Ok(())
-            }),
+            kind => self
+                .ethertype(kind, inner, out)
+                .unwrap_or_else(|| out.put("geneve-proto-0x").hex(kind.into()).done()),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     Data, Kind, Printer, Text,
-    data::{Cut, Printed, right_checksum},
+    data::{Cut, Printed},
     ipv4::{Ends, UDP},
 };
 use etherparse::UdpHeaderSlice;
@@ -23,15 +23,13 @@ impl Printer {
         };
         ends.print_with_ports(source, destination, out);
         if data.len < HEADER {
-            out.put("truncated-udp ").num(data.len);
-            return Ok(());
+            return out.put("truncated-udp ").num(data.len).done();
         }
         let header = UdpHeaderSlice::from_slice(data.captured).map_err(|_| Cut)?;
         let stated = usize::from(header.length());
         let is_jumbo = stated == 0 && data.len > 0xffff;
         if stated < HEADER && !is_jumbo {
-            out.put("truncated-udplength ").num(stated);
-            return Ok(());
+            return out.put("truncated-udplength ").num(stated).done();
         }
         // A jumbogram has no length.
         let stated = if is_jumbo { data.len } else { stated };
@@ -42,14 +40,7 @@ impl Printer {
             match data.slice(0, payload + HEADER) {
                 _ if found == 0 && !ends.is_v6() => drop(out.put("[no cksum] ")),
                 Err(Cut) => {}
-                Ok(bytes) => match ends.checksum(UDP, bytes) {
-                    0 => drop(out.put("[udp sum ok] ")),
-                    wrong => {
-                        let right = right_checksum(found, wrong);
-                        out.put("[bad udp cksum 0x").hex_padded(found.into(), 4);
-                        out.put(" -> 0x").hex_padded(right.into(), 4).put("!] ");
-                    }
-                },
+                Ok(bytes) => drop(out.sum("udp", found, ends.checksum(UDP, bytes))),
             }
         }
         let body = data.after(HEADER).first(payload);
@@ -59,10 +50,8 @@ impl Printer {
             return printed;
         }
         if stated > data.len && !ends.is_fragment {
-            out.put("UDP, bad length ")
-                .num(stated - HEADER)
-                .put(" > ")
-                .num(data.len - HEADER);
+            out.put("UDP, bad length ").num(stated - HEADER);
+            out.put(" > ").num(data.len - HEADER);
         } else {
             out.put("UDP, length ").num(stated - HEADER);
         }
