@@ -352,6 +352,21 @@ pub enum Criterion {
     Total(u64),
 }
 
+impl Criterion {
+    /// The count and the time at which the first criterion of `-a` ends what has no files, or `count` before that.
+    pub fn limits(all: &[Criterion], count: Option<u64>) -> (Option<u64>, Option<Duration>) {
+        let (mut count, mut time) = (count, None::<Duration>);
+        for criterion in all {
+            match *criterion {
+                Criterion::Packets(most) => count = count.into_iter().chain([most]).min(),
+                Criterion::Duration(most) => time = time.into_iter().chain([most]).min(),
+                _ => {}
+            }
+        }
+        (count, time)
+    }
+}
+
 /// A criterion of `-b`.
 fn turn(text: &str) -> Parsed<Criterion> {
     let (key, value) = text.split_once(':').unwrap_or((text, ""));

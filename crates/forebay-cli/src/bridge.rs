@@ -2,7 +2,7 @@
 
 use crate::{
     args::Bridge as Flags,
-    output::{self, Stream, clock, plain, say, wrapped},
+    output::{self, Stream, clock, note_wrapped, plain, say, say_wrapped},
     privileges,
     sandbox::{self, Needs, Sandbox},
     signals::{self, Asked},
@@ -76,7 +76,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         ));
         if directions.infos().iter().all(|it| it.backend == "af_xdp") {
             let how = directions.infos()[0].copy;
-            say_wrapped(&format!("forebay: shared memory (UMEM): a frame is {how}"));
+            note_wrapped(format_args!("shared memory (UMEM): a frame is {how}"));
         }
         warnings.iter().for_each(|text| say_wrapped(text));
     }
@@ -105,8 +105,8 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         }
     }
     if let Some(lost @ 1..) = summary.ledger.dropped.peer {
-        say_wrapped(&format!(
-            "forebay: {lost} frames were lost before the bridge: the ring of a veth interface was full. See docs/wire.md"
+        note_wrapped(format_args!(
+            "{lost} frames were lost before the bridge: the ring of a veth interface was full. See docs/wire.md"
         ));
     }
     let errors = errors(&summary, &counts);
@@ -119,10 +119,6 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         output::summary(Stream::Output, &output::json(&object));
     }
     Ok(ExitCode::from(u8::from(!errors.is_empty())))
-}
-
-fn say_wrapped(text: &str) {
-    wrapped(text).iter().for_each(|line| say(line));
 }
 
 /// Reasons why frames of one interface may not fit on the other.

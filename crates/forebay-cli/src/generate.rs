@@ -2,8 +2,8 @@
 
 use crate::{
     args::{Criterion, Generate as Flags},
-    output::{self, Line, Stream},
-    sending::{self, Sender, failed_line, say, time},
+    output::{self, Line, Stream, note_wrapped},
+    sending::{self, Sender, failed_line, time},
 };
 use anyhow::Result;
 use forebay::time::Clock;
@@ -13,7 +13,7 @@ use forebay_net::{
     units,
 };
 use serde_json::{Value, json};
-use std::{process::ExitCode, time::Duration};
+use std::process::ExitCode;
 
 const SCHEMA: u32 = 1;
 
@@ -22,7 +22,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let mut sender = Sender::open(&flags.interface, &flags.sending, &[])?;
     let name = sender.port.name().to_owned();
     if !flags.sending.quiet {
-        say(&format!("sending on {name}: {}", config.spec));
+        note_wrapped(format_args!("sending on {name}: {}", config.spec));
     }
     let wants_counts = sender.counts_requests();
     let sent = generate::run(
@@ -32,7 +32,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         &sender.control,
         &mut |progress| {
             if wants_counts() {
-                say(&law(progress));
+                note_wrapped(law(progress));
             }
             if !flags.sending.quiet {
                 output::show(|columns| progress_line(progress, config.spec.count, columns));
@@ -49,15 +49,8 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
 }
 
 fn config(flags: &Flags) -> GenerateConfig {
-    let (mut count, mut stop_after) = (flags.spec.count, None::<Duration>);
-    count = count.into_iter().chain(flags.count).min();
-    for criterion in &flags.autostop {
-        match *criterion {
-            Criterion::Duration(time) => stop_after = stop_after.into_iter().chain([time]).min(),
-            Criterion::Packets(most) => count = count.into_iter().chain([most]).min(),
-            _ => {}
-        }
-    }
+    let count = flags.spec.count.into_iter().chain(flags.count).min();
+    let (count, stop_after) = Criterion::limits(&flags.autostop, count);
     GenerateConfig {
         spec: Spec {
             count,
@@ -120,18 +113,18 @@ fn print(flags: &Flags, sent: &Generated) {
     }
     let failed = failed_line(&sent.counts.failed);
     if !flags.sending.quiet || failed.is_some() {
-        say(&law(sent));
+        note_wrapped(law(sent));
     }
     if let Some(line) = failed {
-        say(&line);
+        note_wrapped(line);
     }
     if !sent.is_ended {
-        say("the end markers were not sent: verify cannot count what was lost at the end");
+        note_wrapped("the end markers were not sent: verify cannot count what was lost at the end");
     }
     if flags.sending.quiet || sent.frames < 2 {
         return;
     }
-    say(&format!(
+    note_wrapped(format_args!(
         "in {:.3} s, {}pps, {}b/s on the wire",
         sent.elapsed.as_secs_f64(),
         units::scaled(sent.frames_per_second()),
@@ -140,13 +133,13 @@ fn print(flags: &Flags, sent: &Generated) {
     let pace = &sent.pace;
     if pace.packets > 1 {
         let [half, most] = [0.5, 0.99].map(|share| time(pace.gap_error_ns(share)));
-        say(&format!(
+        note_wrapped(format_args!(
             "gap error at most {half} for 50 % of the gaps, {most} for 99 %; worst lag {}",
             time(pace.worst_lag_ns)
         ));
     }
     if !sent.postponed.is_zero() {
-        say(&format!(
+        note_wrapped(format_args!(
             "more than 100 ms late, so later frames were postponed: {:.1} s in all",
             sent.postponed.as_secs_f64()
         ));

@@ -86,11 +86,6 @@ impl Sender {
     }
 }
 
-pub fn say(text: &str) {
-    let lines = output::wrapped(&format!("forebay: {text}"));
-    lines.iter().for_each(|line| output::say(line));
-}
-
 /// `850 ns`, `1.20 µs`, `3.40 ms`.
 pub fn time(ns: u64) -> String {
     match ns {
@@ -102,17 +97,13 @@ pub fn time(ns: u64) -> String {
 
 /// The line about packets that failed, if there are any.
 pub fn failed_line(failed: &TxFailed) -> Option<String> {
-    let causes = [
+    let parts = output::some_of(&[
         (failed.too_long, "too long"),
         (failed.too_short, "shorter than a header"),
         (failed.link_down, "because the interface was down or gone"),
         (failed.refused, "refused by the system"),
         (failed.abandoned, "abandoned"),
-    ];
-    let parts = causes.iter().filter(|(count, _)| *count > 0);
-    let parts: Vec<_> = parts
-        .map(|(count, cause)| format!("{count} {cause}"))
-        .collect();
+    ]);
     (!parts.is_empty()).then(|| format!("failed: {}", parts.join(", ")))
 }
 

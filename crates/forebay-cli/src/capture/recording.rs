@@ -1,9 +1,9 @@
 //! `--recorder`: keeps the last packets in memory, and writes those around a trigger to files.
 
-use super::{json, request::Request, sharing, text::say_wrapped};
+use super::{json, request::Request, sharing};
 use crate::{
     args::Capture as Flags,
-    output::{self, Stream, packets},
+    output::{self, Stream, note_wrapped, packets, say_wrapped},
     usage::refuse,
 };
 use anyhow::Result;
@@ -146,8 +146,8 @@ impl Recording {
                 Some(time) => format!("the last {time:?}, in up to {bytes} of memory"),
                 None => format!("the last packets, in {bytes} of memory"),
             };
-            say_wrapped(&format!(
-                "forebay: keeping {what}; kill -USR1 {} writes them",
+            note_wrapped(format_args!(
+                "keeping {what}; kill -USR1 {} writes them",
                 std::process::id()
             ));
         }
@@ -189,7 +189,7 @@ pub fn lost(cut: &Cut) -> u64 {
 fn report(event: &Event<'_>, wanted: Option<Duration>, is_quiet: bool, stream: Option<Stream>) {
     match event {
         Event::Began { path } if !is_quiet => {
-            say_wrapped(&format!("forebay: triggered: writing {}", path.display()))
+            note_wrapped(format_args!("triggered: writing {}", path.display()))
         }
         Event::Began { .. } => {}
         Event::Refused => {

@@ -5,9 +5,9 @@
 //! ```
 //! Names and ports are bound first, so that a conflict does not truncate an output file.
 
-use super::{json, request::Request, text::say_wrapped};
+use super::{json, request::Request};
 use crate::{
-    output::{self, Stream, counted, packets},
+    output::{self, Stream, counted, note_wrapped, packets},
     usage::refuse,
 };
 use anyhow::{Context, Result};
@@ -97,8 +97,8 @@ impl Sharing {
                     None => "root and this user".into(),
                 };
                 let size = units::binary(request.ring_bytes);
-                say_wrapped(&format!(
-                    "forebay: sharing as {name}, {size}: {users} can read it with -i tap:{name}"
+                note_wrapped(format_args!(
+                    "sharing as {name}, {size}: {users} can read it with -i tap:{name}"
                 ));
             }
         }
@@ -111,12 +111,12 @@ impl Sharing {
             readers.server = Some((server, address));
             let picked = flags.serve.is_some_and(|wanted| wanted.port() == 0);
             if !is_quiet || picked {
-                say_wrapped(&format!(
-                    "forebay: serving on tcp:{address} (Wireshark: TCP@{address})"
+                note_wrapped(format_args!(
+                    "serving on tcp:{address} (Wireshark: TCP@{address})"
                 ));
             }
             if address.ip().is_loopback() && !is_quiet {
-                say_wrapped("forebay: every user of this machine can read what is served");
+                note_wrapped("every user of this machine can read what is served");
             }
             if !address.ip().is_loopback() {
                 output::warning(format_args!(
@@ -154,7 +154,7 @@ impl Ended {
                 1 => "at most 1 reader".into(),
                 _ => format!("at most {readers} readers at the same time"),
             };
-            say_wrapped(&format!("forebay: {packets} shared as {name}; {readers}"));
+            note_wrapped(format_args!("{packets} shared as {name}; {readers}"));
         }
         if let Some((_, served)) = self.served {
             let clients = counted(served.clients, "client", "clients");
@@ -162,8 +162,8 @@ impl Ended {
                 0 => String::new(),
                 some => format!(", {some} more turned away"),
             };
-            say_wrapped(&format!(
-                "forebay: {clients} served{refused}: {} sent, {} lost{}",
+            note_wrapped(format_args!(
+                "{clients} served{refused}: {} sent, {} lost{}",
                 output::packets(served.sent),
                 served.lost,
                 unsent(served.unsent)
@@ -191,13 +191,12 @@ fn left(client: &Client, is_quiet: bool, stream: Option<Stream>) {
         return;
     }
     let why = client.error.as_deref().unwrap_or("left");
-    let text = format!(
-        "forebay: client {} {why}: {} sent, {lost} lost{unsent}, {:.1} s",
+    note_wrapped(format_args!(
+        "client {} {why}: {} sent, {lost} lost{unsent}, {:.1} s",
         client.address,
         output::packets(client.ledger.written),
         client.elapsed.as_secs_f64(),
-    );
-    say_wrapped(&text);
+    ));
 }
 
 /// The number of a group that is given by name or number.

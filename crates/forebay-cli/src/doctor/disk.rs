@@ -34,16 +34,8 @@ pub fn check(folder: &Path) -> Vec<Finding> {
             return found.list;
         }
     };
-    let state = if room < FEW_ROOM {
-        State::Loss
-    } else {
-        State::Fine
-    };
-    found.put(
-        state,
-        format!("{}B are free", units::scaled(room as f64)),
-        None,
-    );
+    let text = format!("{}B are free", units::scaled(room as f64));
+    found.put(State::loss_if(room < FEW_ROOM), text, None);
     // A full disk is not to be made fuller.
     if room < FEW_ROOM {
         return found.list;
@@ -62,12 +54,7 @@ pub fn check(folder: &Path) -> Vec<Finding> {
                 units::scaled(rate),
                 units::scaled(rate * 8.0)
             );
-            let state = if rate < SLOW {
-                State::Loss
-            } else {
-                State::Fine
-            };
-            found.put(state, text, None);
+            found.put(State::loss_if(rate < SLOW), text, None);
         }
         Err(error) => found.put(State::Loss, format!("cannot be written: {error}"), None),
     }

@@ -1,6 +1,7 @@
 //! What the kernel offers.
 
 use super::{Finding, Findings, State, read};
+use crate::output::counted;
 use forebay_net::units;
 use rustix::fs::MemfdFlags;
 use std::thread::available_parallelism;
@@ -13,14 +14,8 @@ pub fn check() -> Vec<Finding> {
     let kernel = rustix::system::uname();
     let release = kernel.release().to_string_lossy().into_owned();
     let processors = available_parallelism().map_or(1, usize::from);
-    found.fine(format!(
-        "Linux {release}, {processors} {}",
-        if processors == 1 {
-            "processor"
-        } else {
-            "processors"
-        }
-    ));
+    let processors = counted(processors as u64, "processor", "processors");
+    found.fine(format!("Linux {release}, {processors}"));
     match rustix::fs::memfd_create("forebay-doctor", MemfdFlags::CLOEXEC) {
         Ok(_) => found.fine("buffers can be mapped (memfd_create)"),
         Err(error) => found.put(
@@ -62,22 +57,11 @@ fn memory(found: &mut Findings) {
     let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
     match kib.map(|kib| kib * 1024) {
         Some(bytes) => {
-            let state = if bytes < FEW_MEMORY {
-                State::Loss
-            } else {
-                State::Fine
-            };
-            let (all, quarter) = (
-                units::scaled_binary(bytes as f64),
-                units::scaled_binary(bytes as f64 / 4.0),
+            let [all, quarter] = [1.0, 4.0].map(|by| units::scaled_binary(bytes as f64 / by));
+            let text = format!(
+                "{all}B of memory are available; buffers may grow to {quarter}B (--store-limit)"
             );
-            found.put(
-                state,
-                format!(
-                    "{all}B of memory are available; buffers may grow to {quarter}B (--store-limit)"
-                ),
-                None,
-            );
+            found.put(State::loss_if(bytes < FEW_MEMORY), text, None);
         }
         None => found.note("the available memory is unknown: buffers do not grow"),
     }

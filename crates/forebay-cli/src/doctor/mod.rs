@@ -29,6 +29,10 @@ enum State {
 }
 
 impl State {
+    fn loss_if(is_loss: bool) -> State {
+        if is_loss { State::Loss } else { State::Fine }
+    }
+
     fn name(self) -> &'static str {
         match self {
             State::Fine => "ok",

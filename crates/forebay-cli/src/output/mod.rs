@@ -14,7 +14,7 @@ pub use escape::{json, plain};
 pub use forebay_net::units::counted;
 pub use meter::Meter;
 pub use printer::{finish, hide, keep, report, say, show, start, summary, write_whole};
-pub use progress::{Fields, Layout, Line, clock, percent, time_left, wrapped};
+pub use progress::{Fields, Layout, Line, clock, percent, time_left, wrapped, wrapped_at};
 pub use reports::{Form, report_on};
 
 use anyhow::{Context, Result};
@@ -46,9 +46,26 @@ pub fn packets(count: u64) -> String {
     counted(count, "packet", "packets")
 }
 
+/// The counts that are not 0, each with what was counted: `3 too long`.
+pub fn some_of(counts: &[(u64, &str)]) -> Vec<String> {
+    let some = counts.iter().filter(|(count, _)| *count > 0);
+    some.map(|(count, what)| format!("{count} {what}"))
+        .collect()
+}
+
 /// Prints `forebay: TEXT` on standard error.
 pub fn note(text: impl Display) {
     say(&format!("forebay: {text}"));
+}
+
+/// Prints a line for people on standard error, on several lines if it is long.
+pub fn say_wrapped(text: &str) {
+    wrapped(text).iter().for_each(|line| say(line));
+}
+
+/// The same with `forebay: ` before it.
+pub fn note_wrapped(text: impl Display) {
+    say_wrapped(&format!("forebay: {text}"));
 }
 
 /// Prints `forebay: warning: TEXT` on standard error.

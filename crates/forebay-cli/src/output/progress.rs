@@ -136,17 +136,22 @@ const COLUMNS: usize = 80;
 
 /// `text` in lines of at most 80 columns, broken at blanks; all but the first are indented.
 pub fn wrapped(text: &str) -> Vec<String> {
+    wrapped_at(text, COLUMNS, "  ")
+}
+
+/// The same for another number of columns and another indentation.
+pub fn wrapped_at(text: &str, max_columns: usize, indent: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let line = lines.last_mut().expect("there is a first line");
         let columns = line.chars().count() + 1 + word.chars().count();
         if line.is_empty() {
             line.push_str(word);
-        } else if columns <= COLUMNS {
+        } else if columns <= max_columns {
             line.push(' ');
             line.push_str(word);
         } else {
-            lines.push(format!("  {word}"));
+            lines.push(format!("{indent}{word}"));
         }
     }
     lines

@@ -1,8 +1,11 @@
 //! Every detail of each interface, in several lines.
 
 use super::{Listed, Rights, queues, state, table::speed};
-use crate::output::plain;
+use crate::output::{plain, wrapped_at};
 use forebay_net::link::{Device, Link, Setting};
+
+/// Columns beside a title.
+const COLUMNS: usize = 80 - 11;
 
 pub fn print(listed: &[Listed], rights: &Rights) -> String {
     let mut text = String::new();
@@ -12,7 +15,7 @@ pub fn print(listed: &[Listed], rights: &Rights) -> String {
         }
         text += &format!("{}\n", head(it));
         for (title, value) in details(it) {
-            for (number, line) in hanging(&value).iter().enumerate() {
+            for (number, line) in wrapped_at(&value, COLUMNS, "").iter().enumerate() {
                 let title = if number == 0 { title } else { "" };
                 text += &format!("  {title:<8} {line}\n");
             }
@@ -26,24 +29,6 @@ pub fn print(listed: &[Listed], rights: &Rights) -> String {
         text += &format!("\n{advice}\n");
     }
     text
-}
-
-/// `text` in lines that fit beside a title.
-fn hanging(text: &str) -> Vec<String> {
-    const COLUMNS: usize = 80 - 11;
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let line = lines.last_mut().expect("there is a first line");
-        if line.is_empty() {
-            line.push_str(word);
-        } else if line.chars().count() + 1 + word.chars().count() <= COLUMNS {
-            line.push(' ');
-            line.push_str(word);
-        } else {
-            lines.push(word.into());
-        }
-    }
-    lines
 }
 
 /// `eth0: up, Ethernet, MTU 1500, 10 Gb/s`

@@ -2,8 +2,8 @@
 
 use crate::{
     args::Replay as Flags,
-    output::{self, Line, counted, packets},
-    sending::{failed_line, say, time},
+    output::{self, Line, counted, note_wrapped, packets, some_of},
+    sending::{failed_line, time},
 };
 use forebay_net::{
     replay::{CutFrames, ReplayCounts, ReplayProgress, ReplaySummary},
@@ -36,12 +36,12 @@ impl<'a> Screen<'a> {
 
     pub fn start(&self) {
         if !self.flags.sending.quiet {
-            say(&self.start);
+            note_wrapped(&self.start);
         }
     }
 
     pub fn counts(&self, progress: &ReplayProgress) {
-        say(&sent_line(&progress.counts));
+        note_wrapped(&sent_line(&progress.counts));
     }
 
     pub fn progress(&self, progress: &ReplayProgress) {
@@ -58,15 +58,15 @@ impl<'a> Screen<'a> {
         }
         let failed = counts.sent.failed.total();
         if !self.flags.sending.quiet || failed > 0 {
-            say(&sent_line(counts));
+            note_wrapped(&sent_line(counts));
         }
         if let Some(line) = failed_line(&counts.sent.failed) {
-            say(&line);
+            note_wrapped(&line);
         }
         if counts.sent.failed.too_long > 0 {
             let max = port.max_frame_bytes();
             let name = port.name();
-            say(&format!(
+            note_wrapped(format_args!(
                 "{} longer than the {max} bytes that {name} sends. Raise its MTU: ip link set {name} mtu N. Or capture without offloads, which merge packets: ethtool -K {name} gro off gso off tso off",
                 counted(counts.sent.failed.too_long, "packet is", "packets are")
             ));
@@ -81,20 +81,16 @@ impl<'a> Screen<'a> {
 
     fn details(&self, summary: &ReplaySummary) {
         let counts = &summary.counts;
-        let left_out = [
+        let left_out = some_of(&[
             (counts.filtered, "filtered"),
             (counts.skipped, "skipped because they were cut"),
             (counts.unsent, "not sent because of the end"),
-        ];
-        if left_out.iter().any(|(count, _)| *count > 0) {
-            let parts = left_out.iter().filter(|(count, _)| *count > 0);
-            let parts: Vec<_> = parts
-                .map(|(count, what)| format!("{count} {what}"))
-                .collect();
-            say(&format!(
-                "{} read, of these {}",
-                packets(counts.read),
-                parts.join(", ")
+        ]);
+        if !left_out.is_empty() {
+            let read = packets(counts.read);
+            note_wrapped(format_args!(
+                "{read} read, of these {}",
+                left_out.join(", ")
             ));
         }
         if counts.cut > counts.skipped {
@@ -102,22 +98,22 @@ impl<'a> Screen<'a> {
                 CutFrames::Pad => "zeros were added up to their original length",
                 _ => "only that was sent (--cut pad adds zeros, --cut skip leaves them out)",
             };
-            say(&format!(
+            note_wrapped(format_args!(
                 "of {} the files hold only the beginning: {what}",
                 packets(counts.cut - counts.skipped)
             ));
         }
         if !self.flags.rewrite.is_empty() {
-            say(&format!("{} rewritten", packets(counts.rewritten)));
+            note_wrapped(format_args!("{} rewritten", packets(counts.rewritten)));
         }
         if counts.incomplete > 0 {
-            say(&format!(
+            note_wrapped(format_args!(
                 "{} could not be rewritten completely, because headers or checksums are cut, in fragments, or damaged",
                 packets(counts.incomplete)
             ));
         }
         if counts.sent.accepted > 1 {
-            say(&format!(
+            note_wrapped(format_args!(
                 "{:.3} s, {:.1} packets/s, {}b/s",
                 summary.elapsed.as_secs_f64(),
                 summary.packets_per_second(),
@@ -128,19 +124,19 @@ impl<'a> Screen<'a> {
         if pace.packets > 1 {
             let [half, most, nearly_all] =
                 [0.5, 0.99, 0.999].map(|share| time(pace.gap_error_ns(share)));
-            say(&format!(
+            note_wrapped(format_args!(
                 "gap error at most {half} for 50 % of the gaps, {most} for 99 %, {nearly_all} for 99.9 %; worst lag {}",
                 time(pace.worst_lag_ns)
             ));
         }
         if counts.sent.retried > 0 {
-            say(&format!(
+            note_wrapped(format_args!(
                 "the interface had no room {}; packets were sent later",
                 times(counts.sent.retried)
             ));
         }
         if !summary.stalled.is_zero() {
-            say(&format!(
+            note_wrapped(format_args!(
                 "the interface took nothing for {:.1} s; later packets were postponed by that time",
                 summary.stalled.as_secs_f64()
             ));

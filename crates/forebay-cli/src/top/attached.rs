@@ -33,15 +33,26 @@ pub struct Attached {
     pub first: Status,
 }
 
-/// Its counts at one time.
+/// The counts of a capture at one time.
 #[derive(Clone, Default)]
 pub struct Status {
     pub progress: Progress,
     /// The highest fill level of the ring.
     pub max_fill: f64,
-    /// Fill level of the buffers before the output, now and at most.
+    /// Fill level of another capture's buffers before its output, now and at most.
     pub store: Option<(f64, f64)>,
     pub has_ended: bool,
+}
+
+impl Status {
+    /// The counts of a session of this process.
+    pub fn of(progress: Progress, max_fill: f64) -> Self {
+        Status {
+            progress,
+            max_fill,
+            ..Status::default()
+        }
+    }
 }
 
 impl Attached {
@@ -74,28 +85,25 @@ impl Attached {
         let mut snapshot = Snapshot::default();
         let mut last = self.first.clone();
         loop {
-            let status = self.ask();
+            let status = self.ask().unwrap_or_else(|_| Status {
+                has_ended: true,
+                ..last.clone()
+            });
             if let Some(update) = tables.take() {
                 snapshot = update.snapshot;
             }
-            let ended = match &status {
-                Ok(status) => status.has_ended.then(|| "ended".to_owned()),
-                Err(_) => Some("ended".into()),
-            };
-            let status = status.unwrap_or_else(|_| last.clone());
             // The capture reports four times a second; the same counts again would show a rate of 0.
             let is_new = status.progress.elapsed > last.progress.elapsed;
-            if is_new || ended.is_some() {
+            let has_ended = status.has_ended;
+            if is_new || has_ended {
                 last = status.clone();
                 updates.set(Update {
-                    progress: status.progress,
-                    max_fill: status.max_fill,
-                    store: status.store,
+                    status,
                     snapshot: snapshot.clone(),
-                    ended: ended.clone(),
+                    ended: has_ended.then(|| "ended".into()),
                 });
             }
-            if ended.is_some() {
+            if has_ended {
                 return;
             }
             sleep(interval);
@@ -111,9 +119,7 @@ pub fn of_capture(attached: &Attached) -> State {
         hint: attached.share.is_none().then_some(NO_SHARE),
         ..State::default()
     };
-    let first = attached.first.clone();
-    state.update(first.progress, first.max_fill, &Snapshot::default());
-    state.store = first.store;
+    state.update(attached.first.clone(), &Snapshot::default());
     state
 }
 
@@ -145,8 +151,10 @@ pub fn without_tables(flags: &Flags, attached: Option<Attached>) -> Result<ExitC
     let state = of_capture(&attached);
     if flags.once {
         thread::sleep(flags.interval);
-        let mut update = Update::default();
-        update.take_over(attached.ask()?);
+        let update = Update {
+            status: attached.ask()?,
+            ..Update::default()
+        };
         print_once(flags, state, Some(update))?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -67,10 +67,7 @@ const LEAVE_SCREEN: &[u8] = b"\x1b[?1049l\x1b[?25h";
 /// What the session's thread reports.
 #[derive(Default)]
 struct Update {
-    progress: Progress,
-    max_fill: f64,
-    /// Fill level of a capture's buffers, now and at most.
-    store: Option<(f64, f64)>,
+    status: Status,
     snapshot: Snapshot,
     /// No more packets arrive.
     ended: Option<String>,
@@ -179,7 +176,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
             let summary = capture(session, None, &updates);
             let mut update = updates.take();
             if let (Some(mut attached), Some(update)) = (attached, &mut update) {
-                update.take_over(attached.ask()?);
+                update.status = attached.ask()?;
             }
             print_once(flags, state, update)?;
             print_error(&summary);
@@ -216,15 +213,6 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     }
 }
 
-impl Update {
-    /// Replaces the counts.
-    fn take_over(&mut self, status: Status) {
-        self.progress = status.progress;
-        self.max_fill = status.max_fill;
-        self.store = status.store;
-    }
-}
-
 /// Runs the session and reports after every interval, if there is one, and at the end.
 fn capture(session: Session, interval: Option<Duration>, updates: &Latest<Update>) -> Summary {
     let tables = Arc::new(Mutex::new(Tables::new()));
@@ -255,9 +243,7 @@ fn capture(session: Session, interval: Option<Duration>, updates: &Latest<Update
         }
         next = Instant::now() + interval - CHECK_EVERY.min(interval) / 2;
         updates.set(Update {
-            progress: progress.clone(),
-            max_fill,
-            store: None,
+            status: Status::of(progress.clone(), max_fill),
             snapshot: snapshot(),
             ended: None,
         });
@@ -276,9 +262,7 @@ fn capture(session: Session, interval: Option<Duration>, updates: &Latest<Update
         None => "ended".into(),
     };
     updates.set(Update {
-        progress,
-        max_fill,
-        store: None,
+        status: Status::of(progress, max_fill),
         snapshot,
         ended: Some(ended),
     });
@@ -338,8 +322,7 @@ fn show(terminal: &mut DefaultTerminal, mut state: State, updates: &Latest<Updat
     loop {
         waiting = updates.take().or(waiting);
         if let Some(update) = waiting.take_if(|update| !state.is_paused || update.ended.is_some()) {
-            state.update(update.progress, update.max_fill, &update.snapshot);
-            state.store = update.store;
+            state.update(update.status, &update.snapshot);
             state.ended = update.ended;
             is_changed = true;
         }
@@ -369,8 +352,7 @@ fn show(terminal: &mut DefaultTerminal, mut state: State, updates: &Latest<Updat
 
 fn print_once(flags: &Flags, mut state: State, update: Option<Update>) -> Result<()> {
     if let Some(last) = update {
-        state.update(last.progress, last.max_fill, &last.snapshot);
-        state.store = last.store;
+        state.update(last.status, &last.snapshot);
     }
     output::answer(&match flags.json {
         true => once::json(&mut state) + "\n",

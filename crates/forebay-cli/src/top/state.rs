@@ -1,6 +1,9 @@
 //! What the screen shows, and how keys change it.
 
-use super::tables::{Kind, Row, Rows, Snapshot};
+use super::{
+    attached::Status,
+    tables::{Kind, Row, Rows, Snapshot},
+};
 use forebay_net::session::Progress;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::{
@@ -90,8 +93,9 @@ impl KindOfSource {
 
 impl State {
     /// Takes over new counts.
-    pub fn update(&mut self, progress: Progress, max_fill: f64, snapshot: &Snapshot) {
-        let old = std::mem::replace(&mut self.progress, progress);
+    pub fn update(&mut self, status: Status, snapshot: &Snapshot) {
+        let old = std::mem::replace(&mut self.progress, status.progress);
+        self.store = status.store;
         let new = &self.progress;
         let passed = match self.is_file {
             true => Duration::from_nanos(snapshot.span_ns),
@@ -125,7 +129,7 @@ impl State {
             ),
             lost(new.ledger.interface_dropped, since.ledger.interface_dropped),
         ];
-        self.fill = new.ring_fill.map(|fill| (fill, fill.max(max_fill)));
+        self.fill = new.ring_fill.map(|fill| (fill, fill.max(status.max_fill)));
         let asleep = (new.modes.asleep.saturating_sub(since.modes.asleep)).as_secs_f64();
         let all = asleep + (new.modes.busy.saturating_sub(since.modes.busy)).as_secs_f64();
         self.asleep = if all > 0.0 { asleep / all } else { 0.0 };

@@ -3,7 +3,9 @@
 //! `FOREBAY_WRITE_SCREENS=1 cargo test -p forebay-cli top` writes the screens anew.
 
 use super::{
-    Latest, is_writable, screen,
+    Latest,
+    attached::Status,
+    is_writable, screen,
     state::{Mode, Sort, State},
     tables::{Kind, Tables},
 };
@@ -67,7 +69,7 @@ fn sample() -> State {
         progress.ledger.dropped.peer = Some(0);
         progress.ledger.interface_dropped = Some(0);
         progress.ring_fill = Some(0.03);
-        state.update(progress.clone(), 0.41, &tables.snapshot());
+        state.update(Status::of(progress.clone(), 0.41), &tables.snapshot());
     }
     state
 }

@@ -93,22 +93,13 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let sandbox = sandbox::enter(&flags.sandbox, &Needs::default().reading(&flags.read));
     let ports = begun.into_iter().map(Opening::finish);
     let ports = ports.collect::<forebay::Result<Vec<_>>>()?;
-    let mut config = SessionConfig {
+    let (count, stop_after) = Criterion::limits(&flags.autostop, flags.count);
+    let config = SessionConfig {
         filter,
-        count: flags.count,
+        count,
+        stop_after,
         ..SessionConfig::default()
     };
-    for criterion in &flags.autostop {
-        match *criterion {
-            Criterion::Duration(time) => {
-                config.stop_after = config.stop_after.into_iter().chain([time]).min();
-            }
-            Criterion::Packets(count) => {
-                config.count = config.count.into_iter().chain([count]).min();
-            }
-            _ => {}
-        }
-    }
     let control = Control::new()?;
     let session = Session::open(ports, Output::Count, config, clock, control.clone())?;
     let heard = control.clone();
@@ -120,10 +111,8 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     output::start(false)?;
     if !flags.quiet {
         for source in session.info().0 {
-            let line = listening(&source, source.interfaces[0].snaplen, false);
-            output::wrapped(&line)
-                .iter()
-                .for_each(|line| output::say(line));
+            let snaplen = source.interfaces[0].snaplen;
+            output::say_wrapped(&listening(&source, snaplen, false));
         }
     }
     if let Some(warning) = session.warning() {

@@ -1,6 +1,6 @@
 //! Text output of a verification.
 
-use crate::output::{self, Line, counted, plain};
+use crate::output::{self, Line, counted, plain, some_of};
 use forebay_net::{
     ledger::Ledger,
     session::{Progress, Summary},
@@ -98,7 +98,7 @@ fn of_flows(sender: &SenderReport) -> impl Iterator<Item = String> {
 /// `1000 frames = 990 received + 4 duplicates + 6 markers`, with what the session did not show to the verifier.
 pub fn law(summary: &Summary, report: &VerifyReport) -> String {
     let ledger = &summary.ledger;
-    let columns = [
+    let columns = some_of(&[
         (report.duplicates(), "duplicates"),
         (report.late(), "late"),
         (report.markers(), "markers"),
@@ -109,11 +109,8 @@ pub fn law(summary: &Summary, report: &VerifyReport) -> String {
         (report.untracked, "of further senders"),
         (ledger.filtered, "filtered"),
         (ledger.unread, "unread"),
-    ];
-    let columns = columns.into_iter().filter(|(count, _)| *count > 0);
-    let columns: String = columns
-        .map(|(count, name)| format!(" + {count} {name}"))
-        .collect();
+    ]);
+    let columns: String = columns.iter().map(|it| format!(" + {it}")).collect();
     let dropped = match ledger.dropped.in_sources() {
         Some(dropped) => format!("{dropped} dropped here"),
         None => "unknown dropped here".into(),

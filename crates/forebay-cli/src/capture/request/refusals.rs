@@ -89,24 +89,6 @@ pub(super) fn refuse_odd_printing(flags: &Flags) -> Result<()> {
             "--json-lines prints packets and --json counts. Choose one, or use --stats-interval for counts",
         );
     }
-    let of_lines = [
-        (it.times > 0, "-t"),
-        (it.hex > 0, "-x"),
-        (it.hex_and_text > 0, "-X"),
-        (it.text > 0, "-A"),
-        (it.number, "-#"),
-        (
-            it.time_stamp_precision == "nano",
-            "--time-stamp-precision nano",
-        ),
-    ];
-    if let Some((_, flag)) = of_lines.iter().find(|(is_given, _)| *is_given)
-        && it.json_lines
-    {
-        return refuse(format!(
-            "{flag} changes printed lines, and --json-lines prints objects: time_ns has nanoseconds. Leave {flag} out"
-        ));
-    }
     let given = [
         (it.link_header, "-e"),
         (it.times > 0, "-t"),
@@ -122,6 +104,15 @@ pub(super) fn refuse_odd_printing(flags: &Flags) -> Result<()> {
             "--time-stamp-precision nano",
         ),
     ];
+    let of_lines = ["-t", "-x", "-X", "-A", "-#", "--time-stamp-precision nano"];
+    let is_of_lines = |(is_given, flag): &&(bool, &str)| *is_given && of_lines.contains(flag);
+    if let Some((_, flag)) = given.iter().find(is_of_lines)
+        && it.json_lines
+    {
+        return refuse(format!(
+            "{flag} changes printed lines, and --json-lines prints objects: time_ns has nanoseconds. Leave {flag} out"
+        ));
+    }
     let first = given.iter().find(|(is_given, _)| *is_given);
     match first {
         Some((_, flag)) if flags.write.is_some() && !prints => refuse(format!(

@@ -1,7 +1,7 @@
 //! The lines after a capture: tcpdump's three, the accounting, what was kept and what was lost.
 
 use super::{share, some_files};
-use crate::output::{counted, packets};
+use crate::output::{counted, packets, some_of};
 use forebay::store::Totals;
 use forebay_net::{
     ledger::{Dropped, Ledger},
@@ -186,14 +186,11 @@ fn thread_lines(source: &Source) -> impl Iterator<Item = String> {
     source.threads.iter().enumerate().map(|(number, thread)| {
         let cpu = thread.cpu.map(|cpu| format!(" on processor {cpu}"));
         let file = thread.file.as_ref().map(|file| format!(", {file}"));
-        let parts = [
+        let parts = some_of(&[
             (thread.filtered.unwrap_or(0), "filtered"),
             (thread.unread, "unread"),
-        ];
-        let parts = parts.iter().filter(|(count, _)| *count > 0);
-        let parts: String = parts
-            .map(|(count, what)| format!(" + {count} {what}"))
-            .collect();
+        ]);
+        let parts: String = parts.iter().map(|part| format!(" + {part}")).collect();
         let dropped = match thread.dropped {
             Some(dropped) => format!("{dropped} dropped"),
             None => "unknown dropped".into(),

@@ -11,7 +11,7 @@ use super::{
     rotation,
 };
 use crate::{
-    output::{self, Line, Stream, counted, packets, say},
+    output::{self, Line, Stream, counted, note_wrapped, packets, say, say_wrapped},
     sandbox::Sandbox,
     signals, verify,
 };
@@ -101,7 +101,7 @@ impl Screen {
         }
         let (sources, store) = session.info();
         if self.verbose {
-            say_wrapped(&format!("forebay: {}", sandbox.described()));
+            note_wrapped(format_args!("{}", sandbox.described()));
         }
         for source in &sources {
             say_wrapped(&listening(source, self.snaplen, self.verbose));
@@ -141,7 +141,7 @@ impl Screen {
         }
         say_wrapped(&text);
         if let Some(series) = &self.series {
-            say_wrapped(&format!("forebay: {series}"));
+            note_wrapped(format_args!("{series}"));
         }
     }
 
@@ -202,10 +202,10 @@ impl Screen {
             }
         };
         if !self.quiet || file.error.is_some() {
-            say_wrapped(&format!("forebay: {text}"));
+            note_wrapped(format_args!("{text}"));
         }
         if let Some(error) = &file.unsynced {
-            say_wrapped(&format!("forebay: {error}"));
+            note_wrapped(format_args!("{error}"));
         }
     }
 
@@ -283,7 +283,7 @@ impl Screen {
     /// What arrived of generated frames.
     pub fn verified(&self, report: &VerifyReport, window: u64) {
         for line in verify::lines(report, window, self.verbose) {
-            say_wrapped(&format!("forebay: {line}"));
+            note_wrapped(format_args!("{line}"));
         }
     }
 
@@ -325,15 +325,15 @@ impl Screen {
             .iter()
             .for_each(|line| say_wrapped(line));
         if summary.is_out_of_room {
-            say_wrapped(&format!(
-                "forebay: ended to keep {} of the disk free (--keep-free): there is no older file to remove",
+            note_wrapped(format_args!(
+                "ended to keep {} of the disk free (--keep-free): there is no older file to remove",
                 self.keep_free
             ));
         }
         if unprinted > 0 {
             let reports = counted(unprinted, "report was", "reports were");
-            say_wrapped(&format!(
-                "forebay: {reports} not printed: nobody read the earlier ones"
+            note_wrapped(format_args!(
+                "{reports} not printed: nobody read the earlier ones"
             ));
         }
         odd_lines(&summary.odd)
@@ -379,11 +379,6 @@ fn report_violation(summary: &Summary) {
     if let Err(violation) = summary.ledger.check() {
         output::error(violation);
     }
-}
-
-/// Prints a line for people, on several lines if it is long.
-pub fn say_wrapped(text: &str) {
-    output::wrapped(text).iter().for_each(|line| say(line));
 }
 
 /// Number of outages that are reported before they are only counted.
