@@ -258,8 +258,7 @@ fn tshark_reads_pcap_over_ip_and_a_client_that_never_reads_loses_only_its_own_pa
         .collect();
     assert_eq!(count(&served["clients"]), clients.len() as u64);
     for client in &clients {
-        let dropped = client["dropped"].as_object().unwrap();
-        let dropped: u64 = dropped.values().map(count).sum();
+        let dropped = sum(&client["dropped"]);
         let [received, sent, unread] = counts(client, ["received", "sent", "unread"]);
         assert_eq!(received, sent + unread + dropped, "{client}");
     }

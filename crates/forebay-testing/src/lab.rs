@@ -49,7 +49,7 @@ pub fn lab(tools: &[&str], body: impl FnOnce() + Send) {
     }
 }
 
-/// Sets interfaces up, of which one may be the other side of another one, and waits for the carrier of each.
+/// Sets all interfaces up, and then waits for their carriers: one may be the other side of another.
 pub fn up(links: &[&str]) {
     for link in links {
         ip(&format!("link set {link} up"));

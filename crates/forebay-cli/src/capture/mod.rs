@@ -186,7 +186,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let printed = lines.map(Lines::finish);
     let recorded = recording.map(|it| it.finish(&control, flags.quiet));
     let read = readers.map(Readers::finish);
-    let verified = verifying.map(|it| (it.report(), it.window()));
+    let verified = verifying.map(|it| (it.report(), it.window));
     let report = verified.as_ref().map(|(report, _)| report);
     let code = exit_code(&summary, &request, recorded.as_ref(), report);
     // With `| head`, nobody waits for a summary; only failures are reported.

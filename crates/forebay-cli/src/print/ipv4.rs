@@ -52,8 +52,9 @@ impl Ends {
         self.destination.print(out);
     }
 
-    /// `10.0.0.1.80 > 10.0.0.2.1234: `, or only the ports.
-    pub fn print_with_ports(&self, source: u16, destination: u16, out: &mut Text) {
+    /// `10.0.0.1.80 > 10.0.0.2.1234: `, or only the ports, with which `data` begins. Nothing is printed if they are missing.
+    pub fn print_with_ports(&self, data: Data<'_>, out: &mut Text) -> Result<(u16, u16), Cut> {
+        let (source, destination) = (data.u16(0)?, data.u16(2)?);
         if !self.are_printed {
             self.source.print(out);
             out.byte(b'.');
@@ -64,6 +65,7 @@ impl Ends {
             out.byte(b'.');
         }
         out.num(destination).put(": ");
+        Ok((source, destination))
     }
 
     /// The checksum over this packet of `protocol`, with the pseudo-header.
@@ -254,15 +256,13 @@ impl Printer {
             }
             DCCP | SCTP => {
                 self.protocol = if protocol == SCTP { "sctp" } else { "dccp" };
-                let ports = data.u16(0).and_then(|source| Ok((source, data.u16(2)?)));
-                let Ok((source, destination)) = ports else {
+                if ends.print_with_ports(data, out).is_err() {
                     if !ends.are_printed {
                         ends.print(out);
                         out.put(":");
                     }
                     return Err(Cut);
-                };
-                ends.print_with_ports(source, destination, out);
+                }
                 out.put(if protocol == SCTP { "sctp" } else { "DCCP" });
                 out.put(", length ").num(data.len).done()
             }

@@ -99,7 +99,7 @@ impl Printer {
                 self.ethernet_header(&header, kind, data.len, out);
             }
             match names::ethertype(kind) {
-                None => self.undecoded(inner, out),
+                None => return self.undecoded(inner, out),
                 Some(_) if out.bytes().ends_with(b": ") => out.truncate(out.len() - 2),
                 Some(_) => {}
             }
@@ -191,8 +191,7 @@ impl Printer {
             if !self.style.link_header {
                 cooked_type(kind, data.len, out);
             }
-            self.undecoded(data, out);
-            Ok(())
+            self.undecoded(data, out)
         })
     }
 
@@ -253,10 +252,7 @@ impl Printer {
         match name {
             "IPv4" => self.ipv4(inner, out),
             "IPv6" => self.ipv6(inner, out),
-            _ => {
-                self.undecoded(inner, out);
-                Ok(())
-            }
+            _ => self.undecoded(inner, out),
         }
     }
 

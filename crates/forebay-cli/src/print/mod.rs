@@ -37,7 +37,7 @@ mod udp;
 pub use text::Text;
 pub use times::Times;
 
-use data::Data;
+use data::{Data, Printed};
 use flows::Flows;
 use forebay_net::port::{Direction, LinkType};
 
@@ -227,10 +227,11 @@ impl Printer {
     }
 
     /// Bytes of a protocol that nothing here prints, unless they are dumped anyway.
-    fn undecoded(&self, data: Data<'_>, out: &mut Text) {
+    fn undecoded(&self, data: Data<'_>, out: &mut Text) -> Printed {
         let is_dumped = matches!(self.style.dump.form, Form::Hex | Form::HexAndText);
         if !is_dumped && !self.style.brief {
             hex::hex_and_text(data.captured, out);
         }
+        Ok(())
     }
 }

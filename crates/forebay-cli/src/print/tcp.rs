@@ -20,13 +20,11 @@ const LETTERS: &[u8; 8] = b"FSRP.UEW";
 impl Printer {
     pub(super) fn tcp(&mut self, data: Data<'_>, ends: Ends, out: &mut Text) -> Printed {
         self.protocol = "tcp";
-        let ports = data.u16(0).and_then(|source| Ok((source, data.u16(2)?)));
-        let Ok((source, destination)) = ports else {
+        let Ok((source, destination)) = ends.print_with_ports(data, out) else {
             ends.print(out);
             out.byte(b':');
             return Err(Cut);
         };
-        ends.print_with_ports(source, destination, out);
         let fixed = data.slice(0, HEADER)?;
         let header_len = usize::from(data.u8(12)? >> 4) * 4;
         if header_len < HEADER {

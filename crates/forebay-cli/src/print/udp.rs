@@ -13,15 +13,13 @@ impl Printer {
     pub(super) fn udp(&mut self, data: Data<'_>, ends: Ends, out: &mut Text) -> Printed {
         self.protocol = "udp";
         self.kind = Kind::Udp;
-        let ports = data.u16(0).and_then(|source| Ok((source, data.u16(2)?)));
-        let Ok((source, destination)) = ports else {
+        let Ok(ports) = ends.print_with_ports(data, out) else {
             if !ends.are_printed {
                 ends.print(out);
                 out.put(": ");
             }
             return Err(Cut);
         };
-        ends.print_with_ports(source, destination, out);
         if data.len < HEADER {
             return out.put("truncated-udp ").num(data.len).done();
         }
@@ -45,7 +43,7 @@ impl Printer {
         }
         let body = data.after(HEADER).first(payload);
         if !self.style.brief
-            && let Some(printed) = self.udp_payload(body, (source, destination), out)
+            && let Some(printed) = self.udp_payload(body, ports, out)
         {
             return printed;
         }

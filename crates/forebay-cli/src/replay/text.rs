@@ -41,7 +41,7 @@ impl<'a> Screen<'a> {
     }
 
     pub fn counts(&self, progress: &ReplayProgress) {
-        note_wrapped(&sent_line(&progress.counts));
+        note_wrapped(sent_line(&progress.counts));
     }
 
     pub fn progress(&self, progress: &ReplayProgress) {
@@ -58,7 +58,7 @@ impl<'a> Screen<'a> {
         }
         let failed = counts.sent.failed.total();
         if !self.flags.sending.quiet || failed > 0 {
-            note_wrapped(&sent_line(counts));
+            note_wrapped(sent_line(counts));
         }
         if let Some(line) = failed_line(&counts.sent.failed) {
             note_wrapped(&line);

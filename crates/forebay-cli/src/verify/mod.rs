@@ -36,7 +36,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub struct Verifying {
     verifier: Arc<Mutex<Verifier>>,
-    window: u64,
+    /// How far below the highest number a number may be.
+    pub window: u64,
 }
 
 impl Verifying {
@@ -57,11 +58,6 @@ impl Verifying {
 
     pub fn report(&self) -> VerifyReport {
         self.verifier().report()
-    }
-
-    /// How far below the highest number a number may be.
-    pub fn window(&self) -> u64 {
-        self.window
     }
 }
 
@@ -167,10 +163,8 @@ fn print(flags: &Flags, summary: &Summary, report: &VerifyReport, sandbox: &Sand
     if let Some(error) = &summary.port_error {
         output::error(error);
     }
-    for violation in [summary.ledger.check(), report.check()]
-        .into_iter()
-        .filter_map(Result::err)
-    {
+    let checks = [summary.ledger.check(), report.check()];
+    for violation in checks.into_iter().filter_map(Result::err) {
         output::error(violation);
     }
     if flags.json {
@@ -187,12 +181,11 @@ fn print(flags: &Flags, summary: &Summary, report: &VerifyReport, sandbox: &Sand
 }
 
 fn exit_code(summary: &Summary, report: &VerifyReport) -> ExitCode {
-    match (
-        summary.is_fine() && report.check().is_ok(),
-        report.is_lossless(),
-    ) {
-        (false, _) => ExitCode::from(1),
-        (true, false) => ExitCode::from(3),
-        (true, true) => ExitCode::SUCCESS,
+    if !summary.is_fine() || report.check().is_err() {
+        return ExitCode::from(1);
+    }
+    match report.is_lossless() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(3),
     }
 }

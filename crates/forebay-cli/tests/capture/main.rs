@@ -24,12 +24,11 @@ use support::*;
 fn check(json: &Value, text: &str, found: &Found) {
     let [received, written, filtered, unread] =
         counts(json, ["received", "written", "filtered", "unread"]);
-    let causes = json["dropped"].as_object().unwrap();
-    let dropped: u64 = causes.values().map(count).sum();
+    let dropped = sum(&json["dropped"]);
     assert_eq!(received, written + filtered + unread + dropped, "{json}");
     assert_eq!(json["law_holds"], true);
     assert_eq!(written, found.packets.len() as u64);
-    let kernel = count(&causes["kernel"]);
+    let kernel = count(&json["dropped"]["kernel"]);
     assert_eq!(found.statistics, [[received, kernel, written]]);
     assert_eq!(
         found.gaps(received - unread),

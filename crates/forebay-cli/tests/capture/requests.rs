@@ -30,6 +30,12 @@ fn each_wrong_request_gets_its_own_clear_answer() {
         1 | -i sim -w /                        | Name a file in it
         2 | --speed 9                          | --speed
     ";
+    are_refused(cases);
+}
+
+/// Runs `capture` for each case: the exit status, the arguments, and a part of what it says. It prints nothing else.
+#[track_caller]
+pub fn are_refused(cases: &str) {
     for [code, arguments, expected] in rows(cases) {
         let output = run!("capture {arguments}");
         output.fails(code.parse().unwrap(), expected);

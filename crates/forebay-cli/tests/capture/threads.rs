@@ -1,6 +1,6 @@
 //! `--threads` on a simulated card: requests, and whatever else a capture does with packets.
 
-use crate::support::*;
+use crate::{requests::are_refused, support::*};
 use std::io::Read;
 
 #[test]
@@ -29,11 +29,7 @@ fn each_wrong_request_about_threads_gets_its_own_clear_answer() {
         2 | -i sim --threads 2 --per-thread -w x --share s | --share is about the packets of all threads
         2 | -i sim --threads 2 --per-thread -w x --recorder 5s | --recorder is about the packets of all threads
     ";
-    for [code, arguments, expected] in rows(cases) {
-        let output = run!("capture {arguments}");
-        output.fails(code.parse().unwrap(), expected);
-        assert!(output.stdout.is_empty());
-    }
+    are_refused(cases);
 }
 
 #[test]

@@ -14,6 +14,13 @@ fn script(folder: &Folder, text: &str) -> String {
     path
 }
 
+/// A folder, the script in it, and the path of a capture.
+fn scripted(text: &str) -> (Folder, String, String) {
+    let (folder, path) = Folder::with("a.pcapng");
+    let program = script(&folder, text);
+    (folder, program, path)
+}
+
 fn log(folder: &Folder) -> String {
     fs::read_to_string(folder.path("log")).unwrap_or_default()
 }
@@ -116,12 +123,8 @@ fn a_name_that_looks_like_a_flag_is_a_file() {
 
 #[test]
 fn it_has_no_rights_no_descriptors_and_no_blocked_signals() {
-    let folder = Folder::new();
-    let program = script(
-        &folder,
-        "cat /proc/self/status >$LOG; ls -l /proc/$$/fd >>$LOG",
-    );
-    let path = folder.path("a.pcapng");
+    let text = "cat /proc/self/status >$LOG; ls -l /proc/$$/fd >>$LOG";
+    let (folder, program, path) = scripted(text);
     // A shell that leaves a descriptor open.
     let line = format!("-i sim:clock=virtual -c 9 -w {path} -z {program}");
     let capture = shell(format!("exec 9</etc/passwd; exec forebay capture {line}")).output();
@@ -144,13 +147,9 @@ fn it_has_no_rights_no_descriptors_and_no_blocked_signals() {
 
 #[test]
 fn with_a_user_it_is_that_user() {
-    let folder = Folder::new();
+    let text = "id -un >$LOG; id -Gn >>$LOG; head -c 1 $1 | wc -c >>$LOG";
+    let (folder, program, path) = scripted(text);
     set_mode(folder.path(""), 0o777);
-    let program = script(
-        &folder,
-        "id -un >$LOG; id -Gn >>$LOG; head -c 1 $1 | wc -c >>$LOG",
-    );
-    let path = folder.path("a.pcapng");
     let flags = format!("-w {path} -z {program} -Z nobody");
     let output = run!("capture -i sim:clock=virtual -c 9 --json {flags}");
     if output.log().contains("only root") {
@@ -167,10 +166,7 @@ fn helper_of(pid: u32) -> u32 {
     let tasks = format!("/proc/{pid}/task/{pid}/children");
     let first = || {
         let children = fs::read_to_string(&tasks).unwrap();
-        children
-            .split_whitespace()
-            .next()
-            .map(|pid| pid.parse().unwrap())
+        Some(children.split_whitespace().next()?.parse().unwrap())
     };
     wait_until(|| first().is_some());
     first().unwrap()
@@ -178,9 +174,7 @@ fn helper_of(pid: u32) -> u32 {
 
 #[test]
 fn a_helper_that_dies_is_reported_and_the_capture_goes_on() {
-    let folder = Folder::new();
-    let program = script(&folder, "echo $1 >>$LOG");
-    let path = folder.path("a.pcapng");
+    let (folder, program, path) = scripted("echo $1 >>$LOG");
     let child = start!("capture -i sim -w {path} -C 1MB --json -z {program}");
     wait_until(|| !log(&folder).is_empty());
     let helper = helper_of(child.id());
@@ -196,9 +190,7 @@ fn a_helper_that_dies_is_reported_and_the_capture_goes_on() {
 
 #[test]
 fn an_interrupt_ends_the_wait_for_a_slow_program() {
-    let folder = Folder::new();
-    let program = script(&folder, "echo $1 >>$LOG; exec sleep 1000");
-    let path = folder.path("a.pcapng");
+    let (folder, program, path) = scripted("echo $1 >>$LOG; exec sleep 1000");
     let mut capture =
         forebay!("capture -i sim:clock=virtual -c 500 -w {path} -C 20kB -z {program}");
     let errors = folder.path("errors");

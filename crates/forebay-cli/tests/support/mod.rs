@@ -273,7 +273,7 @@ pub fn recorded(folder: &Folder, name: &str, settings: &str) -> String {
     path
 }
 
-/// The same, in a folder of its own.
+/// The same, in a new folder.
 pub fn captured(name: &str, settings: &str) -> (Folder, String) {
     let folder = Folder::new();
     let path = recorded(&folder, name, settings);
@@ -359,6 +359,11 @@ pub fn object(line: &str) -> Value {
 
 pub fn count(value: &Value) -> u64 {
     value.as_u64().unwrap()
+}
+
+/// The sum of the counts in an object.
+pub fn sum(object: &Value) -> u64 {
+    object.as_object().unwrap().values().map(count).sum()
 }
 
 /// These counts of a summary.

@@ -16,12 +16,7 @@ fn accounted(output: &Output) -> Value {
         &json,
         ["read", "filtered", "skipped", "sent", "unsent", "accepted"],
     );
-    let failed: u64 = json["failed"]
-        .as_object()
-        .unwrap()
-        .values()
-        .map(count)
-        .sum();
+    let failed = sum(&json["failed"]);
     assert_eq!(read, filtered + skipped + sent + unsent, "{json}");
     assert_eq!(sent, accepted + failed, "{json}");
     json
@@ -102,19 +97,16 @@ fn a_replay_is_not_faster_than_asked_for() {
         let folder = Folder::new();
         // 1000 packets a second.
         let a = recorded(&folder, "a.pcap", "count=201,rate=512k,size=64");
-        let json = run!("info --json {a}").json();
-        let recorded_seconds = json["duration_ns"].as_f64().map(|ns| ns / 1e9);
+        let recorded = run!("info --json {a}").json()["seconds"].as_f64().unwrap();
         for (arguments, seconds) in [
-            ("-x 2", recorded_seconds.map(|it| it / 2.0)),
-            ("-p 1000", Some(0.2)),
-            ("-M 0.48", Some(0.2)), // frames of 60 bytes,
+            ("-x 2", recorded / 2.0),
+            ("-p 1000", 0.2),
+            ("-M 0.48", 0.2), // frames of 60 bytes
         ] {
             let output = run!("replay -i va --json {a} {arguments}");
             let json = accounted(output.succeeds());
             let took = json["seconds"].as_f64().unwrap();
-            if let Some(seconds) = seconds {
-                assert!(took >= seconds * 0.999, "{arguments}: {took}");
-            }
+            assert!(took >= seconds * 0.999, "{arguments}: {took}");
         }
     });
 }

@@ -13,35 +13,32 @@ use std::time::Duration;
 
 /// Reports packets whose values had to be changed.
 pub fn odd_lines(odd: &Odd) -> Vec<String> {
+    let packets = ["packet", "packets"];
     let kinds = [
         (
             odd.raised_lengths,
+            packets,
             "with fewer bytes on the wire than captured: the captured length is used for both",
         ),
         (
             odd.limited_times,
+            packets,
             "with a time before 1970 or after 2554: the nearest possible time is used",
         ),
+        (
+            odd.late,
+            ["packet is", "packets are"],
+            "written out of the order of time, with a comment: the other threads were not waited for any longer",
+        ),
+        (
+            odd.broken_options,
+            ["block", "blocks"],
+            "with a broken option: that option and those after it are skipped",
+        ),
     ];
-    let some = kinds.into_iter().filter(|(count, _)| *count > 0);
-    let mut lines: Vec<_> = some
-        .map(|(count, what)| format!("forebay: {} {what}", packets(count)))
-        .collect();
-    match odd.late {
-        0 => {}
-        late => lines.push(format!(
-            "forebay: {} written out of the order of time, with a comment: the other threads were not waited for any longer",
-            counted(late, "packet is", "packets are")
-        )),
-    }
-    match odd.broken_options {
-        0 => {}
-        some => lines.push(format!(
-            "forebay: {} with a broken option: that option and those after it are skipped",
-            counted(some, "block", "blocks")
-        )),
-    }
-    lines
+    let some = kinds.into_iter().filter(|(count, ..)| *count > 0);
+    some.map(|(count, [one, many], what)| format!("forebay: {} {what}", counted(count, one, many)))
+        .collect()
 }
 
 /// `2 comments, 1 custom block not copied`.
@@ -131,8 +128,6 @@ pub fn closing_lines(summary: &Summary, quiet: bool, verbose: bool) -> Vec<Strin
     }
     if !quiet {
         lines.extend(summary.sources.iter().flat_map(thread_lines));
-    }
-    if !quiet {
         lines.push(format!("forebay: {}", run_line(summary)));
         lines.extend(verbose.then(|| effort_line(summary)).flatten());
     }

@@ -311,9 +311,7 @@ impl Screen {
         output::hide();
         report_failures(summary);
         if has_failed {
-            closing_lines(summary, true, false)
-                .iter()
-                .for_each(|line| say_wrapped(line));
+            say_all(&closing_lines(summary, true, false));
         }
         report_violation(summary);
     }
@@ -321,9 +319,7 @@ impl Screen {
     pub fn end(&self, summary: &Summary, unprinted: u64) {
         output::hide();
         report_failures(summary);
-        closing_lines(summary, self.quiet, self.verbose)
-            .iter()
-            .for_each(|line| say_wrapped(line));
+        say_all(&closing_lines(summary, self.quiet, self.verbose));
         if summary.is_out_of_room {
             note_wrapped(format_args!(
                 "ended to keep {} of the disk free (--keep-free): there is no older file to remove",
@@ -336,9 +332,7 @@ impl Screen {
                 "{reports} not printed: nobody read the earlier ones"
             ));
         }
-        odd_lines(&summary.odd)
-            .iter()
-            .for_each(|line| say_wrapped(line));
+        say_all(&odd_lines(&summary.odd));
         if self.metadata
             && let Some(left) = left_line(&summary.left)
         {
@@ -346,6 +340,10 @@ impl Screen {
         }
         report_violation(summary);
     }
+}
+
+fn say_all(lines: &[String]) {
+    lines.iter().for_each(|line| say_wrapped(line));
 }
 
 /// Prints what failed, or was given up.
