@@ -353,7 +353,7 @@ pub enum Criterion {
 }
 
 impl Criterion {
-    /// The count and the time at which the first criterion of `-a` ends what has no files, or `count` before that.
+    /// The smallest number of packets, `count` included, and the shortest duration. Other criteria are ignored.
     pub fn limits(all: &[Criterion], count: Option<u64>) -> (Option<u64>, Option<Duration>) {
         let (mut count, mut time) = (count, None::<Duration>);
         for criterion in all {

@@ -23,7 +23,7 @@ fn contrib(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// A command that reports to the service manager at this address, which wants to hear from it as often.
+/// A command that reports to the service manager at this address, which expects a message every `watchdog_us` microseconds.
 fn managed(mut command: Command, address: &str, watchdog_us: &str) -> Command {
     command.env("NOTIFY_SOCKET", address);
     command.env("WATCHDOG_USEC", watchdog_us);

@@ -140,7 +140,10 @@ impl Ledger {
     }
 }
 
-/// Whether both sides of a law are equal.
+/// Checks that both sides of a law are equal.
+///
+/// # Errors
+/// [`Violation`] if they are not.
 pub(crate) fn balanced(received: u64, accounted: u64) -> Result<(), Violation> {
     match received as i64 - accounted as i64 {
         0 => Ok(()),

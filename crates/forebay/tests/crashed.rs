@@ -120,7 +120,7 @@ fn appender() {
     }
 }
 
-/// Runs an appender in `folder`, with these settings besides, until it has reported more than `target` records.
+/// Runs an appender in `folder` with these settings, until it has reported more than `target` records.
 fn appended(folder: &Path, target: u64, settings: &[(&str, u64)]) -> Mortal {
     let _ = fs::remove_file(folder.join("report"));
     let mut child = children::role("appender");

@@ -89,8 +89,8 @@ fn compare<T: Entry>(target: Target, buffer_bytes: usize, effort: Effort) -> Res
     Ok(table)
 }
 
-/// Has the ways compete, and adds a row for each: an entry's time, how often 100,000 of them are flushed, blocked store-forwards,
-/// and the cells that `more` makes of the times of all and of this one.
+/// Measures the ways in turns, and adds a row for each: the time of an entry, how often 100,000 of them are flushed, blocked
+/// store-forwards, and the cells that `more` makes of the times of all ways and of this one.
 fn measured(
     mut ways: Vec<Way>,
     effort: Effort,

@@ -55,8 +55,8 @@ impl Samples<f64> {
     }
 }
 
-/// A row's cells where a table has a figure and a quotient for NEAR and for FAR: what `shown` makes of the first of the two
-/// times that `both` gives for a mode, and how many times that of the second it is.
+/// The cells of a row in a table with a figure and a quotient for NEAR and for FAR. `both` gives two times for a mode: `shown` makes
+/// both of them figures, of which the first is printed, and the quotient is the first by the second.
 pub fn beside(
     both: impl Fn(Mode) -> [Option<Summary>; 2],
     shown: impl Fn(Summary) -> Summary,

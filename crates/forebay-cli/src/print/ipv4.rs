@@ -52,7 +52,8 @@ impl Ends {
         self.destination.print(out);
     }
 
-    /// `10.0.0.1.80 > 10.0.0.2.1234: `, or only the ports, with which `data` begins. Nothing is printed if they are missing.
+    /// Prints `10.0.0.1.80 > 10.0.0.2.1234: `, or only the ports, and returns the ports, with which `data` begins. Nothing is printed if
+    /// they are missing.
     pub fn print_with_ports(&self, data: Data<'_>, out: &mut Text) -> Result<(u16, u16), Cut> {
         let (source, destination) = (data.u16(0)?, data.u16(2)?);
         if !self.are_printed {
@@ -201,7 +202,7 @@ impl Printer {
         out.put(")\n    ").done()
     }
 
-    /// The bytes whose checksum is to be verified, if it is to be and they are captured.
+    /// The bytes of a checksum that must be verified. `None`: they are not all captured, or nobody asked for it.
     pub(super) fn to_verify<'a>(&self, data: Data<'a>, ends: &Ends) -> Option<&'a [u8]> {
         let is_wanted = self.style.verbose > 0 && !self.style.no_checksums;
         let is_possible = is_wanted && !ends.is_fragment;

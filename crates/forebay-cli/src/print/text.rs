@@ -27,7 +27,7 @@ impl Text {
         self.0.truncate(len);
     }
 
-    /// For the end of a function: all that it prints is there.
+    /// Returns `Ok`, to end a function that prints.
     pub fn done(&mut self) -> Printed {
         Ok(())
     }
@@ -64,7 +64,7 @@ impl Text {
         }
     }
 
-    /// Whether a checksum is right, where `found` is there and `wrong` is that over everything.
+    /// Prints whether a checksum is right. `found`: the one in the packet; `wrong`: the sum over all that it covers, which is 0 if it is right.
     pub fn sum(&mut self, protocol: &str, found: u16, wrong: u16) -> &mut Self {
         if wrong == 0 {
             return self.put("[").put(protocol).put(" sum ok] ");

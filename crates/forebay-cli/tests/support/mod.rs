@@ -240,7 +240,9 @@ pub fn of_threads(child: &Child, label: &str) -> Vec<String> {
         let line = status.lines().find_map(|line| line.strip_prefix(label));
         line.expect(label).trim().to_owned()
     };
-    statuses.map(of_one).collect()
+    let found: Vec<String> = statuses.map(of_one).collect();
+    assert!(!found.is_empty(), "no thread has a status");
+    found
 }
 
 /// Requires that these numbers are there, each once, in any order.

@@ -146,7 +146,7 @@ proptest! {
     }
 }
 
-/// The framing that the fields of a response say.
+/// The framing of a response with these header fields.
 fn framing(version: &str, fields: &str) -> Result<Framing, Fault> {
     let head = format!("HTTP/{version} 200 OK\r\n{fields}\r\n");
     Framing::of(&Head::parse(head.as_bytes()).unwrap())

@@ -22,7 +22,7 @@ pub(super) enum Expr {
 }
 
 impl Expr {
-    /// A chain; of one expression, that one.
+    /// A chain of expressions. If there is only one, it needs no chain.
     pub fn chain(first: Expr, rest: Vec<(Joint, Expr)>) -> Expr {
         match rest.is_empty() {
             true => first,

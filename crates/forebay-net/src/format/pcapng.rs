@@ -190,9 +190,9 @@ pub(super) fn statistics(counts: &Statistics, described: &Described) -> Vec<u8> 
             body.extend(word.to_le_bytes());
         }
         // A time has its high word first.
-        let time = |ns| ticks.count(ns).rotate_left(32);
-        push_u64(body, 2, counts.began_ns.map(time)); // isb_starttime
-        push_u64(body, 3, counts.ended_ns.map(time)); // isb_endtime
+        let option = |ns| ticks.count(ns).rotate_left(32);
+        push_u64(body, 2, counts.began_ns.map(option)); // isb_starttime
+        push_u64(body, 3, counts.ended_ns.map(option)); // isb_endtime
         push_u64(body, 4, counts.interface_received); // isb_ifrecv
         push_u64(body, 5, counts.interface_dropped); // isb_ifdrop
         push_u64(body, 6, counts.received); // isb_filteraccept

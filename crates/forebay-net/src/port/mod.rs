@@ -370,7 +370,7 @@ pub struct Outages {
 
 #[cfg(feature = "live")]
 impl Outages {
-    /// These, if the present one has lasted for this time; `None`: there is none.
+    /// The same, with the outage that has lasted for `present` so far, if there is one.
     pub(crate) fn during(self, present: Option<Duration>) -> Self {
         let Some(last) = present else { return self };
         Outages {

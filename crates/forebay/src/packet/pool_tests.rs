@@ -49,7 +49,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #[test]
     fn no_slot_is_lost_and_none_is_handed_out_twice(
-        slots in 1..times(300_u32, 20),
+        slots in 1..times(300_u32, 70),
         steps in prop::collection::vec(step(), 1..times(300, 20)),
     ) {
         let mut pool = pool_of(slots);

@@ -161,7 +161,7 @@ fn give_up(mut packet: Packet, dice: &mut Dice) {
 #[test]
 fn descriptors_travel_in_bursts_and_all_slots_return_whichever_end_leaves_first() {
     const LONG: u64 = times(5000, 24);
-    let slots = times(200, 50);
+    let slots = times(200, 96);
     for (sent, taken) in [(LONG, LONG), (LONG, LONG / 4), (77, LONG), (0, LONG)] {
         let mut pool = pool_of(slots);
         let (mut producer, mut consumer) = spsc::ring::<PacketDesc>(64).unwrap();
@@ -251,7 +251,7 @@ fn an_owner_that_waits_gets_every_slot_that_others_return() {
 
 #[test]
 fn an_owner_waits_neither_for_slots_that_it_dropped_itself_nor_longer_than_its_limit() {
-    let slots = times(256, 48);
+    let slots = times(256, 70);
     let mut pool = pool_of(slots);
     let mut packets = Vec::new();
     pool.take_burst(slots as usize, &mut packets);

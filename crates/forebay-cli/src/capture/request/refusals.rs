@@ -89,43 +89,43 @@ pub(super) fn refuse_odd_printing(flags: &Flags) -> Result<()> {
             "--json-lines prints packets and --json counts. Choose one, or use --stats-interval for counts",
         );
     }
+    // Whether a flag is given, its name, and whether it changes only printed lines.
     let given = [
-        (it.link_header, "-e"),
-        (it.times > 0, "-t"),
-        (it.hex > 0, "-x"),
-        (it.hex_and_text > 0, "-X"),
-        (it.text > 0, "-A"),
-        (it.absolute_tcp_sequence_numbers, "-S"),
-        (it.dont_verify_checksums, "-K"),
-        (it.number, "-#"),
-        (it.line_buffered, "-l"),
+        (it.link_header, "-e", false),
+        (it.times > 0, "-t", true),
+        (it.hex > 0, "-x", true),
+        (it.hex_and_text > 0, "-X", true),
+        (it.text > 0, "-A", true),
+        (it.absolute_tcp_sequence_numbers, "-S", false),
+        (it.dont_verify_checksums, "-K", false),
+        (it.number, "-#", true),
+        (it.line_buffered, "-l", false),
         (
             it.time_stamp_precision == "nano",
             "--time-stamp-precision nano",
+            true,
         ),
     ];
-    let of_lines = ["-t", "-x", "-X", "-A", "-#", "--time-stamp-precision nano"];
-    let is_of_lines = |(is_given, flag): &&(bool, &str)| *is_given && of_lines.contains(flag);
-    if let Some((_, flag)) = given.iter().find(is_of_lines)
+    if let Some((_, flag, _)) = given.iter().find(|it| it.0 && it.2)
         && it.json_lines
     {
         return refuse(format!(
             "{flag} changes printed lines, and --json-lines prints objects: time_ns has nanoseconds. Leave {flag} out"
         ));
     }
-    let first = given.iter().find(|(is_given, _)| *is_given);
+    let first = given.iter().find(|it| it.0);
     match first {
-        Some((_, flag)) if flags.write.is_some() && !prints => refuse(format!(
+        Some((_, flag, _)) if flags.write.is_some() && !prints => refuse(format!(
             "{flag} is about printed packets, and -w prints none. Add --print, or leave {flag} out"
         )),
-        Some((_, flag))
+        Some((_, flag, _))
             if (flags.sharing.share.is_some() || flags.sharing.serve.is_some()) && !prints =>
         {
             refuse(format!(
                 "{flag} is about printed packets, and --share and --serve print none. Add --print, or leave {flag} out"
             ))
         }
-        Some((_, flag)) if it.only_count => refuse(format!(
+        Some((_, flag, _)) if it.only_count => refuse(format!(
             "{flag} is about printed packets, and --count prints none. Leave one of them out"
         )),
         _ => Ok(()),

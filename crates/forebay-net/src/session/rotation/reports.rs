@@ -56,6 +56,15 @@ pub struct Compressed {
     pub error: Option<String>,
 }
 
+impl Compressed {
+    /// Adds a file that had `before` bytes and has `bytes`.
+    fn add(&mut self, before: u64, bytes: u64) {
+        self.files += 1;
+        self.bytes_before += before;
+        self.bytes += bytes;
+    }
+}
+
 /// Names for the writer, and the resulting files. Clones share them.
 #[derive(Clone, Default)]
 pub(in crate::session) struct Reports(Arc<Mutex<Inner>>);
@@ -133,8 +142,8 @@ impl Reports {
 
     /// Records that the file `path` of `before` bytes was replaced with another one of `bytes`.
     pub fn compressed(&self, path: &Path, by: &Path, before: u64, bytes: u64) {
-        self.packed(before, bytes);
         let files = &mut self.inner().files;
+        files.compressed.add(before, bytes);
         if let Some(last) = files.last.iter_mut().find(|last| **last == path) {
             *last = by.into();
         }
@@ -142,10 +151,7 @@ impl Reports {
 
     /// Records a complete file that was compressed from `before` to `bytes` bytes while it was written.
     pub fn packed(&self, before: u64, bytes: u64) {
-        let compressed = &mut self.inner().files.compressed;
-        compressed.files += 1;
-        compressed.bytes_before += before;
-        compressed.bytes += bytes;
+        self.inner().files.compressed.add(before, bytes);
     }
 
     /// Records that this many files will not be compressed.

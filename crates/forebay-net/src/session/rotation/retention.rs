@@ -98,6 +98,7 @@ impl Retention {
         self.0.compresses
     }
 
+    /// What is reported about the files.
     pub fn register(&self) -> &Reports {
         &self.0.register
     }
