@@ -36,9 +36,11 @@ use std::{
     },
 };
 
-/// Tasks that read files of the index at the same time, and the files that each reads at the same time.
+/// Tasks that read files of the index at the same time, and the small files that each reads at the same time.
 const TASKS_AT_ONCE: usize = 4;
 const FILES_OF_TASK: usize = 4;
+/// Larger files are read one after the other in a task, because much of them may be in memory.
+const MAX_SMALL_BYTES: u64 = 1 << 20;
 /// Rows of an index file that are decoded at once.
 const BATCH_ROWS: usize = 8192;
 
@@ -278,11 +280,22 @@ struct Found {
 type Candidate = (TableFile, Bounds);
 
 async fn read_files(search: Arc<Search>, files: Vec<Result<Candidate>>) -> Result<Vec<Found>> {
+    let is_large = |file: &Result<Candidate>| {
+        (file.as_ref()).is_ok_and(|(file, _)| file.bytes > MAX_SMALL_BYTES)
+    };
+    let at_once = if files.iter().any(is_large) {
+        1
+    } else {
+        FILES_OF_TASK
+    };
     let read = files.into_iter().map(async |file| {
         let (file, bounds) = file?;
         read_file(&search, &file, bounds).await
     });
-    futures::future::try_join_all(read).await
+    futures::stream::iter(read)
+        .buffered(at_once)
+        .try_collect()
+        .await
 }
 
 async fn read_file(search: &Search, file: &TableFile, mut bounds: Bounds) -> Result<Found> {
