@@ -56,7 +56,7 @@ impl Samples<f64> {
 }
 
 /// The cells of a row in a table with a figure and a quotient for NEAR and for FAR. `both` gives two times for a mode: `shown` makes
-/// both of them figures, of which the first is printed, and the quotient is the first by the second.
+/// figures of them. The first one is printed, and the quotient is the first by the second.
 pub fn beside(
     both: impl Fn(Mode) -> [Option<Summary>; 2],
     shown: impl Fn(Summary) -> Summary,
