@@ -2,6 +2,7 @@
 
 mod common;
 
+use anyhow::{Error, Result};
 use common::{captured, runtime, times};
 use forebay_archive::{
     archive::Archive,
@@ -11,7 +12,6 @@ use forebay_archive::{
     status::packets_by_segment,
     table::{Rows, Table},
 };
-use forebay_net::format::read::Step;
 use forebay_testing::folder::Folder;
 use std::{
     collections::HashMap,
@@ -21,19 +21,33 @@ use std::{
     time::Duration,
 };
 
-fn packed(path: &Path, sensor: &str, compress: bool) -> (Packed, File) {
+fn pack(path: &Path, compress: bool) -> Result<(Packed, File)> {
     let output = path.with_extension("packed");
     let mut options = File::options();
-    let mut output = options
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .open(output)
-        .unwrap();
+    let options = options.read(true).write(true).create(true).truncate(true);
+    let mut output = options.open(output).unwrap();
     let input = File::open(path).unwrap();
-    let packed = segment::pack(input, &mut output, &Pack { sensor, compress }).unwrap();
-    (packed, output)
+    let sensor = "hall";
+    let packed = segment::pack(input, &mut output, &Pack { sensor, compress })?;
+    Ok((packed, output))
+}
+
+/// A segment with `count` packets.
+fn packed(folder: &Folder, seed: u64, count: u64) -> (Packed, File) {
+    let card = format!("count={count},seed={seed}");
+    let path = captured(folder, &format!("{seed}.pcapng"), &card);
+    pack(&path, true).unwrap()
+}
+
+fn fail(error: Error) {
+    panic!("{error:#}");
+}
+
+fn rows_of(packed: &Packed) -> Rows {
+    Rows {
+        segment: packed.key.clone(),
+        files: packed.index.clone(),
+    }
 }
 
 #[test]
@@ -42,7 +56,7 @@ fn each_block_of_a_segment_is_read_alone_and_all_rows_add_up() {
     for (name, compress) in [("a.pcapng", true), ("b.pcapng", false), ("c.pcap", true)] {
         let path = captured(&folder, name, "count=20000,size=900,flows=32");
         let expected = times(&path);
-        let (packed, mut file) = packed(&path, "hall", compress);
+        let (packed, mut file) = pack(&path, compress).unwrap();
         let directory = &packed.directory;
         assert!(
             directory.blocks.len() > 3,
@@ -57,22 +71,13 @@ fn each_block_of_a_segment_is_read_alone_and_all_rows_add_up() {
         runtime().block_on(async {
             let to = folder.path("to");
             let archive = Archive::open(&to, true).unwrap();
-            assert!(
-                archive
-                    .put_file(&packed.key, &mut file, packed.bytes)
-                    .await
-                    .unwrap()
-            );
-            assert!(
-                !archive
-                    .put_new(&packed.key, b"other".as_slice().into())
-                    .await
-                    .unwrap()
-            );
-            assert_eq!(
-                &archive.directory(&packed.key, None).await.unwrap(),
-                directory
-            );
+            let key = &packed.key;
+            let put = archive.put_file(key, &mut file, packed.bytes);
+            assert!(put.await.unwrap());
+            let put = archive.put_new(key, b"other".as_slice().into());
+            assert!(!put.await.unwrap());
+            let stored = archive.directory(key, None).await.unwrap();
+            assert_eq!(&stored, directory);
             let mut found = Vec::new();
             // From the last block to the first: no block needs another one.
             for (number, block) in directory.blocks.iter().enumerate().rev() {
@@ -80,14 +85,10 @@ fn each_block_of_a_segment_is_read_alone_and_all_rows_add_up() {
                 let mut decoder = segment::decoder(directory, number).unwrap();
                 let (mut at, mut times) = (0, Vec::new());
                 while at < bytes.len() {
-                    match decoder.next(&bytes[at..]).unwrap() {
-                        Step::Packet(frame, len) => {
-                            times.push(frame.time_ns);
-                            at += len;
-                        }
-                        Step::Other(len) | Step::Described(len) => at += len,
-                        other => panic!("{name}: {other:?}"),
-                    }
+                    let next = segment::next_record(&mut decoder, &bytes[at..]);
+                    let (frame, len) = next.unwrap();
+                    times.extend(frame.map(|it| it.time_ns));
+                    at += len;
                 }
                 found.splice(0..0, times);
             }
@@ -119,20 +120,9 @@ fn a_torn_or_damaged_file_is_refused_and_never_panics() {
     {
         let torn = folder.path("torn.pcapng");
         fs::write(&torn, &whole[..len]).unwrap();
-        let mut output = File::options()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .read(true)
-            .open(folder.path("o"))
-            .unwrap();
-        let options = Pack {
-            sensor: "a",
-            compress: true,
-        };
-        match segment::pack(File::open(&torn).unwrap(), &mut output, &options) {
+        match pack(torn.as_ref(), true) {
             // Cut between two blocks.
-            Ok(packed) => assert!(packed.directory.plain_bytes == len as u64),
+            Ok((packed, _)) => assert!(packed.directory.plain_bytes == len as u64),
             Err(error) => assert!(!error.to_string().is_empty()),
         }
     }
@@ -141,18 +131,7 @@ fn a_torn_or_damaged_file_is_refused_and_never_panics() {
 #[test]
 fn rows_of_a_segment_are_added_once_whoever_adds_them_and_however_often() {
     let folder = Folder::new();
-    let rows = |n: u64| {
-        let path = captured(
-            &folder,
-            &format!("{n}.pcapng"),
-            &format!("count={},seed={n}", 100 + n),
-        );
-        let (packed, _) = packed(&path, "hall", true);
-        Rows {
-            segment: packed.key,
-            files: packed.index,
-        }
-    };
+    let rows = |n: u64| rows_of(&packed(&folder, n, 100 + n).0);
     let all: Vec<_> = (0..4).map(rows).collect();
     runtime().block_on(async {
         let to = folder.path("to");
@@ -190,29 +169,19 @@ fn rows_of_a_segment_are_added_once_whoever_adds_them_and_however_often() {
 #[test]
 fn rows_that_another_tool_removed_come_back_and_rows_of_an_expired_segment_do_not() {
     let folder = Folder::new();
-    let stored = |n: u64| {
-        let path = captured(
-            &folder,
-            &format!("{n}.pcapng"),
-            &format!("count=100,seed={n}"),
-        );
-        packed(&path, "hall", true)
-    };
     runtime().block_on(async {
         let archive = Archive::open(&folder.path("to"), true).unwrap();
+        let stored = async |n: u64| {
+            let (packed, mut file) = packed(&folder, n, 100);
+            let put = archive.put_file(&packed.key, &mut file, packed.bytes);
+            put.await.unwrap();
+            packed
+        };
         let mut table = Table::open_or_create(&archive).await.unwrap();
         let mut keys = Vec::new();
         for n in 0..2 {
-            let (packed, mut file) = stored(n);
-            archive
-                .put_file(&packed.key, &mut file, packed.bytes)
-                .await
-                .unwrap();
-            let rows = [Rows {
-                segment: packed.key.clone(),
-                files: packed.index,
-            }];
-            assert_eq!(table.append(&rows).await.unwrap(), 1);
+            let packed = stored(n).await;
+            assert_eq!(table.append(&[rows_of(&packed)]).await.unwrap(), 1);
             keys.push(packed.key);
         }
         let removed = HashMap::from([(&*keys[0], u64::MAX)]);
@@ -220,9 +189,7 @@ fn rows_that_another_tool_removed_come_back_and_rows_of_an_expired_segment_do_no
         let rows = packets_by_segment(&table).await.unwrap();
         assert_eq!(rows, HashMap::from([(keys[1].clone(), 100)]));
         for added in [1, 0] {
-            let done = rebuild(&archive, &mut |error| panic!("{error:#}"))
-                .await
-                .unwrap();
+            let done = rebuild(&archive, &mut fail).await.unwrap();
             assert_eq!((done.segments, done.missing, done.added), (2, added, added));
         }
         table.refresh().await.unwrap();
@@ -230,53 +197,34 @@ fn rows_that_another_tool_removed_come_back_and_rows_of_an_expired_segment_do_no
         assert_eq!(rows, keys.iter().map(|it| (it.clone(), 100)).collect());
 
         // A segment that is being shipped: `expire` leaves it alone.
-        let (packed, mut file) = stored(3);
-        archive
-            .put_file(&packed.key, &mut file, packed.bytes)
-            .await
-            .unwrap();
+        let packed = stored(3).await;
         let config = ExpireConfig {
             max_bytes: Some(0),
             ..ExpireConfig::default()
         };
-        let done = expire(&archive, &config, &mut |error| panic!("{error:#}"))
-            .await
-            .unwrap();
+        let done = expire(&archive, &config, &mut fail).await.unwrap();
         assert_eq!(done.segments, 2);
         assert!(archive.len(&packed.key).await.unwrap().is_some());
         // If it is removed all the same, its rows do not stay.
         let record = segment::expired_record("hall", &packed.directory.sha256);
         archive.put_new(&record, "{}".into()).await.unwrap();
-        let rows = [Rows {
-            segment: packed.key.clone(),
-            files: packed.index,
-        }];
-        assert_eq!(table.append(&rows).await.unwrap(), 0);
+        assert_eq!(table.append(&[rows_of(&packed)]).await.unwrap(), 0);
         assert!(packets_by_segment(&table).await.unwrap().is_empty());
         // The next `expire` completes what was recorded, whatever its limits are.
         let config = ExpireConfig {
             older_than: Some(Duration::from_secs(1 << 40)),
-            ..config
+            ..ExpireConfig::default()
         };
-        let config = ExpireConfig {
-            max_bytes: None,
-            ..config
-        };
-        let done = expire(&archive, &config, &mut |error| panic!("{error:#}"))
-            .await
-            .unwrap();
-        assert_eq!(
-            (done.segments, archive.len(&packed.key).await.unwrap()),
-            (1, None)
-        );
+        let done = expire(&archive, &config, &mut fail).await.unwrap();
+        assert_eq!(done.segments, 1);
+        assert_eq!(archive.len(&packed.key).await.unwrap(), None);
     });
 }
 
 #[test]
 fn an_open_table_knows_what_others_committed_also_without_old_log_entries_and_in_a_new_table() {
     let folder = Folder::new();
-    let path = captured(&folder, "a.pcapng", "count=10");
-    let (packed, _) = packed(&path, "hall", true);
+    let (packed, _) = packed(&folder, 1, 10);
     let rows = |number: u32| {
         let hour = "segments/sensor=hall/date=2026-11-23/hour=07";
         Rows {

@@ -2,7 +2,10 @@
 
 mod common;
 
-use common::{archive, captured, last_json, pcap, run, runtime, ship, spool, status};
+use common::{
+    archive, assert_counts, captured, files_below, json_lines, json_of, ok, pcap, places, reports,
+    run, run_and_kill, runtime, set_age, ship, spool, status,
+};
 use deltalake_core::arrow::row::{RowConverter, SortField};
 use forebay_archive::{
     archive::Archive,
@@ -13,21 +16,19 @@ use forebay_testing::{dice::Dice, folder::Folder};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::Value;
 use std::{
-    fs::{self, File},
-    path::Path,
+    fs,
+    path::{Path, PathBuf},
     process::Stdio,
-    time::{Duration, SystemTime},
 };
 
 /// Ships captures with these seeds, one after the other.
 fn shipped(folder: &Folder, seeds: std::ops::Range<u64>) -> String {
-    let (spool, to) = (spool(folder), folder.path("to"));
+    let (spool, to) = (spool(folder, "spool"), folder.path("to"));
     for seed in seeds {
         let card = format!("count=600,flows=64,size=imix,seed={seed}");
         captured(folder, &format!("spool/{seed}.pcapng"), &card);
     }
-    let (code, _, err) = ship(&spool, &to, &[]);
-    assert_eq!(code, 0, "{err}");
+    ok(ship(&spool, &to, &[]));
     to
 }
 
@@ -59,17 +60,10 @@ fn rows(to: &str) -> (usize, Vec<Vec<u8>>) {
     })
 }
 
-/// All files below a folder with this ending.
-fn files(folder: &Path, ending: &str) -> Vec<std::path::PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => found.extend(files(&path, ending)),
-            false if path.to_string_lossy().ends_with(ending) => found.push(path),
-            false => {}
-        }
-    }
+/// All files below a folder with this ending, in order.
+fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
+    let mut found = files_below(folder);
+    found.retain(|it| it.to_string_lossy().ends_with(ending));
     found
 }
 
@@ -82,45 +76,31 @@ fn small_files_become_one_with_the_same_rows_and_searches_find_the_same() {
     let host = "host 198.18.0.7 or port 53";
     let find = |name: &str| {
         let output = folder.path(name);
-        let (code, _, err) = run(&["find", "--in", &to, host, "-w", &output, "-q"]);
-        assert_eq!(code, 0, "{err}");
+        ok(run(&["find", "--in", &to, host, "-w", &output, "-q"]));
         let (_, flows, _) = run(&["find", "--in", &to, "--flows", "--json", "tcp"]);
         let mut flows: Vec<_> = flows.lines().map(str::to_owned).collect();
         flows.sort();
         (fs::read(output).unwrap(), flows)
     };
     let found = find("before.pcapng");
-    let (code, out, _) = run(&["compact", &to, "-n", "--json"]);
-    let plan = last_json(&out);
-    assert_eq!(
-        (code, &plan["merged_files"], &plan["files"]),
-        (0, &9.into(), &1.into())
-    );
+    let plan = json_of(run(&["compact", &to, "-n", "--json"]));
+    assert_counts(&plan, [("merged_files", 9), ("files", 1)]);
     assert_eq!(rows(&to).0, 9, "a dry run changes nothing");
-    let (code, out, err) = run(&["compact", &to, "--json"]);
-    let done = last_json(&out);
-    assert_eq!(
-        (code, &done["merged_files"], &done["files"]),
-        (0, &9.into(), &1.into()),
-        "{err}"
-    );
+    let done = json_of(run(&["compact", &to, "--json"]));
+    assert_counts(&done, [("merged_files", 9), ("files", 1)]);
     assert_eq!(rows(&to), (1, before));
     assert!(find("after.pcapng") == found);
     status(&to);
     // The log says that no data changed, so those who follow the table do not read the rows again.
     let log = Path::new(&to).join("index/_delta_log");
-    let mut commits = files(&log, ".json");
-    commits.sort();
+    let commits = files(&log, ".json");
     let last = fs::read_to_string(commits.last().unwrap()).unwrap();
-    let actions = last
-        .lines()
-        .map(|it| serde_json::from_str::<Value>(it).unwrap());
     let changes = |it: &Value| {
         it["add"]["dataChange"]
             .as_bool()
             .or(it["remove"]["dataChange"].as_bool())
     };
-    let changes: Vec<bool> = actions.filter_map(|it| changes(&it)).collect();
+    let changes: Vec<bool> = json_lines(&last).iter().filter_map(changes).collect();
     assert_eq!(changes, [false; 10]);
     // A second run has nothing to do.
     let (_, out, _) = run(&["compact", &to]);
@@ -129,8 +109,7 @@ fn small_files_become_one_with_the_same_rows_and_searches_find_the_same() {
 
 #[test]
 fn many_files_that_are_read_in_several_steps_become_one_with_the_same_rows() {
-    let folder = Folder::new();
-    let (spool, to) = (spool(&folder), folder.path("to"));
+    let (_folder, spool, to) = places();
     for file in 0..18 {
         // Each packet is a flow: UDP with another port.
         let frames: Vec<Vec<u8>> = (0..700_u16)
@@ -150,8 +129,7 @@ fn many_files_that_are_read_in_several_steps_become_one_with_the_same_rows() {
     let (count, before) = rows(&to);
     // More than a step for each file.
     assert!(count == 18 && before.len() > 18 * 512, "{}", before.len());
-    let (code, _, err) = run(&["compact", &to]);
-    assert_eq!(code, 0, "{err}");
+    ok(run(&["compact", &to]));
     assert!(rows(&to) == (1, before));
 }
 
@@ -163,11 +141,8 @@ fn two_runs_next_to_ship_and_expire_lose_and_double_nothing() {
     let stored = before["stored_bytes"].as_u64().unwrap();
     let (spool, keep) = (folder.path("spool"), format!("{}B", stored * 2 / 3));
     for seed in 12..20 {
-        captured(
-            &folder,
-            &format!("spool/{seed}.pcapng"),
-            &format!("count=600,flows=64,seed={seed}"),
-        );
+        let card = format!("count=600,flows=64,seed={seed}");
+        captured(&folder, &format!("spool/{seed}.pcapng"), &card);
     }
     let commands = [
         &["compact", &*to][..],
@@ -196,7 +171,7 @@ fn two_runs_next_to_ship_and_expire_lose_and_double_nothing() {
 fn same_as_rebuilt(to: &str) {
     let (_, found) = rows(to);
     fs::rename(format!("{to}/index"), format!("{to}/old")).unwrap();
-    assert_eq!(run(&["rebuild", to]).0, 0);
+    ok(run(&["rebuild", to]));
     assert!(rows(to).1 == found, "rows after compactions");
 }
 
@@ -228,16 +203,10 @@ fn a_compact_that_is_killed_anywhere_loses_and_doubles_nothing() {
     let mut to = String::new();
     for round in 0..kills {
         to = shipped(&folder, 3 * round..3 * round + 3);
-        let mut child = archive(&["compact", &to]);
-        let child = child.stdout(Stdio::null()).stderr(Stdio::null());
-        let mut child = child.spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(dice.below(150)));
-        child.kill().unwrap();
-        child.wait().unwrap();
+        run_and_kill(&["compact", &to], dice.below(150));
         assert_eq!(status(&to)[0]["indexed"], (round + 1) * 3 * 600);
     }
-    let (code, _, err) = run(&["compact", &to]);
-    assert_eq!(code, 0, "{err}");
+    ok(run(&["compact", &to]));
     same_as_rebuilt(&to);
 }
 
@@ -248,18 +217,14 @@ fn vacuum_deletes_only_files_that_no_young_version_needs() {
     let index = Path::new(&to).join("index");
     let age = |days: u64| {
         for path in files(&index, ".parquet") {
-            let time = SystemTime::now() - Duration::from_secs(days * 86_400);
-            let file = File::options().write(true).open(path).unwrap();
-            file.set_modified(time).unwrap();
+            set_age(path, days * 86_400);
         }
     };
     let vacuum = |more: &[&str]| {
-        let (code, out, err) = run(&[&["compact", &to, "--vacuum", "2d", "--json"], more].concat());
-        assert_eq!(code, 0, "{err}");
-        last_json(&out)["deleted_files"].as_u64().unwrap()
+        let vacuum = ["compact", &to, "--vacuum", "2d", "--json"];
+        json_of(run(&[&vacuum, more].concat()))["deleted_files"].clone()
     };
-    let (code, _, err) = run(&["compact", &to, "--vacuum", "2h"]);
-    assert!(code == 2 && err.contains("1d and 7d"), "{err}");
+    reports(run(&["compact", &to, "--vacuum", "2h"]), 2, "1d and 7d");
     // A file that a killed program left, and one that is not committed yet.
     let orphan = index.join("date=2020-01-01/part-orphan.parquet");
     fs::write(&orphan, "").unwrap();
@@ -272,7 +237,8 @@ fn vacuum_deletes_only_files_that_no_young_version_needs() {
     // The merged files are old, but were removed from the table only now.
     age(9);
     fs::remove_file(&young).unwrap();
-    assert_eq!((files(&index, ".parquet").len(), vacuum(&[])), (4, 0));
+    assert_eq!(files(&index, ".parquet").len(), 4);
+    assert_eq!(vacuum(&[]), 0);
     // As if that had been three days ago.
     let before = rows(&to).1;
     for commit in files(&index.join("_delta_log"), ".json") {

@@ -2,7 +2,10 @@
 
 mod common;
 
-use common::{archive, captured, run, ship_as, spool};
+use common::{
+    archive, block, captured, done, json_lines, ok, pcapng_head, places, reports, run, ship,
+    ship_as, spool,
+};
 use forebay_net::info::Info;
 use forebay_testing::folder::Folder;
 use serde_json::Value;
@@ -12,12 +15,10 @@ use std::{fs, process::Stdio};
 fn made(folder: &Folder) -> String {
     let to = folder.path("to");
     for (seed, sensor) in [(1, "north"), (2, "south")] {
-        fs::create_dir(folder.path(sensor)).unwrap();
+        let spool = spool(folder, sensor);
         let card = format!("count=3000,seed={seed},size=200,rate=20kpps");
         captured(folder, &format!("{sensor}/a.pcapng"), &card);
-        let spool = folder.path(sensor);
-        let (code, _, error) = ship_as(sensor, &spool, &to, &[]);
-        assert_eq!(code, 0, "{error}");
+        ok(ship_as(sensor, &spool, &to, &[]));
     }
     to
 }
@@ -27,8 +28,7 @@ fn packets_go_to_a_file_and_the_summary_counts_what_was_read() {
     let folder = Folder::new();
     let to = made(&folder);
     let file = folder.path("found.pcapng");
-    let (code, out, error) = run(&["find", "--in", &to, "udp", "-w", &file, "--json"]);
-    assert_eq!(code, 0, "{error}");
+    let out = ok(run(&["find", "--in", &to, "udp", "-w", &file, "--json"]));
     let summary: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(summary["packets"], 6000);
     assert_eq!(summary["blocks"]["planned"], summary["blocks"]["read"]);
@@ -42,10 +42,10 @@ fn packets_go_to_a_file_and_the_summary_counts_what_was_read() {
     assert_eq!(run(&limited), (0, String::new(), String::new()));
     assert_eq!(Info::of(&file).unwrap().all.packets, 10);
     let classic = folder.path("found.pcap");
-    assert_eq!(run(&["find", "--in", &to, "udp", "-w", &classic]).0, 0);
+    ok(run(&["find", "--in", &to, "udp", "-w", &classic]));
     assert_eq!(Info::of(&classic).unwrap().all.packets, 6000);
     // Nothing found is a whole file, too.
-    assert_eq!(run(&["find", "--in", &to, "arp", "-w", &file]).0, 0);
+    ok(run(&["find", "--in", &to, "arp", "-w", &file]));
     assert_eq!(Info::of(&file).unwrap().all.packets, 0);
 }
 
@@ -55,23 +55,14 @@ fn flows_and_counts_come_from_the_index_and_the_plan_reads_no_segment() {
     let to = made(&folder);
     let (code, out, error) = run(&["find", "--in", &to, "--flows", "--json", "udp"]);
     assert_eq!(code, 0);
-    let flows: Vec<Value> = out
-        .lines()
-        .map(|it| serde_json::from_str(it).unwrap())
-        .collect();
+    let flows = json_lines(&out);
     let packets: u64 = flows.iter().map(|it| it["packets"].as_u64().unwrap()).sum();
     assert_eq!((flows.len(), packets), (128, 6000));
     let summary: Value = serde_json::from_str(&error).unwrap();
     assert_eq!(summary["reads"]["segments"]["requests"], 0);
     // What the index cannot answer gives the same flows from the packets.
-    let (_, same, error) = run(&[
-        "find",
-        "--in",
-        &to,
-        "--flows",
-        "--json",
-        "udp and greater 1",
-    ]);
+    let length = "udp and greater 1";
+    let (_, same, error) = run(&["find", "--in", &to, "--flows", "--json", length]);
     assert_eq!(same, out);
     let summary: Value = serde_json::from_str(&error).unwrap();
     assert_eq!(summary["packets_from_index"], 0);
@@ -89,8 +80,7 @@ fn flows_and_counts_come_from_the_index_and_the_plan_reads_no_segment() {
 fn errors_say_what_to_do_and_a_missing_segment_is_named() {
     let folder = Folder::new();
     let to = made(&folder);
-    fs::create_dir(folder.path("empty")).unwrap();
-    let empty = folder.path("empty");
+    let empty = spool(&folder, "empty");
     for (expected, args, what) in [
         (
             1,
@@ -131,22 +121,14 @@ fn errors_say_what_to_do_and_a_missing_segment_is_named() {
     let north = folder.path("to/segments/sensor=north");
     fs::remove_dir_all(north).unwrap();
     let file = folder.path("found.pcapng");
-    let (code, _, error) = run(&["find", "--in", &to, "udp", "-w", &file]);
-    assert_eq!(code, 1);
-    assert!(error.contains("segments/sensor=north"), "{error}");
+    let found = run(&["find", "--in", &to, "udp", "-w", &file]);
+    reports(found, 1, "segments/sensor=north");
     assert_eq!(Info::of(&file).unwrap().all.packets, 3000);
 }
 
 /// A pcapng file with one packet of each of these times, in nanoseconds.
 fn pcapng(times: &[u64]) -> Vec<u8> {
-    let block = |kind: u32, body: &[u8]| {
-        let len = (body.len() as u32 + 12).to_le_bytes();
-        [&kind.to_le_bytes(), &len[..], body, &len].concat()
-    };
-    let section = [&[0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0][..], &[0xff; 8]].concat();
-    // Ethernet, times in nanoseconds.
-    let interface = [1, 0, 0, 0, 0, 0, 4, 0, 9, 0, 1, 0, 9, 0, 0, 0, 0, 0, 0, 0];
-    let mut file = [block(0x0a0d_0d0a, &section), block(1, &interface)].concat();
+    let mut file = pcapng_head();
     for time in times {
         let words = [0, (time >> 32) as u32, *time as u32, 60, 60];
         let mut body: Vec<u8> = words.iter().flat_map(|it| it.to_le_bytes()).collect();
@@ -158,31 +140,28 @@ fn pcapng(times: &[u64]) -> Vec<u8> {
 
 #[test]
 fn without_an_end_packets_after_2262_are_found_and_a_segment_without_packets_is_not_read() {
-    let folder = Folder::new();
-    let (spool, to) = (spool(&folder), folder.path("to"));
+    let (folder, spool, to) = places();
     let times = [
         1_790_000_000_000_000_000,
         1 << 63,
         10_000_000_000_000_000_000,
     ];
     fs::write(format!("{spool}/a.pcapng"), pcapng(&times)).unwrap();
-    let (code, _, error) = ship_as("hall", &spool, &to, &[]);
-    assert_eq!(code, 0, "{error}");
+    ok(ship(&spool, &to, &[]));
     // No packet, and a loss: the statistics of the interface count 5 dropped packets.
     let mut empty = pcapng(&[]);
     let statistics = [
         0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7, 0, 8, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
     ];
-    empty.extend([5, 0, 0, 0, 40, 0, 0, 0]);
-    empty.extend(statistics);
-    empty.extend([40, 0, 0, 0]);
-    fs::create_dir(folder.path("lab")).unwrap();
-    fs::write(folder.path("lab/b.pcapng"), empty).unwrap();
-    ship_as("lab", &folder.path("lab"), &to, &[]);
+    empty.extend(block(5, &statistics));
+    let lab = common::spool(&folder, "lab");
+    fs::write(format!("{lab}/b.pcapng"), empty).unwrap();
+    ship_as("lab", &lab, &to, &[]);
     assert_eq!(common::status(&to)[1]["lost_kernel"], 5);
     let found = folder.path("found.pcapng");
-    let (code, out, error) = run(&["find", "--in", &to, "len > 0", "-w", &found, "--json"]);
-    assert_eq!(code, 0, "{error}");
+    let out = ok(run(&[
+        "find", "--in", &to, "len > 0", "-w", &found, "--json",
+    ]));
     let summary: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(summary["blocks"]["planned"], 1, "{out}");
     assert_eq!(common::times(found.as_ref()), times);
@@ -207,11 +186,6 @@ fn a_reader_that_ends_early_is_no_error() {
         .spawn()
         .unwrap();
     drop(find.stdout.take());
-    let done = find.wait_with_output().unwrap();
-    assert_eq!(done.status.code(), Some(0));
-    let error = String::from_utf8(done.stderr).unwrap();
-    assert!(
-        error.contains("before the reader of the output ended"),
-        "{error}"
-    );
+    let found = done(find.wait_with_output().unwrap());
+    reports(found, 0, "before the reader of the output ended");
 }

@@ -5,9 +5,10 @@
 mod common;
 
 use common::{
-    archive, captured, done, last_json, python_or_skip, run,
+    archive, assert_counts, captured, damage, done, expire_segment, json_lines, json_of, last_json,
+    ok, places, python_or_skip, reports, run, segments,
     servers::{Fleet, Running, Server, TO},
-    spool, status,
+    status,
 };
 use forebay_net::{
     file,
@@ -16,14 +17,13 @@ use forebay_net::{
     port::{LinkType, Port, Wake},
     session::{Control, Names, Output, Rotation, Session, SessionConfig},
 };
-use forebay_testing::{dice::Dice, folder::Folder};
+use forebay_testing::dice::Dice;
 use serde_json::{Value, json};
 use std::{
     fs,
     io::{BufRead, BufReader, Write},
     net::TcpStream,
     path::{Path, PathBuf},
-    process::Command,
     time::{Duration, Instant},
 };
 
@@ -134,11 +134,7 @@ fn expression(dice: &mut Dice, packets: &[Packet]) -> String {
 
 /// The status of all sensors, by name.
 fn sound(fleet: &Fleet) -> Vec<Value> {
-    let (code, out, err) = done(fleet.command(&["status", TO, "--json"]).output().unwrap());
-    assert_eq!(code, 0, "{out}{err}");
-    out.lines()
-        .map(|it| serde_json::from_str(it).unwrap())
-        .collect()
+    json_lines(&ok(fleet.run(&["status", TO, "--json"])))
 }
 
 /// `FOREBAY_LONG` searches for 1,000 expressions.
@@ -161,9 +157,8 @@ fn three_sensors_and_two_indexers_bring_ten_minutes_into_the_index_once() {
     let mut files = Vec::new();
     for sensor in sensors {
         for path in captures(&fleet.spool(sensor)) {
-            let kept = fleet
-                .folder
-                .path(&format!("{sensor}-{}", path.file_name().unwrap().display()));
+            let name = path.file_name().unwrap().display();
+            let kept = fleet.folder.path(&format!("{sensor}-{name}"));
             fs::copy(path, &kept).unwrap();
             files.push(PathBuf::from(kept));
         }
@@ -172,20 +167,18 @@ fn three_sensors_and_two_indexers_bring_ten_minutes_into_the_index_once() {
     let packets = matching(&files, "");
     assert_eq!(packets.len(), 3 * 600 * 40);
     fleet.start();
-    let log = |number| fs::File::create(fleet.folder.path(&format!("indexer-{number}"))).unwrap();
-    let mut indexers: Vec<_> = (0..2)
-        .map(|number| {
-            let mut command = fleet.index(&["--json", "--batch", "3"]);
-            Running(command.stdout(log(number)).spawn().unwrap())
-        })
-        .collect();
+    let logs = [0, 1].map(|number| fleet.folder.path(&format!("indexer-{number}")));
+    let mut indexers = logs.each_ref().map(|log| {
+        let mut command = fleet.index(&["--json", "--batch", "3"]);
+        let log = fs::File::create(log).unwrap();
+        Running(command.stdout(log).spawn().unwrap())
+    });
     wait_for_ships(&fleet, &sensors);
-    let (code, out, err) = done(fleet.index(&["--once", "--json"]).output().unwrap());
-    assert_eq!(code, 0, "{err}");
-    let mut indexed = last_json(&out)["packets"].as_u64().unwrap();
-    for (number, indexer) in indexers.iter_mut().enumerate() {
+    let last = json_of(done(fleet.index(&["--once", "--json"]).output().unwrap()));
+    let mut indexed = last["packets"].as_u64().unwrap();
+    for (log, indexer) in logs.iter().zip(&mut indexers) {
         assert_eq!(indexer.end("-INT"), Some(0));
-        let out = fs::read_to_string(fleet.folder.path(&format!("indexer-{number}"))).unwrap();
+        let out = fs::read_to_string(log).unwrap();
         indexed += last_json(&out)["packets"].as_u64().unwrap();
     }
     assert_eq!(indexed, packets.len() as u64, "what all indexers report");
@@ -205,7 +198,7 @@ fn three_sensors_and_two_indexers_bring_ten_minutes_into_the_index_once() {
     for _ in 0..number {
         let expression = expression(&mut dice, &packets);
         let find = ["find", "--in", TO, &expression, "-w", &found, "-q"];
-        let (code, _, err) = done(fleet.command(&find).output().unwrap());
+        let (code, _, err) = fleet.run(&find);
         let expected = matching(&files, &expression);
         let is = match err.contains("no packet of link type") {
             true => Vec::new(), // the expression contradicts itself, and is refused
@@ -248,12 +241,9 @@ fn ship_indexer_queue_and_store_are_killed_anywhere_and_nothing_is_lost_or_doubl
         for sensor in 0..3 {
             let (count, seed) = (100 + dice.below(200_u64), 3 * round + sensor as u64);
             // Only whole files appear under a name that is shipped.
-            let name = format!("spool-{}/{round}", sensors[sensor]);
-            let path = captured(
-                &fleet.folder,
-                &format!("{name}.capture"),
-                &format!("count={count},seed={seed}"),
-            );
+            let name = format!("spool-{}/{round}.capture", sensors[sensor]);
+            let card = format!("count={count},seed={seed}");
+            let path = captured(&fleet.folder, &name, &card);
             fs::rename(&path, path.with_extension("pcapng")).unwrap();
             files[sensor] += 1;
             packets[sensor] += count;
@@ -289,8 +279,7 @@ fn ship_indexer_queue_and_store_are_killed_anywhere_and_nothing_is_lost_or_doubl
         }
     }
     wait_for_ships(&fleet, &sensors);
-    let (code, _, err) = done(fleet.index(&["--once", "--json"]).output().unwrap());
-    assert_eq!(code, 0, "{err}");
+    ok(done(fleet.index(&["--once", "--json"]).output().unwrap()));
     for running in indexers.iter_mut().chain(&mut ships) {
         assert_eq!(running.end("-TERM"), Some(0));
     }
@@ -319,78 +308,51 @@ fn nats(port: u16, login: &str, lines: &str, until: &str) -> String {
         .unwrap()
 }
 
-fn files_under(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).unwrap().map(|it| it.unwrap().path());
-    entries
-        .flat_map(|it| {
-            if it.is_dir() {
-                files_under(&it)
-            } else {
-                vec![it]
-            }
-        })
-        .collect()
+/// Announces a segment, or something else, in this stream.
+fn publish(port: u16, login: &str, stream: &str, message: &str) {
+    let len = message.len();
+    let lines = format!("PUB {stream}.segments {len}\r\n{message}\r\nPING\r\n");
+    nats(port, login, &lines, "PONG");
 }
 
 #[test]
 fn messages_that_cannot_be_indexed_are_set_aside_and_the_others_are_indexed() {
     let python = python_or_skip!();
-    let folder = Folder::new();
-    let (spool, to) = (spool(&folder), folder.path("to"));
+    let (folder, spool, to) = places();
     let mut server = Server::nats(&python, &folder, &["--auth", "secret"]);
     for seed in 1..=3 {
-        captured(
-            &folder,
-            &format!("spool/{seed}.pcapng"),
-            &format!("count={seed}000,seed={seed}"),
-        );
+        let card = format!("count={seed}000,seed={seed}");
+        captured(&folder, &format!("spool/{seed}.pcapng"), &card);
     }
     let url = format!("nats://secret@127.0.0.1:{}/lab", server.port);
-    let ship = [
-        "ship",
-        &spool,
-        &to,
-        "--sensor",
-        "hall",
-        "--once",
-        "--announce",
-    ];
+    let ship = |more: &[&str]| {
+        let announce = [&["--announce"], more].concat();
+        common::ship(&spool, &to, &announce)
+    };
     // Without the server, and without the right token: the files stay.
-    let (code, _, err) = run(&[&ship[..], &[&url]].concat());
-    assert!(code == 1 && err.contains("/lab: connecting"), "{err}");
+    reports(ship(&[&url]), 1, "/lab: connecting");
     server.start();
-    let (code, _, err) = run(&[&ship[..], &[&url.replace("secret", "other")]].concat());
-    assert!(code == 1 && err.contains("authorization"), "{err}");
+    let refused = ship(&[&url.replace("secret", "other")]);
+    let err = reports(refused, 1, "authorization");
     assert!(!err.contains("other@"), "{err}");
     assert_eq!(captures(&spool).len(), 3);
     let token = folder.file("token", "secret\n");
     let bare = url.replace("secret@", "");
-    let (code, out, err) =
-        run(&[&ship[..], &[&bare, "--nats-credentials", &token, "--json"]].concat());
-    assert_eq!(
-        (code, &last_json(&out)["shipped_packets"]),
-        (0, &6000.into()),
-        "{err}"
-    );
+    let counts = json_of(ship(&[&bare, "--nats-credentials", &token, "--json"]));
+    assert_eq!(counts["shipped_packets"], 6000);
     assert!(
         !fs::exists(format!("{to}/index")).unwrap(),
         "ship does not write the index"
     );
     // One segment is damaged, and one is in the wrong place.
-    let segments = files_under(&Path::new(&to).join("segments"));
-    let damaged = segments
+    let before = segments(&to);
+    let smallest = before
         .iter()
-        .min_by_key(|it| fs::metadata(it).unwrap().len())
-        .unwrap();
-    let mut bytes = fs::read(damaged).unwrap();
-    bytes[1000] ^= 1;
-    fs::write(damaged, bytes).unwrap();
-    let sound = segments
-        .iter()
-        .find(|it| *it != damaged)
-        .unwrap()
-        .display()
-        .to_string();
+        .min_by_key(|it| fs::metadata(it).unwrap().len());
+    let damaged = smallest.unwrap();
+    damage(damaged);
+    let sound = before.iter().find(|it| *it != damaged).unwrap();
+    let sound = sound.display().to_string();
     let other = sound.replace("sensor=hall", "sensor=other");
     fs::create_dir_all(Path::new(&other).parent().unwrap()).unwrap();
     fs::copy(&sound, &other).unwrap();
@@ -404,30 +366,17 @@ fn messages_that_cannot_be_indexed_are_set_aside_and_the_others_are_indexed() {
         json!({"schema": 1, "segment": missing, "packets": 1}).to_string(),
         json!({"schema": 1, "segment": key(&other), "packets": 1}).to_string(),
     ] {
-        let published = format!(
-            "PUB lab.segments {}\r\n{message}\r\nPING\r\n",
-            message.len()
-        );
-        nats(server.port, "secret", &published, "PONG");
+        publish(server.port, "secret", "lab", &message);
     }
     let index = [
         "index", &to, "--from", &url, "--once", "--wait", "1s", "--json", "--tries", "2",
     ];
     let (code, out, err) = run(&index);
+    assert_eq!(code, 1, "{out}{err}");
     let counts = last_json(&out);
-    assert_eq!(
-        (code, &counts["segments"], &counts["set_aside"]),
-        (1, &2.into(), &5.into()),
-        "{out}{err}"
-    );
-    assert_eq!(
-        (
-            &counts["packets"],
-            &counts["commits"],
-            &counts["failed_tries"]
-        ),
-        (&5000.into(), &1.into(), &10.into())
-    );
+    assert_counts(&counts, [("segments", 2), ("set_aside", 5)]);
+    assert_counts(&counts, [("packets", 5000), ("commits", 1)]);
+    assert_counts(&counts, [("failed_tries", 10)]);
     for reason in [
         "is not JSON",
         "install a newer",
@@ -446,37 +395,19 @@ fn messages_that_cannot_be_indexed_are_set_aside_and_the_others_are_indexed() {
     assert!(answer.contains("\"messages\":5"), "{answer}");
     // Nothing is left, and what was announced before is not added again.
     let again = json!({"schema": 1, "segment": key(&sound), "packets": 3000}).to_string();
-    nats(
-        server.port,
-        "secret",
-        &format!("PUB lab.segments {}\r\n{again}\r\nPING\r\n", again.len()),
-        "PONG",
-    );
-    let (code, out, _) = run(&index);
-    let counts = last_json(&out);
-    assert_eq!(
-        (code, &counts["segments"], &counts["repeated"]),
-        (0, &0.into(), &1.into()),
-        "{out}"
-    );
+    publish(server.port, "secret", "lab", &again);
+    let counts = json_of(run(&index));
+    assert_counts(&counts, [("segments", 0), ("repeated", 1)]);
     // A segment that expired before it was indexed is no fault of the message.
     fs::remove_dir_all(format!("{to}/segments/sensor=other")).unwrap();
     fs::remove_file(damaged).unwrap();
     assert_eq!(status(&to)[0]["indexed"], 5000);
     captured(&folder, "spool/4.pcapng", "count=10,seed=4");
-    assert_eq!(run(&[&ship[..], &[&url]].concat()).0, 0);
-    let mut new = files_under(&Path::new(&to).join("segments"));
-    new.retain(|it| !segments.contains(it));
-    let name = new[0].file_name().unwrap().to_str().unwrap();
-    let record = format!("{to}/sensors/hall/expired-{}.json", &name[..64]);
-    fs::write(record, json!({"schema": 1, "packets": 10}).to_string()).unwrap();
-    fs::remove_file(&new[0]).unwrap();
-    let (code, out, err) = run(&index);
-    assert_eq!(
-        (code, &last_json(&out)["expired"]),
-        (0, &1.into()),
-        "{out}{err}"
-    );
+    ok(ship(&[&url]));
+    let mut new = segments(&to);
+    new.retain(|it| !before.contains(it));
+    expire_segment(&to, &new[0], 10);
+    assert_eq!(json_of(run(&index))["expired"], 1);
     let mut waiting = archive(&["index", &to, "--from", &url]);
     let mut waiting = Running::start(&mut waiting);
     std::thread::sleep(Duration::from_millis(300));
@@ -498,16 +429,11 @@ fn a_segment_that_the_store_refuses_is_set_aside_unless_it_refuses_all_of_them()
         assert!(done.status.success(), "{done:?}");
     };
     let metrics = fleet.folder.path("index.prom");
-    let flags = [
-        "--once",
-        "--json",
-        "--tries",
-        "2",
-        "--metrics-file",
-        &metrics,
-    ];
     let index = || {
-        let (code, out, err) = done(fleet.index(&flags).output().unwrap());
+        let flags = ["--once", "--json", "--tries", "2"];
+        let mut index = fleet.index(&flags);
+        index.args(["--metrics-file", &metrics]);
+        let (code, out, err) = done(index.output().unwrap());
         (code, last_json(&out), out, err)
     };
     ship(1..=1);
@@ -547,9 +473,7 @@ fn a_segment_that_the_store_refuses_is_set_aside_unless_it_refuses_all_of_them()
     fleet.store.fail("");
     let key = keys[0].replace("sensor=hall", "sensor=other");
     let message = json!({"schema": 1, "segment": key, "packets": 1, "archive": "0"}).to_string();
-    let len = message.len();
-    let published = format!("PUB forebay.segments {len}\r\n{message}\r\nPING\r\n");
-    nats(fleet.nats.port, "", &published, "PONG");
+    publish(fleet.nats.port, "", "forebay", &message);
     let (code, counts, _, err) = index();
     assert_eq!(
         (code, &counts["other_archive"], &counts["set_aside"]),
@@ -573,10 +497,7 @@ fn flags_that_cannot_be_meant_are_refused_before_anything_is_done() {
             "--announce",
         ),
     ] {
-        let done = Command::new(env!("CARGO_BIN_EXE_forebay-archive"))
-            .args(args)
-            .output();
-        let (code, _, err) = common::done(done.unwrap());
+        let (code, _, err) = run(args);
         assert!(code == 2 && err.contains(what), "{args:?}: {err}");
     }
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{done, python_or_skip, run, ship_as, status};
+use common::{block, done, ok, pcapng_head, python_or_skip, run, ship_as, spool, status};
 use forebay_testing::{dice::Dice, folder::Folder};
 use std::{collections::BTreeMap, fs, net::Ipv4Addr, process::Command};
 
@@ -42,23 +42,9 @@ fn tagged(mut frame: Vec<u8>, vlan: u16) -> Vec<u8> {
     frame
 }
 
-/// A block of a pcapng file.
-fn block(kind: u32, body: &[u8]) -> Vec<u8> {
-    let len = (body.len() as u32 + 12).to_le_bytes();
-    [&kind.to_le_bytes()[..], &len, body, &len].concat()
-}
-
 /// A pcapng file with these packets (nanoseconds, frame, packets lost before it), and packets that the interface lost.
 fn pcapng(packets: &[(u64, Vec<u8>, u64)], lost_interface: u64) -> Vec<u8> {
-    let mut file = block(
-        0x0a0d_0d0a,
-        &[&[0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0][..], &[0xff; 8]].concat(),
-    );
-    // Ethernet, times in nanoseconds.
-    file.extend(block(
-        1,
-        &[1, 0, 0, 0, 0, 0, 4, 0, 9, 0, 1, 0, 9, 0, 0, 0, 0, 0, 0, 0],
-    ));
+    let mut file = pcapng_head();
     let time = |ns: u64| [((ns >> 32) as u32).to_le_bytes(), (ns as u32).to_le_bytes()].concat();
     for (ns, frame, lost) in packets {
         let len = (frame.len() as u32).to_le_bytes();
@@ -69,10 +55,8 @@ fn pcapng(packets: &[(u64, Vec<u8>, u64)], lost_interface: u64) -> Vec<u8> {
     }
     let last = packets.last().unwrap().0;
     let lost = lost_interface.to_le_bytes();
-    file.extend(block(
-        5,
-        &[&[0; 4][..], &time(last), &[4, 0, 8, 0], &lost, &[0; 4]].concat(),
-    ));
+    let statistics = [&[0; 4][..], &time(last), &[4, 0, 8, 0], &lost, &[0; 4]];
+    file.extend(block(5, &statistics.concat()));
     file
 }
 
@@ -85,12 +69,8 @@ fn traffic() -> Packets {
     let mut dice = Dice(25);
     let mut add = |second: u64, sensor: usize, frame: Vec<u8>| {
         let lost = if second.is_multiple_of(997) { 3 } else { 0 };
-        packets.push((
-            second * 1_000_000_000 + packets.len() as u64,
-            sensor,
-            frame,
-            lost,
-        ));
+        let ns = second * 1_000_000_000 + packets.len() as u64;
+        packets.push((ns, sensor, frame, lost));
     };
     for second in (begin..begin + 5 * 3600).step_by(7) {
         let client = format!("10.0.{}.{}", dice.below(2), 1 + dice.below(20));
@@ -99,54 +79,34 @@ fn traffic() -> Packets {
         let (from, payload) = (40_000 + dice.below(500) as u16, dice.below(1200) as usize);
         let one = frame(protocol, (&client, from), (&server, port), 0x18, payload);
         let sensor = dice.below(2) as usize;
-        add(
-            second,
-            sensor,
-            if dice.below(5) == 0 {
-                tagged(one, 100)
-            } else {
-                one
-            },
-        );
-        add(
-            second,
-            sensor,
-            frame(
-                protocol,
-                (&server, port),
-                (&client, from),
-                0x18,
-                2 * payload,
-            ),
-        );
+        let one = match dice.below(5) {
+            0 => tagged(one, 100),
+            _ => one,
+        };
+        add(second, sensor, one);
+        let (client, server) = ((&*client, from), (&*server, port));
+        let answer = frame(protocol, server, client, 0x18, 2 * payload);
+        add(second, sensor, answer);
         if second.is_multiple_of(5) {
-            add(second, sensor, frame(1, (&client, 0), (&server, 0), 0, 56));
+            let ping = frame(1, (client.0, 0), (server.0, 0), 0, 56);
+            add(second, sensor, ping);
         }
     }
     for minute in 0..300 {
         let second = begin + 60 * minute;
         let beacon = ("10.0.0.66", 50_000 + minute as u16);
-        add(
-            second,
-            0,
-            frame(6, beacon, ("198.51.100.9", 8443), 0x1a, 80),
-        );
-        add(
-            second,
-            1,
-            frame(6, ("10.0.1.5", 50_000), ("192.0.2.200", 22), 0x18, 36),
-        );
+        let beacon = frame(6, beacon, ("198.51.100.9", 8443), 0x1a, 80);
+        add(second, 0, beacon);
+        let session = frame(6, ("10.0.1.5", 50_000), ("192.0.2.200", 22), 0x18, 36);
+        add(second, 1, session);
         if minute == 200 {
             let arp = [&[2; 12][..], &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1], &[10; 20]].concat();
             add(second, 1, arp);
             add(second, 0, vec![2; 60]);
             for target in 0..40 {
                 let to = format!("192.0.2.{}", 1 + target);
-                add(
-                    second + target,
-                    0,
-                    frame(6, ("10.0.0.99", 61_000), (&to, 445), 2, 0),
-                );
+                let probe = frame(6, ("10.0.0.99", 61_000), (&to, 445), 2, 0);
+                add(second + target, 0, probe);
             }
         }
     }
@@ -168,29 +128,21 @@ fn all_engines_answer_the_questions_of_the_page_as_a_plain_scan_does() {
     let folder = Folder::new();
     let to = folder.path("to");
     for ((sensor, hour), packets) in traffic() {
-        let (name, spool) = (
-            ["hall", "roof"][sensor],
-            folder.path(&format!("spool{sensor}")),
-        );
-        fs::create_dir_all(&spool).unwrap();
+        let name = ["hall", "roof"][sensor];
+        let spool = spool(&folder, &format!("spool{sensor}"));
         let file = pcapng(&packets, if hour.is_multiple_of(2) { 5 } else { 0 });
         fs::write(format!("{spool}/{hour}.pcapng"), file).unwrap();
-        let (code, _, err) = ship_as(name, &spool, &to, &[]);
-        assert_eq!(code, 0, "{err}");
+        ok(ship_as(name, &spool, &to, &[]));
         if sensor == 0 {
-            let (code, _, err) = run(&["compact", &to]);
-            assert_eq!(code, 0, "{err}");
+            ok(run(&["compact", &to]));
         }
     }
     status(&to);
     let here = env!("CARGO_MANIFEST_DIR");
     let page = format!("{here}/../../docs/archive-sql.md");
     let mut asking = Command::new(python);
-    asking.args([
-        &format!("{here}/tests/sql.py"),
-        &page,
-        &format!("{to}/index"),
-    ]);
+    let script = format!("{here}/tests/sql.py");
+    asking.args([script, page, format!("{to}/index")]);
     let (code, out, err) = done(asking.output().unwrap());
     println!("{out}");
     assert_eq!(code, 0, "{out}{err}");

@@ -5,30 +5,25 @@
 mod common;
 
 use common::{
-    captured, done, last_json, python_or_skip,
+    assert_counts, captured, done, json_of, ok, places, python_or_skip, reports,
     servers::{Fleet, Running, TO},
-    ship, spool,
+    ship,
 };
-use forebay_testing::folder::Folder;
 use std::{fs, process::Command, time::Duration};
 
 /// The sums that other programs read from the index, and that a scan of the files gives.
 #[test]
 fn deltalake_and_duckdb_read_the_index_and_find_the_sums_of_the_files() {
     let python = python_or_skip!();
-    let folder = Folder::new();
-    let (spool, to) = (spool(&folder), folder.path("to"));
+    let (folder, spool, to) = places();
     let mut bytes = 0;
     for seed in 1..=3 {
-        let path = captured(
-            &folder,
-            &format!("spool/{seed}.pcapng"),
-            &format!("count=4000,seed={seed},size=imix"),
-        );
+        let card = format!("count=4000,seed={seed},size=imix");
+        let path = captured(&folder, &format!("spool/{seed}.pcapng"), &card);
         let info = forebay_net::info::Info::of(&path);
         bytes += info.unwrap().all.wire_bytes;
     }
-    assert_eq!(ship(&spool, &to, &[]).0, 0);
+    ok(ship(&spool, &to, &[]));
     let script = r#"
 import sys, duckdb
 from deltalake import DeltaTable
@@ -61,20 +56,16 @@ print(low == acts)
 fn an_object_store_is_shipped_to_survives_an_outage_and_its_errors_say_what_to_do() {
     let python = python_or_skip!();
     let mut fleet = Fleet::new(&python);
-    let run = |fleet: &Fleet, args: &[&str]| done(fleet.command(args).output().unwrap());
     let spool = fleet.spool("hall");
     captured(&fleet.folder, "spool-hall/a.pcapng", "count=5000,size=imix");
     // The store is down at first: ship waits.
     let ship = |to| ["ship", &*spool, to, "--sensor", "hall"];
     let mut shipping = Running::start(&mut fleet.command(&ship(TO)));
-    let (code, _, err) = run(&fleet, &["status", TO]);
-    assert!(
-        code == 1 && err.contains("The store does not answer"),
-        "{err}"
-    );
+    let unanswered = fleet.run(&["status", TO]);
+    reports(unanswered, 1, "The store does not answer");
     fleet.start_store();
     let missing = [&ship("s3://missing/lab")[..], &["--once"]].concat();
-    let (code, _, err) = run(&fleet, &missing);
+    let (code, _, err) = fleet.run(&missing);
     let expected = ["The bucket does not exist", "another `ship`"];
     assert!(
         code == 1 && expected.iter().any(|it| err.contains(it)),
@@ -86,15 +77,10 @@ fn an_object_store_is_shipped_to_survives_an_outage_and_its_errors_say_what_to_d
     }
     drop(shipping);
     captured(&fleet.folder, "spool-hall/b.pcapng", "count=3000,seed=2");
-    let (code, _, err) = run(&fleet, &[&ship(TO)[..], &["--once"]].concat());
-    assert_eq!(code, 0, "{err}");
-    let (code, out, err) = run(&fleet, &["status", TO, "--json"]);
-    assert_eq!(code, 0, "{out}{err}");
-    let sensor = last_json(&out);
-    assert_eq!(
-        (&sensor["captured"], &sensor["indexed"], &sensor["segments"]),
-        (&8000.into(), &8000.into(), &2.into())
-    );
+    ok(fleet.run(&[&ship(TO)[..], &["--once"]].concat()));
+    let sensor = json_of(fleet.run(&["status", TO, "--json"]));
+    assert_counts(&sensor, [("captured", 8000), ("indexed", 8000)]);
+    assert_counts(&sensor, [("segments", 2)]);
 }
 
 #[test]
@@ -107,13 +93,11 @@ fn requests_that_fail_in_the_middle_of_a_search_are_repeated_or_the_loss_is_name
         let card = format!("count=1000,seed={seed},size=200");
         captured(&fleet.folder, &format!("spool-hall/{seed}.pcapng"), &card);
     }
-    let run = |args: &[&str]| done(fleet.command(args).output().unwrap());
-    let (code, _, err) = run(&["ship", &spool, TO, "--sensor", "hall", "--once"]);
-    assert_eq!(code, 0, "{err}");
+    ok(fleet.run(&["ship", &spool, TO, "--sensor", "hall", "--once"]));
     // The last part makes reading the packets necessary.
     let find = |more: &[&str]| {
         let find = ["find", "--in", TO, "udp and greater 1"];
-        run(&[&find, more].concat())
+        fleet.run(&[&find, more].concat())
     };
     let found = fleet.folder.path("found.pcapng");
     assert_eq!(find(&["-w", &found, "-q"]).0, 0);

@@ -8,12 +8,12 @@ use forebay_net::{
     session::{Control, Output, Session, SessionConfig},
 };
 use forebay_testing::folder::Folder;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{
-    fs::File,
+    fs::{self, File},
     path::{Path, PathBuf},
     process::{Command, Output as Done, Stdio},
-    time::{Duration, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 /// Captures from the simulated card to a file.
@@ -45,6 +45,19 @@ pub fn set_modified(path: impl AsRef<Path>, seconds: u64) {
     file.set_modified(time).unwrap();
 }
 
+/// Makes a file this many seconds old.
+pub fn set_age(path: impl AsRef<Path>, seconds: u64) {
+    set_modified(path, now_s() - seconds);
+}
+
+/// The time now, in seconds since 1970.
+pub fn now_s() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_secs()
+}
+
 /// `forebay-archive` with these arguments.
 pub fn archive(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_forebay-archive"));
@@ -52,12 +65,54 @@ pub fn archive(args: &[&str]) -> Command {
     command
 }
 
-/// Runs it, and returns its exit code, and what it printed.
-pub fn run(args: &[&str]) -> (i32, String, String) {
+/// The exit code of a command, and what it printed: its output, and its errors.
+pub type Outcome = (i32, String, String);
+
+/// Runs it.
+pub fn run(args: &[&str]) -> Outcome {
     done(archive(args).output().unwrap())
 }
 
-pub fn done(done: Done) -> (i32, String, String) {
+/// Runs it, and kills it after this number of milliseconds.
+pub fn run_and_kill(args: &[&str], milliseconds: u64) {
+    let mut command = archive(args);
+    let silent = command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = silent.spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(milliseconds));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// The output of a command that must succeed.
+#[track_caller]
+pub fn ok((code, out, err): Outcome) -> String {
+    assert_eq!(code, 0, "{out}{err}");
+    out
+}
+
+/// The JSON object in the last line of a command that must succeed.
+#[track_caller]
+pub fn json_of(done: Outcome) -> Value {
+    last_json(&ok(done))
+}
+
+/// The errors of a command that must end with this code and report this.
+#[track_caller]
+pub fn reports((code, out, err): Outcome, expected: i32, what: &str) -> String {
+    assert_eq!(code, expected, "{out}{err}");
+    assert!(err.contains(what), "{what}: {err}");
+    err
+}
+
+/// Checks numbers in a JSON object.
+#[track_caller]
+pub fn assert_counts<const N: usize>(object: &Value, expected: [(&str, u64); N]) {
+    for (name, number) in expected {
+        assert_eq!(object[name], number, "{name}: {object}");
+    }
+}
+
+pub fn done(done: Done) -> Outcome {
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (
         done.status.code().unwrap_or(-1),
@@ -67,26 +122,39 @@ pub fn done(done: Done) -> (i32, String, String) {
 }
 
 /// Runs `ship --once` as the sensor `hall`.
-pub fn ship(spool: &str, to: &str, more: &[&str]) -> (i32, String, String) {
+pub fn ship(spool: &str, to: &str, more: &[&str]) -> Outcome {
     ship_as("hall", spool, to, more)
 }
 
 /// Runs `ship --once`.
-pub fn ship_as(sensor: &str, spool: &str, to: &str, more: &[&str]) -> (i32, String, String) {
+pub fn ship_as(sensor: &str, spool: &str, to: &str, more: &[&str]) -> Outcome {
     let args = ["ship", spool, to, "--sensor", sensor, "--once"];
     run(&[&args, more].concat())
 }
 
-/// The folder `spool`, which is made.
-pub fn spool(folder: &Folder) -> String {
-    let spool = folder.path("spool");
-    std::fs::create_dir_all(&spool).unwrap();
+/// A folder, the empty folder `spool` in it, and the path of an archive that is not there yet.
+pub fn places() -> (Folder, String, String) {
+    let folder = Folder::new();
+    let (spool, to) = (spool(&folder, "spool"), folder.path("to"));
+    (folder, spool, to)
+}
+
+/// The spool with this name in a folder, which is made if it is not there.
+pub fn spool(folder: &Folder, name: &str) -> String {
+    let spool = folder.path(name);
+    fs::create_dir_all(&spool).unwrap();
     spool
 }
 
 /// The JSON object in the last line.
 pub fn last_json(out: &str) -> Value {
     serde_json::from_str(out.lines().last().unwrap()).unwrap()
+}
+
+/// The JSON objects in all lines.
+pub fn json_lines(out: &str) -> Vec<Value> {
+    let lines = out.lines();
+    lines.map(|it| serde_json::from_str(it).unwrap()).collect()
 }
 
 pub fn runtime() -> tokio::runtime::Runtime {
@@ -96,12 +164,8 @@ pub fn runtime() -> tokio::runtime::Runtime {
 
 /// The status of each sensor. Fails the test if the packets do not add up.
 pub fn status(archive: &str) -> Vec<Value> {
-    let (code, out, err) = run(&["status", archive, "--json"]);
-    let sensors: Vec<Value> = out
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
-    assert_eq!(code, 0, "{out}{err}");
+    let out = ok(run(&["status", archive, "--json"]));
+    let sensors = json_lines(&out);
     assert!(sensors.iter().all(|it| it["is_sound"] == true), "{out}");
     sensors
 }
@@ -130,31 +194,46 @@ pub fn python() -> Result<PathBuf, String> {
     Ok(PathBuf::from(venv).join("bin/python"))
 }
 
-/// The segments of an archive in a folder.
-pub fn segments(archive: &str) -> Vec<PathBuf> {
+/// All files below a folder, in order.
+pub fn files_below(folder: impl AsRef<Path>) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let mut folders = vec![PathBuf::from(archive).join("segments")];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path)
-            } else {
-                found.push(path)
-            }
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => found.extend(files_below(path)),
+            false => found.push(path),
         }
     }
     found.sort();
     found
 }
 
+/// The segments of an archive in a folder.
+pub fn segments(archive: &str) -> Vec<PathBuf> {
+    files_below(format!("{archive}/segments"))
+}
+
 /// Makes all segments two hours old: younger ones without rows are being shipped.
 pub fn age(archive: &str) {
-    let time = std::time::SystemTime::now() - std::time::Duration::from_secs(7200);
     for path in segments(archive) {
-        let file = std::fs::File::options().write(true).open(path).unwrap();
-        file.set_modified(time).unwrap();
+        set_age(path, 7200);
     }
+}
+
+/// Changes a bit of a segment.
+pub fn damage(segment: &Path) {
+    let mut bytes = fs::read(segment).unwrap();
+    bytes[1000] ^= 1;
+    fs::write(segment, bytes).unwrap();
+}
+
+/// Removes a segment of the sensor `hall` as `expire` does, and leaves its rows.
+pub fn expire_segment(archive: &str, segment: &Path, packets: u64) {
+    let name = segment.file_name().unwrap().to_str().unwrap();
+    let record = format!("{archive}/sensors/hall/expired-{}.json", &name[..64]);
+    let text = json!({"schema": 1, "packets": packets}).to_string();
+    fs::write(record, text).unwrap();
+    fs::remove_file(segment).unwrap();
 }
 
 /// A classic capture file: the seconds since 1970 and the bytes of each packet.
@@ -172,6 +251,19 @@ pub fn pcap(packets: &[(u32, &[u8])]) -> Vec<u8> {
         bytes.extend(*data);
     }
     bytes
+}
+
+/// A block of a pcapng file.
+pub fn block(kind: u32, body: &[u8]) -> Vec<u8> {
+    let len = (body.len() as u32 + 12).to_le_bytes();
+    [&kind.to_le_bytes()[..], &len, body, &len].concat()
+}
+
+/// The beginning of a pcapng file: an Ethernet interface with times in nanoseconds.
+pub fn pcapng_head() -> Vec<u8> {
+    let section = [&[0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0][..], &[0xff; 8]].concat();
+    let interface = [1, 0, 0, 0, 0, 0, 4, 0, 9, 0, 1, 0, 9, 0, 0, 0, 0, 0, 0, 0];
+    [block(0x0a0d_0d0a, &section), block(1, &interface)].concat()
 }
 
 /// The times of all packets, as the reader of whole files returns them.

@@ -1,6 +1,6 @@
 //! Servers as processes, which tests kill and start again: an S3 server (moto) and a NATS server. Both keep what they have stored.
 
-use super::archive;
+use super::{Outcome, archive, done};
 use forebay_testing::{dice::Dice, folder::Folder};
 use std::{
     fs,
@@ -110,6 +110,17 @@ impl Server {
     }
 }
 
+/// `forebay-archive` with the settings of an object store at this address.
+pub fn with_store(endpoint: &str, args: &[&str]) -> Command {
+    let mut command = archive(args);
+    command
+        .env("AWS_ENDPOINT_URL", endpoint)
+        .env("AWS_REGION", "us-east-1")
+        .env("AWS_ACCESS_KEY_ID", "key")
+        .env("AWS_SECRET_ACCESS_KEY", "secret");
+    command
+}
+
 /// An archive in an object store, and a queue of announcements.
 pub struct Fleet {
     pub store: Server,
@@ -139,31 +150,30 @@ impl Fleet {
     /// Starts the store alone, and creates the bucket.
     pub fn start_store(&mut self) {
         self.store.start();
-        let bucket = format!("http://127.0.0.1:{}/captures", self.store.port);
+        let bucket = format!("{}/captures", self.endpoint());
         let mut made = Command::new("curl");
         made.args(["-fsS", "-X", "PUT", &bucket]);
         assert!(made.status().unwrap().success());
     }
 
+    fn endpoint(&self) -> String {
+        format!("http://127.0.0.1:{}", self.store.port)
+    }
+
     /// `forebay-archive` with the settings of the object store.
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = archive(args);
-        let endpoint = format!("http://127.0.0.1:{}", self.store.port);
-        for (name, value) in [
-            ("AWS_ENDPOINT_URL", &*endpoint),
-            ("AWS_REGION", "us-east-1"),
-            ("AWS_ACCESS_KEY_ID", "key"),
-            ("AWS_SECRET_ACCESS_KEY", "secret"),
-        ] {
-            command.env(name, value);
-        }
-        command
+        with_store(&self.endpoint(), args)
+    }
+
+    /// Runs it.
+    pub fn run(&self, args: &[&str]) -> Outcome {
+        done(self.command(args).output().unwrap())
     }
 
     /// The keys of all segments.
     pub fn segments(&self) -> Vec<String> {
         let list = "captures?list-type=2&prefix=lab/segments/";
-        let list = format!("http://127.0.0.1:{}/{list}", self.store.port);
+        let list = format!("{}/{list}", self.endpoint());
         let list = Command::new("curl").args(["-fsS", &list]).output().unwrap();
         let list = String::from_utf8(list.stdout).unwrap();
         let keys = list.split("<Key>").skip(1);
@@ -178,9 +188,7 @@ impl Fleet {
 
     /// The spool of a sensor, which is made.
     pub fn spool(&self, sensor: &str) -> String {
-        let spool = self.folder.path(&format!("spool-{sensor}"));
-        fs::create_dir_all(&spool).unwrap();
-        spool
+        super::spool(&self.folder, &format!("spool-{sensor}"))
     }
 
     /// A `ship` that announces.
@@ -193,16 +201,8 @@ impl Fleet {
     /// An indexer that waits a short time for everything.
     pub fn index(&self, more: &[&str]) -> Command {
         let url = self.url();
-        let args = [
-            "index",
-            TO,
-            "--from",
-            &url,
-            "--wait",
-            "1s",
-            "--take-over",
-            "3s",
-        ];
-        self.command(&[&args, more].concat())
+        let args = ["index", TO, "--from", &url];
+        let times = ["--wait", "1s", "--take-over", "3s"];
+        self.command(&[&args[..], &times, more].concat())
     }
 }

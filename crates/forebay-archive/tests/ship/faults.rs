@@ -1,13 +1,14 @@
 //! Faults of stores, clocks and spools: a clear error, and nothing lost.
 
 use crate::common::{
-    age, archive, captured, captures, done, last_json, pcap, run, segments, set_modified, ship,
-    ship_as, spool, status,
+    Outcome, age, assert_counts, captured, captures, damage, done, json_lines, json_of, last_json,
+    now_s, ok, pcap, places, reports, run, segments,
+    servers::{TO, with_store},
+    set_modified, ship, ship_as, spool, status,
 };
 use crate::names;
 use forebay_archive::ship::spool::Spool;
 use forebay_testing::folder::Folder;
-use serde_json::Value;
 use std::{
     collections::HashMap,
     fs::{self, File},
@@ -16,7 +17,7 @@ use std::{
     os::unix::fs::MetadataExt,
     path::Path,
     process::Command,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 /// One request of S3: its method, path and body.
@@ -62,31 +63,29 @@ fn store(mut answer: impl FnMut(&str, &str, Vec<u8>) -> (u16, Vec<u8>) + Send + 
     format!("http://{address}")
 }
 
-fn ship_to(store: &str, spool: &str, more: &[&str]) -> (i32, String, String) {
-    let args = ["ship", spool, "s3://captures/lab", "--sensor", "hall"];
-    let mut command = archive(&[&args[..], &["--once"], more].concat());
-    command
-        .env("AWS_ENDPOINT_URL", store)
-        .env("AWS_REGION", "us-east-1")
-        .env("AWS_ACCESS_KEY_ID", "key")
-        .env("AWS_SECRET_ACCESS_KEY", "secret");
+/// Drops all files that are not shipped.
+const DROP_ALL: [&str; 5] = [
+    "--json",
+    "--spool-limit",
+    "1B",
+    "--when-full",
+    "drop-oldest",
+];
+
+fn ship_to(store: &str, spool: &str, more: &[&str]) -> Outcome {
+    let args = ["ship", spool, TO, "--sensor", "hall", "--once"];
+    let mut command = with_store(store, &[&args, more].concat());
     done(command.output().unwrap())
 }
 
 #[test]
 fn wrong_credentials_are_named_and_the_file_stays() {
-    let folder = Folder::new();
-    let spool = spool(&folder);
+    let (folder, spool, _) = places();
     captured(&folder, "spool/a.pcapng", "count=10");
+    let wrong = "The credentials are missing, wrong or expired";
     for (code, advice) in [
-        (
-            "InvalidAccessKeyId",
-            "The credentials are missing, wrong or expired",
-        ),
-        (
-            "SignatureDoesNotMatch",
-            "The credentials are missing, wrong or expired",
-        ),
+        ("InvalidAccessKeyId", wrong),
+        ("SignatureDoesNotMatch", wrong),
         ("AccessDenied", "These credentials may not do this"),
     ] {
         let body = format!("<Error><Code>{code}</Code><Message>No.</Message></Error>");
@@ -99,8 +98,7 @@ fn wrong_credentials_are_named_and_the_file_stays() {
 
 #[test]
 fn a_store_that_replaces_objects_which_must_only_be_created_is_refused() {
-    let folder = Folder::new();
-    let spool = spool(&folder);
+    let (folder, spool, _) = places();
     captured(&folder, "spool/a.pcapng", "count=10");
     let mut objects = HashMap::new();
     let address = store(move |method, path, body| {
@@ -116,22 +114,17 @@ fn a_store_that_replaces_objects_which_must_only_be_created_is_refused() {
                 .map_or((404, Vec::new()), |it| (200, it.clone())),
         }
     });
-    let (code, _, err) = ship_to(&address, &spool, &[]);
-    assert!(code == 1 && err.contains("although it exists"), "{err}");
+    reports(ship_to(&address, &spool, &[]), 1, "although it exists");
     assert_eq!(names(&spool), ["a.pcapng"]);
 }
 
 #[test]
 fn the_limit_of_the_spool_is_kept_during_an_upload() {
-    let folder = Folder::new();
-    let spool = spool(&folder);
+    let (folder, spool, _) = places();
     captures(&folder, 1..=3, 100);
     let size = fs::metadata(format!("{spool}/1.pcapng")).unwrap().len();
-    let paths = [2, 3].map(|it| {
-        let (away, there) = (
-            folder.path(&format!("{it}")),
-            format!("{spool}/{it}.pcapng"),
-        );
+    let paths = ["2", "3"].map(|it| {
+        let (away, there) = (folder.path(it), format!("{spool}/{it}.pcapng"));
         fs::rename(&there, &away).unwrap();
         (away, there)
     });
@@ -168,17 +161,13 @@ fn the_limit_of_the_spool_is_kept_during_an_upload() {
 fn clocks_that_differ_are_reported_and_find_returns_all_packets_in_the_order_of_time() {
     let folder = Folder::new();
     let to = folder.path("to");
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap()
-        .as_secs() as u32;
+    let now = now_s() as u32;
     for (sensor, from) in [
         ("slow", now - 7200),
         ("right", now - 60),
         ("fast", now + 7200),
     ] {
-        let spool = folder.path(sensor);
-        fs::create_dir(&spool).unwrap();
+        let spool = spool(&folder, sensor);
         let frames: Vec<[u8; 60]> = (0..10).map(|it| [it; 60]).collect();
         let packets: Vec<_> = frames
             .iter()
@@ -195,8 +184,7 @@ fn clocks_that_differ_are_reported_and_find_returns_all_packets_in_the_order_of_
         );
     }
     let found = folder.path("found.pcapng");
-    let (code, _, err) = run(&["find", "--in", &to, "len <= 60", "-w", &found]);
-    assert_eq!(code, 0, "{err}");
+    ok(run(&["find", "--in", &to, "len <= 60", "-w", &found]));
     let times = crate::common::times(Path::new(&found));
     assert!(times.len() == 30 && times.is_sorted(), "{times:?}");
     assert!(status(&to).iter().all(|it| it["indexed"] == 10));
@@ -204,14 +192,11 @@ fn clocks_that_differ_are_reported_and_find_returns_all_packets_in_the_order_of_
 
 #[test]
 fn a_corrupt_segment_is_named_and_the_rest_is_found() {
-    let folder = Folder::new();
-    let (spool, to) = (spool(&folder), folder.path("to"));
+    let (folder, spool, to) = places();
     captures(&folder, 1..=2, 1000);
     ship(&spool, &to, &[]);
     let damaged = segments(&to).remove(0);
-    let mut bytes = fs::read(&damaged).unwrap();
-    bytes[1000] ^= 1;
-    fs::write(&damaged, bytes).unwrap();
+    damage(&damaged);
     let (code, out, err) = run(&["find", "--in", &to, "--count", "len > 0"]);
     assert_eq!((code, out.trim()), (1, "1000"), "{err}");
     let name = damaged.file_name().unwrap().to_str().unwrap();
@@ -223,10 +208,11 @@ fn a_corrupt_segment_is_named_and_the_rest_is_found() {
 
 #[test]
 fn a_file_whose_segment_is_damaged_in_the_archive_is_set_aside_and_others_are_shipped() {
-    let folder = Folder::new();
-    let (spool, to) = (spool(&folder), folder.path("to"));
+    let (folder, spool, to) = places();
     captured(&folder, "spool/a.pcapng", "count=100,seed=1");
-    ship(&spool, &to, &["--keep-local", "1G"]);
+    let keep = ["--keep-local", "1G"];
+    ship(&spool, &to, &keep);
+    let present = format!("{spool}/a.pcapng");
     // The rows were never committed, and a block or the directory became damaged.
     for part in ["block", "directory"] {
         fs::remove_dir_all(format!("{to}/index")).unwrap();
@@ -234,94 +220,59 @@ fn a_file_whose_segment_is_damaged_in_the_archive_is_set_aside_and_others_are_sh
         let whole = fs::read(&segment).unwrap();
         let mut damaged = whole.clone();
         let directory = whole.windows(15).position(|it| it == b"forebay_segment");
-        let at = if part == "block" {
-            100
-        } else {
-            directory.unwrap()
+        let at = match part {
+            "block" => 100,
+            _ => directory.unwrap(),
         };
         damaged[at] ^= 1;
         fs::write(&segment, damaged).unwrap();
-        fs::rename(
-            format!("{spool}/shipped/a.pcapng"),
-            format!("{spool}/a.pcapng"),
-        )
-        .unwrap();
-        captured(
-            &folder,
-            &format!("spool/{part}.pcapng"),
-            &format!("count=10,seed={}", part.len()),
-        );
+        fs::rename(format!("{spool}/shipped/a.pcapng"), &present).unwrap();
+        let card = format!("count=10,seed={}", part.len());
+        captured(&folder, &format!("spool/{part}.pcapng"), &card);
         let (code, out, err) = ship(&spool, &to, &["--json"]);
         assert_eq!(code, 0, "{err}");
         let name = segment.file_name().unwrap().to_str().unwrap();
         assert!(err.contains(name) && err.contains("is damaged"), "{err}");
         let counts = last_json(&out);
-        let count = |name: &str| counts[name].as_u64().unwrap();
-        assert_eq!([count("shipped_files"), count("failed_files")], [1, 1]);
-        assert_eq!(
-            [count("shipped_packets"), count("failed_packets")],
-            [10, 100]
-        );
+        assert_counts(&counts, [("shipped_files", 1), ("failed_files", 1)]);
+        assert_counts(&counts, [("shipped_packets", 10)]);
+        assert_counts(&counts, [("failed_packets", 100)]);
         assert_eq!(names(&format!("{spool}/failed")), ["a.pcapng"]);
         // Without the damaged segment it is stored.
         fs::remove_file(&segment).unwrap();
-        fs::rename(
-            format!("{spool}/failed/a.pcapng"),
-            format!("{spool}/a.pcapng"),
-        )
-        .unwrap();
-        let (code, _, err) = ship(&spool, &to, &["--keep-local", "1G"]);
-        assert_eq!(
-            (code, names(&spool)),
-            (0, vec!["failed".into(), "shipped".into()]),
-            "{err}"
-        );
+        fs::rename(format!("{spool}/failed/a.pcapng"), &present).unwrap();
+        ok(ship(&spool, &to, &keep));
+        assert_eq!(names(&spool), ["failed", "shipped"]);
         assert_eq!(fs::read(&segment).unwrap(), whole);
     }
 }
 
 #[test]
 fn once_fails_if_files_are_left_and_unfinished_files_are_reported() {
-    let folder = Folder::new();
-    let (spool, to) = (spool(&folder), folder.path("to"));
+    let (folder, spool, to) = places();
     let path = captured(&folder, "spool/a.pcapng", "count=10");
     let locked = File::options().write(true).open(&path).unwrap();
     forebay::store::lock_output(&locked).unwrap();
     fs::write(format!("{spool}/b.pcapng.part"), "no capture").unwrap();
     fs::write(format!("{spool}/a.pcapng.zst.part"), "an incomplete copy").unwrap();
-    let (code, _, err) = ship(&spool, &to, &[]);
-    assert!(
-        code == 1 && err.contains("1 finished files are left"),
-        "{err}"
-    );
-    assert_eq!(
-        err.matches("b.pcapng.part: finishing what a killed")
-            .count(),
-        1,
-        "{err}"
-    );
+    let err = reports(ship(&spool, &to, &[]), 1, "1 finished files are left");
+    let finishing = err.matches("b.pcapng.part: finishing what a killed");
+    assert_eq!(finishing.count(), 1, "{err}");
     assert_eq!(names(&spool), ["a.pcapng", "b.pcapng.part"]);
     drop(locked);
-    assert_eq!(ship(&spool, &to, &[]).0, 0);
-    let (code, out, _) = run(&["status", &to, "--spool", &format!("hall={spool}"), "--json"]);
-    assert_eq!(
-        (code, &last_json(&out)["uncounted"][0][1]),
-        (0, &1.into()),
-        "{out}"
-    );
-    let (code, _, err) = ship_as("other", &spool, &to, &[]);
-    assert!(
-        code == 1 && err.contains("is the spool of the sensor hall"),
-        "{err}"
-    );
-    let (code, _, err) = run(&["ship", &spool, &to, "--keep-local", "30m"]);
-    assert!(code == 2 && err.contains("30min"), "{err}");
+    ok(ship(&spool, &to, &[]));
+    let of = format!("hall={spool}");
+    let sensor = json_of(run(&["status", &to, "--spool", &of, "--json"]));
+    assert_eq!(sensor["uncounted"][0][1], 1, "{sensor}");
+    let refused = ship_as("other", &spool, &to, &[]);
+    reports(refused, 1, "is the spool of the sensor hall");
+    let ambiguous = run(&["ship", &spool, &to, "--keep-local", "30m"]);
+    reports(ambiguous, 2, "30min");
 }
 
 #[test]
 fn what_may_be_in_the_archive_is_never_dropped_and_a_drop_that_was_killed_is_finished() {
-    let folder = Folder::new();
-    let (spool, to) = (spool(&folder), folder.path("to"));
+    let (folder, spool, to) = places();
     captures(&folder, 1..=3, 100);
     // A `ship` was killed while it sent the first one, and an earlier one after it had recorded that it dropped the second one.
     let mut opened = Spool::open(Path::new(&spool), "hall").unwrap();
@@ -332,38 +283,19 @@ fn what_may_be_in_the_archive_is_never_dropped_and_a_drop_that_was_killed_is_fin
     let inode = fs::metadata(&files[1].path).unwrap().ino();
     let record = format!("{spool}/dropped/1700000002.000000000-{inode}.json");
     fs::write(record, r#"{"schema": 1, "packets": 100}"#).unwrap();
-    let (code, out, err) = ship(
-        &spool,
-        &to,
-        &[
-            "--json",
-            "--spool-limit",
-            "1B",
-            "--when-full",
-            "drop-oldest",
-        ],
-    );
-    assert_eq!(code, 0, "{err}");
-    let counts = last_json(&out);
-    assert_eq!(
-        (&counts["shipped_files"], &counts["dropped_files"]),
-        (&1.into(), &1.into())
-    );
+    let counts = json_of(ship(&spool, &to, &DROP_ALL));
+    assert_counts(&counts, [("shipped_files", 1), ("dropped_files", 1)]);
     let sensor = &status(&to)[0];
-    let counts = ["shipped", "dropped", "captured"].map(|it| sensor[it].as_u64().unwrap());
-    assert_eq!(counts, [100, 200, 300]);
+    assert_counts(sensor, [("shipped", 100), ("dropped", 200)]);
+    assert_counts(sensor, [("captured", 300)]);
 }
 
 #[test]
 fn a_broken_time_in_the_future_keeps_no_segment_and_displaces_no_other() {
-    let folder = Folder::new();
-    let (spool, to) = (spool(&folder), folder.path("to"));
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    let now = since.as_secs() as u32;
+    let (_folder, spool, to) = places();
+    let now = now_s() as u32;
     let expire = |args: &[&str]| {
-        let (code, out, err) = run(&[&["expire", &to, "--json"], args].concat());
-        assert_eq!(code, 0, "{err}");
-        last_json(&out)["segments"].as_u64().unwrap()
+        json_of(run(&[&["expire", &to, "--json"], args].concat()))["segments"].clone()
     };
     // The times of the packets in one file, in seconds.
     for (last, name) in [(4_000_000_000, "a.pcap"), (now - 60, "b.pcap")] {
@@ -371,8 +303,7 @@ fn a_broken_time_in_the_future_keeps_no_segment_and_displaces_no_other() {
         let bytes = pcap(&[(last, &frame), (last, &frame)]);
         fs::write(format!("{spool}/{name}"), bytes).unwrap();
     }
-    let (code, _, err) = ship(&spool, &to, &[]);
-    assert_eq!(code, 0, "{err}");
+    ok(ship(&spool, &to, &[]));
     age(&to);
     let largest = segments(&to)
         .into_iter()
@@ -392,9 +323,9 @@ fn other_objects_below_sensors_are_ignored_and_a_damaged_record_is_that_of_its_s
     let folder = Folder::new();
     let to = folder.path("to");
     for sensor in ["hall", "lab"] {
-        fs::create_dir(folder.path(sensor)).unwrap();
+        let spool = spool(&folder, sensor);
         captured(&folder, &format!("{sensor}/a.pcapng"), "count=10");
-        ship_as(sensor, &folder.path(sensor), &to, &[]);
+        ship_as(sensor, &spool, &to, &[]);
     }
     fs::write(format!("{to}/sensors/readme.txt"), "no JSON").unwrap();
     fs::write(format!("{to}/sensors/hall/notes.txt"), "no JSON").unwrap();
@@ -402,7 +333,7 @@ fn other_objects_below_sensors_are_ignored_and_a_damaged_record_is_that_of_its_s
     fs::write(format!("{to}/sensors/hall/dropped-1.json"), "no JSON").unwrap();
     let (code, out, err) = run(&["status", &to, "--json"]);
     assert_eq!(code, 1, "{err}");
-    let sensors: Vec<Value> = out.lines().map(last_json).collect();
+    let sensors = json_lines(&out);
     let sound = |at: usize| sensors[at]["is_sound"].as_bool().unwrap();
     assert!(!sound(0) && sound(1), "{out}");
     assert!(
@@ -415,15 +346,11 @@ fn other_objects_below_sensors_are_ignored_and_a_damaged_record_is_that_of_its_s
 
 #[test]
 fn a_file_that_a_killed_program_left_under_two_names_is_counted_once() {
-    let folder = Folder::new();
-    let (spool, to) = (spool(&folder), folder.path("to"));
+    let (folder, spool, to) = places();
     // A `ship` was killed after it had named the first one, and a capture after it had compressed the second one.
     captured(&folder, "spool/a.pcapng", "count=100,seed=1");
-    fs::hard_link(
-        format!("{spool}/a.pcapng"),
-        format!("{spool}/a.pcapng.part"),
-    )
-    .unwrap();
+    let first = format!("{spool}/a.pcapng");
+    fs::hard_link(&first, format!("{first}.part")).unwrap();
     let second = captured(&folder, "spool/b.pcapng", "count=100,seed=2");
     captured(&folder, "spool/b.pcapng.zst", "count=100,seed=2");
     let mut opened = Spool::open(Path::new(&spool), "hall").unwrap();
@@ -434,22 +361,21 @@ fn a_file_that_a_killed_program_left_under_two_names_is_counted_once() {
     assert_eq!(names(&spool), ["a.pcapng", "b.pcapng", "b.pcapng.zst"]);
     fs::remove_file(second).unwrap();
     drop(opened);
-    let (code, _, err) = ship(&spool, &to, &["--keep-local", "1B"]);
-    assert_eq!((code, names(&spool)), (0, vec!["shipped".into()]), "{err}");
+    ok(ship(&spool, &to, &["--keep-local", "1B"]));
+    assert_eq!(names(&spool), ["shipped"]);
     assert_eq!(status(&to)[0]["captured"], 200);
     // Both names in one run.
     captured(&folder, "spool/c.pcapng", "count=100,seed=3");
     captured(&folder, "spool/c.pcapng.zst", "count=100,seed=3");
-    let (code, _, err) = ship(&spool, &to, &["--keep-local", "1B"]);
-    assert_eq!((code, names(&spool)), (0, vec!["shipped".into()]), "{err}");
+    ok(ship(&spool, &to, &["--keep-local", "1B"]));
+    assert_eq!(names(&spool), ["shipped"]);
     assert_eq!(status(&to)[0]["captured"], 300);
 }
 
 #[test]
 fn segments_that_the_store_refuses_do_not_hold_up_other_files() {
     for (refused, files) in [(1, 3), (4, 5)] {
-        let folder = Folder::new();
-        let (spool, to) = (spool(&folder), folder.path("to"));
+        let (_folder, spool, to) = places();
         for number in 1..=files {
             let path = format!("{spool}/{number}.pcap");
             let day = if number <= refused { 16 } else { 17 };
@@ -460,37 +386,27 @@ fn segments_that_the_store_refuses_do_not_hold_up_other_files() {
         let date = format!("{to}/segments/sensor=hall/date=2020-09-13");
         fs::create_dir_all(format!("{to}/segments/sensor=hall")).unwrap();
         fs::write(&date, "a file").unwrap();
-        let (code, _, err) = ship(&spool, &to, &[]);
-        assert!(code == 1 && err.contains("date=2020-09-13"), "{err}");
+        reports(ship(&spool, &to, &[]), 1, "date=2020-09-13");
         let left: Vec<String> = (1..=refused).map(|it| format!("{it}.pcap")).collect();
         assert_eq!(names(&spool), left);
         fs::remove_file(date).unwrap();
-        assert_eq!(ship(&spool, &to, &[]).0, 0);
+        ok(ship(&spool, &to, &[]));
         assert_eq!(status(&to)[0]["indexed"], files);
     }
 }
 
 #[test]
 fn files_that_are_in_the_archive_and_cannot_be_freed_are_not_dropped() {
-    let folder = Folder::new();
-    let (spool, to) = (spool(&folder), folder.path("to"));
+    let (folder, spool, to) = places();
     captures(&folder, 1..=3, 100);
     fs::write(format!("{spool}/shipped"), "no folder").unwrap();
     let keep = ["--keep-local", "1G"];
-    let (code, _, err) = ship(&spool, &to, &keep);
-    assert!(code == 1 && err.contains("moving it to"), "{err}");
+    reports(ship(&spool, &to, &keep), 1, "moving it to");
     // Also by a `ship` that begins later.
-    let limit = [
-        "--spool-limit",
-        "1B",
-        "--when-full",
-        "drop-oldest",
-        "--json",
-    ];
-    let (_, out, err) = ship(&spool, &to, &[&keep[..], &limit].concat());
+    let (_, out, err) = ship(&spool, &to, &[&keep[..], &DROP_ALL].concat());
     assert_eq!(last_json(&out)["dropped_files"], 0, "{err}");
     fs::remove_file(format!("{spool}/shipped")).unwrap();
-    assert_eq!(ship(&spool, &to, &keep).0, 0);
+    ok(ship(&spool, &to, &keep));
     let sensor = &status(&to)[0];
     assert_eq!([&sensor["captured"], &sensor["dropped"]], [300, 0]);
 }
@@ -516,8 +432,7 @@ fn the_unit_for_shipping_is_valid() {
 
 #[test]
 fn passwords_in_addresses_are_never_printed() {
-    let folder = Folder::new();
-    let (spool, to) = (spool(&folder), folder.path("to"));
+    let (folder, spool, to) = places();
     for args in [
         &["index", &*to, "--from", "nats:/ship:secret@queue"][..],
         &["index", &to, "--from=nats://ship:secret and more@queue"],

@@ -1,7 +1,6 @@
 //! `ship --metrics` and `--metrics-file`.
 
-use crate::common::{archive, captured, run, spool};
-use forebay_testing::folder::Folder;
+use crate::common::{archive, captured, ok, places, run};
 use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
@@ -29,15 +28,15 @@ fn values(text: &str, unit: &str) -> Vec<Option<f64>> {
 
 #[test]
 fn metrics_have_the_counts_of_the_law_in_a_file_and_over_http() {
-    let folder = Folder::new();
-    let (spool, to) = (spool(&folder), folder.path("to"));
+    let (folder, spool, to) = places();
     captured(&folder, "spool/a.pcapng", "count=100");
     captured(&folder, "spool/b.pcapng", "count=20,seed=2");
     fs::write(format!("{spool}/c.pcapng"), [7; 500]).unwrap();
     let file = folder.path("ship.prom");
     let ship = ["ship", &spool, &to, "--sensor", "hall"];
-    let (code, _, err) = run(&[&ship[..], &["--once", "--metrics-file", &file]].concat());
-    assert_eq!(code, 0, "{err}");
+    ok(run(
+        &[&ship[..], &["--once", "--metrics-file", &file]].concat()
+    ));
     let text = fs::read_to_string(&file).unwrap();
     let known = |counts: [f64; 5]| counts.map(Some).to_vec();
     assert_eq!(
