@@ -106,13 +106,10 @@ struct Made {
 impl Made {
     fn of(captures: Vec<(&str, Vec<u8>)>) -> Made {
         let folder = Folder::new();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
         let made = Made {
             captures: captures.iter().map(|(_, bytes)| bytes.clone()).collect(),
-            runtime,
+            runtime: runtime.enable_all().build().unwrap(),
             folder,
         };
         let archive = Archive::open(&made.path(), true).unwrap();
@@ -123,12 +120,8 @@ impl Made {
                 let compress = number % 2 == 0;
                 let packed = pack(&bytes[..], &mut file, &Pack { sensor, compress }).unwrap();
                 file.seek(SeekFrom::Start(0)).unwrap();
-                assert!(
-                    archive
-                        .put_file(&packed.key, &mut file, packed.bytes)
-                        .await
-                        .unwrap()
-                );
+                let put = archive.put_file(&packed.key, &mut file, packed.bytes);
+                assert!(put.await.unwrap());
                 let rows = Rows {
                     segment: packed.key,
                     files: packed.index,
@@ -196,12 +189,9 @@ impl Made {
 
 fn tempfile(folder: &Folder, number: usize) -> File {
     let path = folder.path(&format!("packed-{number}"));
-    File::options()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .open(path)
-        .unwrap()
+    let mut options = File::options();
+    let options = options.read(true).write(true).create_new(true);
+    options.open(path).unwrap()
 }
 
 fn request(text: &str) -> Request {
@@ -274,11 +264,8 @@ fn search_and_scan(expressions: impl Iterator<Item = Filter>) {
         let (_, plan, ..) = made.found(&request);
         let (certain, others): (Vec<_>, Vec<_>) = plan.blocks.iter().partition(|it| it.is_certain);
         if others.is_empty() {
-            assert_eq!(
-                certain.iter().map(|it| it.packets).sum::<u64>(),
-                expected.len() as u64,
-                "{text}"
-            );
+            let counted: u64 = certain.iter().map(|it| it.packets).sum();
+            assert_eq!(counted, expected.len() as u64, "{text}");
         }
     }
     assert!(
@@ -388,11 +375,8 @@ fn an_absent_host_reads_no_byte_of_a_segment_and_few_of_the_index() {
     ] {
         let (found, plan, _, reads) = made.found(&request(text));
         assert_eq!((found.len(), plan.blocks.len()), (0, 0), "{text}");
-        assert_eq!(
-            (reads.segments.requests(), reads.segments.bytes()),
-            (0, 0),
-            "{text}"
-        );
+        let segments = &reads.segments;
+        assert_eq!((segments.requests(), segments.bytes()), (0, 0), "{text}");
         // Per hour: the file's end, which holds its bloom filters, too.
         let each = (reads.index.requests() + reads.log.requests()) as f64 / 4.0;
         assert!(each <= 5.0, "{text}: {each} requests for each hour");
@@ -410,15 +394,11 @@ fn an_absent_host_reads_no_byte_of_a_segment_and_few_of_the_index() {
     let (found, plan, _, reads) = made.found(&early);
     assert_eq!((found.len(), plan.by_time), (498, 3));
     assert_eq!(reads.index.requests(), 1);
-    assert_eq!(
-        made.found(&Request {
-            sensors: vec!["south".into()],
-            ..request("tcp")
-        })
-        .0
-        .len(),
-        0
-    );
+    let elsewhere = Request {
+        sensors: vec!["south".into()],
+        ..request("tcp")
+    };
+    assert_eq!(made.found(&elsewhere).0.len(), 0);
 }
 
 #[test]
@@ -435,12 +415,8 @@ fn one_flow_reads_at_most_twice_the_bytes_of_its_blocks_and_neighbours_are_one_r
     let made = Made::of(vec![("north", capture(&frames, 0))]);
     let (found, plan, reading, reads) = made.found(&request("host 10.1.0.7 and tcp port 22"));
     assert_eq!((found.len(), plan.blocks.len(), reading.blocks), (1, 1, 1));
-    assert!(
-        reads.segments.bytes() <= 2 * plan.bytes(),
-        "{} of {}",
-        reads.segments.bytes(),
-        plan.bytes()
-    );
+    let (read, needed) = (reads.segments.bytes(), plan.bytes());
+    assert!(read <= 2 * needed, "{read} of {needed}");
     let all = made.found(&request("tcp"));
     assert_eq!((all.0.len(), all.2.blocks), (4000, 2));
     // The length of the segment, its directory, and all blocks with one request.
@@ -506,23 +482,10 @@ fn a_segment_that_is_gone_or_damaged_is_reported_and_the_others_are_found() {
     std::fs::write(path(&plan.blocks[1]), bytes).unwrap();
     let (found, _, reading, _) = made.found(&request("tcp"));
     assert_eq!(found, all[2 * 498..]);
-    let failed: Vec<_> = reading
-        .failed
-        .iter()
-        .map(|(segment, _)| segment.clone())
-        .collect();
-    assert_eq!(
-        failed,
-        [
-            plan.blocks[0].segment.clone(),
-            plan.blocks[1].segment.clone()
-        ]
-    );
-    assert!(
-        reading.failed[0].1.contains("is missing"),
-        "{}",
-        reading.failed[0].1
-    );
+    let failed: Vec<_> = reading.failed.iter().map(|it| &it.0).collect();
+    assert_eq!(failed, [&plan.blocks[0].segment, &plan.blocks[1].segment]);
+    let why = &reading.failed[0].1;
+    assert!(why.contains("is missing"), "{why}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::archive::{
 };
 use forebay_testing::folder::Folder;
 use std::{cell::RefCell, fs, path::PathBuf, sync::Arc};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 
 /// An archive and a spool with one small capture.
 struct Made {
@@ -21,7 +21,7 @@ impl Made {
         let made = Made {
             folder: Folder::new(),
             reads: Arc::default(),
-            runtime: Builder::new_multi_thread().enable_all().build().unwrap(),
+            runtime: Runtime::new().unwrap(),
         };
         fs::create_dir(made.folder.path("spool")).unwrap();
         made
@@ -105,11 +105,8 @@ fn a_segment_is_read_back_once_however_often_it_is_announced_in_vain() {
     assert!(bytes[0] > 0 && bytes == [bytes[0]; 3], "{bytes:?}");
     // The file has changed, so it is another segment.
     made.capture(8);
-    fs::rename(
-        made.folder.path("spool/8.pcap"),
-        made.folder.path("spool/7.pcap"),
-    )
-    .unwrap();
+    let [old, new] = ["7", "8"].map(|it| made.folder.path(&format!("spool/{it}.pcap")));
+    fs::rename(new, old).unwrap();
     made.runtime.block_on(ship.run()).unwrap_err();
     assert!(made.reads.segments.bytes() > bytes[0]);
 }

@@ -39,8 +39,7 @@ fn rows(sensor: &str, day: u64) -> Rows {
 }
 
 fn run(test: impl Future<Output = ()>) {
-    let mut builder = tokio::runtime::Builder::new_multi_thread();
-    builder.enable_all().build().unwrap().block_on(test);
+    tokio::runtime::Runtime::new().unwrap().block_on(test);
 }
 
 #[test]
@@ -107,10 +106,8 @@ fn rows_that_come_again_after_expire_are_removed_also_if_the_first_program_was_k
         assert!(packets_by_segment(&table).await.unwrap().is_empty());
         // `rebuild` began before `expire`.
         let segments = HashMap::from([(&*some.segment, u64::MAX)]);
-        table
-            .replace_rows(&segments, std::slice::from_ref(&some))
-            .await
-            .unwrap();
+        let again = std::slice::from_ref(&some);
+        table.replace_rows(&segments, again).await.unwrap();
         assert!(packets_by_segment(&table).await.unwrap().is_empty());
     });
 }
