@@ -585,12 +585,9 @@ impl fmt::Display for StoreFault {
 impl std::error::Error for StoreFault {}
 
 /// The innermost cause in one line: each layer of the client repeats the causes below it.
-fn innermost(error: &dyn std::error::Error) -> String {
-    let mut last = error;
-    while let Some(source) = last.source() {
-        last = source;
-    }
-    let text = last.to_string();
+fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
+    let last = anyhow::Chain::new(error).next_back();
+    let text = last.unwrap_or(error).to_string();
     // Object stores answer in XML.
     let tag = |name: &str| {
         let (_, rest) = text.split_once(&format!("<{name}>"))?;

@@ -93,6 +93,8 @@ async fn ship(flags: &args::Ship) -> Result<ExitCode> {
             .trim()
             .to_owned(),
     };
+    let announce = flags.announce.as_ref();
+    let announce = announce.map(|it| with_credentials(it, flags.nats_credentials.as_deref()));
     let config = ShipConfig {
         spool: flags.spool.clone(),
         archive: Archive::open(&flags.to, true)?,
@@ -101,13 +103,7 @@ async fn ship(flags: &args::Ship) -> Result<ExitCode> {
         limit_bytes: flags.spool_limit,
         drops_oldest: flags.when_full == args::WhenFull::DropOldest,
         compress: !flags.no_compress,
-        announce: match &flags.announce {
-            Some(address) => Some(with_credentials(
-                address,
-                flags.nats_credentials.as_deref(),
-            )?),
-            None => None,
-        },
+        announce: announce.transpose()?,
         once: flags.once,
         snapshots: flags.metrics.are_wanted(),
     };

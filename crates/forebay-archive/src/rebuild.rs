@@ -73,9 +73,8 @@ pub async fn rebuild(archive: &Archive, failed: &mut dyn FnMut(anyhow::Error)) -
         match rows_of(archive, key).await {
             Ok(rows) => {
                 if is_known || known.contains_key(key) {
-                    table
-                        .replace_rows(&HashMap::from([(key, u64::MAX)]), &[rows])
-                        .await?;
+                    let replaced = HashMap::from([(key, u64::MAX)]);
+                    table.replace_rows(&replaced, &[rows]).await?;
                 } else {
                     table.append(&[rows]).await?;
                 }
@@ -115,18 +114,17 @@ pub async fn rows_of(archive: &Archive, key: &str) -> Result<Rows> {
         "{}: the segment {key} is damaged: its directory is that of another segment",
         archive.name()
     );
+    let damaged = || format!("{}: the segment {key} is damaged", archive.name());
     let mut reading = Reading::default();
     for block in &directory.blocks {
         let plain = archive.block(key, block).await?;
-        reading
-            .block(&plain, (block.offset, block.length))
-            .with_context(|| format!("{}: the segment {key} is damaged", archive.name()))?;
+        let read = reading.block(&plain, (block.offset, block.length));
+        read.with_context(damaged)?;
     }
     let files = reading.finish(&directory, key);
     Ok(Rows {
         segment: key.into(),
-        files: files
-            .with_context(|| format!("{}: the segment {key} is damaged", archive.name()))?,
+        files: files.with_context(damaged)?,
     })
 }
 

@@ -234,18 +234,9 @@ fn known_losses() -> Sensor {
 pub async fn packets_by_segment(table: &Table) -> Result<HashMap<String, u64>> {
     let mut sums = HashMap::new();
     for file in table.files()? {
-        let damaged = || {
-            format!(
-                "{}: the file {} of its index is damaged",
-                table.archive().name(),
-                file.key
-            )
-        };
-        let bytes = table
-            .archive()
-            .get(&file.key)
-            .await?
-            .with_context(damaged)?;
+        let archive = table.archive();
+        let damaged = || file.damage(archive);
+        let bytes = archive.get(&file.key).await?.with_context(damaged)?;
         let builder = ParquetRecordBatchReaderBuilder::try_new(bytes).with_context(damaged)?;
         let names = [schema::SEGMENT, schema::PACKETS];
         let mask = ProjectionMask::columns(builder.parquet_schema(), names);

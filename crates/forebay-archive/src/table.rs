@@ -87,6 +87,12 @@ impl TableFile {
             statistics: file.stats(),
         }
     }
+
+    /// What is wrong if it cannot be read.
+    pub(crate) fn damage(&self, archive: &Archive) -> String {
+        let (name, key) = (archive.name(), &self.key);
+        format!("{name}: the file {key} of its index is damaged")
+    }
 }
 
 /// Files that were written, and that no commit refers to yet.
@@ -281,10 +287,8 @@ impl Table {
                 partition_by: Some(vec![schema::DATE.into()]),
                 predicate: None,
             };
-            if self
-                .commit(actions, transactions, operation, attempt)
-                .await?
-            {
+            let is_done = self.commit(actions, transactions, operation, attempt);
+            if is_done.await? {
                 self.remove_expired_new(rows, &mut is_new).await?;
                 return Ok(is_new);
             }

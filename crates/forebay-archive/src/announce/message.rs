@@ -30,11 +30,7 @@ impl Announcement {
     /// # Ok::<(), anyhow::Error>(())
     /// ```
     pub fn encode(&self) -> Vec<u8> {
-        let Announcement {
-            segment,
-            packets,
-            archive,
-        } = self;
+        let (segment, packets, archive) = (&self.segment, self.packets, &self.archive);
         json!({"schema": SCHEMA, "segment": segment, "packets": packets, "archive": archive})
             .to_string()
             .into_bytes()
@@ -88,23 +84,15 @@ mod tests {
         assert!(Announcement::decode(good(&key).to_string().as_bytes()).is_ok());
         let newer = json!({"schema": 2, "segment": key, "packets": 1});
         let negative = json!({"schema": 1, "segment": key, "packets": -1});
+        let other = |segment: &str| (good(segment).to_string(), "names no segment");
         for (message, reason) in [
             ("hello".to_owned(), "is not JSON"),
             ("[]".to_owned(), "no number `schema`"),
             (newer.to_string(), "install a newer forebay-archive"),
             (negative.to_string(), "no number `packets`"),
-            (
-                good("index/_delta_log/0.json").to_string(),
-                "names no segment",
-            ),
-            (
-                good(&key.replace("hall", "../..")).to_string(),
-                "names no segment",
-            ),
-            (
-                good(&key.replace("2026-11-23", "..")).to_string(),
-                "names no segment",
-            ),
+            other("index/_delta_log/0.json"),
+            other(&key.replace("hall", "../..")),
+            other(&key.replace("2026-11-23", "..")),
             (" ".repeat(5000), "more than 4096"),
         ] {
             let error = Announcement::decode(message.as_bytes()).unwrap_err();

@@ -189,11 +189,8 @@ impl Queue {
         let context = &self.connected().await?.context;
         let stored = async { context.send_publish(subject, message).await?.await };
         let what = || format!("{address}: announcing {}", announced.segment);
-        stored
-            .await
-            .map(|_| ())
-            .map_err(innermost)
-            .with_context(what)
+        stored.await.map_err(innermost).with_context(what)?;
+        Ok(())
     }
 
     /// Takes messages until there are `max`, or `wait` has passed, and appends them to `taken`. If the future is dropped, `taken` has

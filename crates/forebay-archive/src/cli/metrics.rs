@@ -2,10 +2,7 @@
 
 use super::args::MetricsFlags;
 use anyhow::{Context, Result};
-use forebay_archive::{
-    gather,
-    ship::{Amount, Snapshot},
-};
+use forebay_archive::{gather, ship::Snapshot};
 use std::{
     fmt::{Display, Write},
     fs,
@@ -149,14 +146,10 @@ struct Page {
 
 impl Page {
     fn put(&mut self, name: &str, kind: &str, help: &str, value: impl Display) {
-        let Page {
-            text,
-            prefix,
-            labels,
-        } = self;
+        let (prefix, labels) = (self.prefix, &self.labels);
         // Writing to a string does not fail.
         let _ = writeln!(
-            text,
+            self.text,
             "# HELP {prefix}_{name} {help}\n# TYPE {prefix}_{name} {kind}\n{prefix}_{name}{labels} {value}"
         );
     }
@@ -227,54 +220,21 @@ pub fn of_ship(sensor: &str, snapshot: &Snapshot) -> String {
     };
     let counts = &snapshot.counts;
     let captured = snapshot.captured();
-    for (
-        state,
-        kind,
-        total,
-        what,
-        Amount {
-            files,
-            packets,
-            bytes,
-        },
-    ) in [
-        (
-            "captured",
-            "gauge",
-            "",
-            "shipped, waiting, dropped or failed",
-            captured,
-        ),
-        (
-            "shipped",
-            "counter",
-            "_total",
-            "in the archive with their rows",
-            counts.shipped,
-        ),
-        (
-            "waiting",
-            "gauge",
-            "",
-            "finished and not shipped yet",
-            snapshot.waiting,
-        ),
-        (
-            "dropped",
-            "counter",
-            "_total",
-            "dropped because the spool was full",
-            counts.dropped,
-        ),
-        (
-            "failed",
-            "counter",
-            "_total",
-            "in the folder failed",
-            counts.failed,
-        ),
+    let full = "dropped because the spool was full";
+    for (state, what, amount) in [
+        ("captured", "shipped, waiting, dropped or failed", captured),
+        ("shipped", "in the archive with their rows", counts.shipped),
+        ("waiting", "finished and not shipped yet", snapshot.waiting),
+        ("dropped", full, counts.dropped),
+        ("failed", "in the folder failed", counts.failed),
     ] {
-        for (unit, value) in [("files", files), ("packets", packets), ("bytes", bytes)] {
+        // A capture may remove files that wait, so these can decrease.
+        let (kind, total) = match state {
+            "captured" | "waiting" => ("gauge", ""),
+            _ => ("counter", "_total"),
+        };
+        let values = [amount.files, amount.packets, amount.bytes];
+        for (unit, value) in ["files", "packets", "bytes"].into_iter().zip(values) {
             let help = format!("{unit} of the spool since the start: {what}");
             page.put(&format!("{state}_{unit}{total}"), kind, &help, value);
         }

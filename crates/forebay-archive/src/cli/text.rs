@@ -106,17 +106,11 @@ pub fn counts_json(sensor: &str, counts: &Counts) -> Value {
 }
 
 pub fn gathered(counts: &gather::Counts) -> String {
-    let gather::Counts {
-        segments,
-        packets,
-        commits,
-        ..
-    } = counts;
     let mut text = format!(
         "indexed {} with {} in {}",
-        counted(*segments, "segment", "segments"),
-        counted(*packets, "packet", "packets"),
-        counted(*commits, "commit", "commits")
+        counted(counts.segments, "segment", "segments"),
+        counted(counts.packets, "packet", "packets"),
+        counted(counts.commits, "commit", "commits")
     );
     let message = ["message was", "messages were"];
     let time = ["time", "times"];

@@ -223,15 +223,7 @@ async fn search(
         plan = planned(archive, request) => plan?,
         () = stopped(stop) => return Ok(None),
     };
-    let mut outcome = Outcome {
-        plan: Plan::default(),
-        reading: Reading::default(),
-        packets: 0,
-        flows: None,
-        lost: None,
-        from_index: 0,
-        reader_ended: false,
-    };
+    let mut outcome = Outcome::default();
     let mut progress = Progress::new(args, &plan);
     let mut progressed = |reading: &Reading| {
         progress.draw(reading);
@@ -341,20 +333,14 @@ fn open(args: &Args) -> Result<(Box<dyn Write>, String, Option<Child>)> {
                     "-w - would write packets to a terminal. Redirect standard output, or leave out -w to print them"
                 );
             }
-            Ok((
-                Box::new(BufWriter::with_capacity(1 << 20, io::stdout())),
-                "standard output".into(),
-                None,
-            ))
+            let to = BufWriter::with_capacity(1 << 20, io::stdout());
+            Ok((Box::new(to), "standard output".into(), None))
         }
         Some(path) => {
             let name = path.display().to_string();
             let file = File::create(path).with_context(|| format!("{name}: creating it"))?;
-            Ok((
-                Box::new(BufWriter::with_capacity(1 << 20, file)),
-                name,
-                None,
-            ))
+            let to = BufWriter::with_capacity(1 << 20, file);
+            Ok((Box::new(to), name, None))
         }
         None => {
             let beside = std::env::current_exe()
@@ -373,11 +359,9 @@ fn open(args: &Args) -> Result<(Box<dyn Write>, String, Option<Child>)> {
                 .stdin
                 .take()
                 .context("the pipe to `forebay capture` is missing")?;
-            Ok((
-                Box::new(BufWriter::with_capacity(64 << 10, stdin)),
-                "the pipe to `forebay capture`".into(),
-                Some(child),
-            ))
+            let to = BufWriter::with_capacity(64 << 10, stdin);
+            let name = "the pipe to `forebay capture`".into();
+            Ok((Box::new(to), name, Some(child)))
         }
     }
 }

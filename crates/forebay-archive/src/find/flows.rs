@@ -47,21 +47,12 @@ impl Flows {
 
     /// Counts a row of the index.
     pub fn row(&mut self, sensor: &Arc<str>, row: &Row) {
-        let Row {
-            flow,
-            span,
-            packets,
-            bytes,
-        } = *row;
-        self.add(
-            sensor,
-            flow,
-            Counts {
-                span,
-                packets,
-                bytes,
-            },
-        );
+        let counts = Counts {
+            span: row.span,
+            packets: row.packets,
+            bytes: row.bytes,
+        };
+        self.add(sensor, row.flow, counts);
     }
 
     /// Counts a packet.

@@ -243,12 +243,7 @@ async fn read_index(
                 plan.rows += found.rows;
                 rows.extend(found.kept);
                 for (key, block) in found.blocks {
-                    match blocks.entry(key) {
-                        Entry::Vacant(vacant) => {
-                            vacant.insert(block);
-                        }
-                        Entry::Occupied(mut same) => same.get_mut().join(&block),
-                    }
+                    put(&mut blocks, key, block);
                 }
             }
         }
@@ -257,6 +252,16 @@ async fn read_index(
     let order = |block: &Block| (block.span.0, block.segment.clone(), block.offset);
     plan.blocks.sort_by_cached_key(order);
     Ok((plan, rows))
+}
+
+/// Adds the rows of a block.
+fn put(blocks: &mut HashMap<Key, Block>, key: Key, block: Block) {
+    match blocks.entry(key) {
+        Entry::Vacant(vacant) => {
+            vacant.insert(block);
+        }
+        Entry::Occupied(mut same) => same.get_mut().join(&block),
+    }
 }
 
 /// The date (UTC) of a time; `None`: beyond all dates.
@@ -400,12 +405,7 @@ impl Found {
                 packets: row.packets,
                 is_certain: place.is_certain,
             };
-            match self.blocks.entry(key) {
-                Entry::Vacant(vacant) => {
-                    vacant.insert(block);
-                }
-                Entry::Occupied(mut same) => same.get_mut().join(&block),
-            }
+            put(&mut self.blocks, key, block);
         })
     }
 }

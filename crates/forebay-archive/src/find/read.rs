@@ -264,11 +264,8 @@ async fn fetch_blocks(
 impl Reading {
     /// Notes the first error of a segment.
     fn fail(&mut self, block: &Block, error: &anyhow::Error) {
-        if !self
-            .failed
-            .iter()
-            .any(|(failed, _)| *failed == block.segment)
-        {
+        let mut failed = self.failed.iter();
+        if !failed.any(|(it, _)| *it == block.segment) {
             let error = format!("{error:#}");
             self.failed.push((block.segment.clone(), error));
         }

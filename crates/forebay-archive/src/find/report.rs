@@ -12,6 +12,7 @@ use std::{
 };
 
 /// The result of a search.
+#[derive(Default)]
 pub struct Outcome {
     pub plan: Plan,
     pub reading: Reading,
@@ -60,22 +61,18 @@ pub fn report(args: &Args, request: &Request, outcome: &Outcome, reads: &Reads) 
     let Outcome { plan, reading, .. } = outcome;
     let mut lines = Vec::new();
     if args.explain {
-        let left = plan.files - plan.by_time - plan.by_statistics - plan.by_bloom;
+        let (by_time, by_statistics, by_bloom) = (plan.by_time, plan.by_statistics, plan.by_bloom);
+        let left = plan.files - by_time - by_statistics - by_bloom;
         lines.push(format!("index version  {}", plan.version));
         lines.push(format!("files          {} in the table", plan.files));
-        lines.push(format!(
-            "               {} outside the time range",
-            plan.by_time
-        ));
-        lines.push(format!(
-            "               {} excluded by minimum and maximum",
-            plan.by_statistics
-        ));
-        lines.push(format!(
-            "               {} excluded by bloom filters",
-            plan.by_bloom
-        ));
-        lines.push(format!("               {left} read"));
+        for what in [
+            format!("{by_time} outside the time range"),
+            format!("{by_statistics} excluded by minimum and maximum"),
+            format!("{by_bloom} excluded by bloom filters"),
+            format!("{left} read"),
+        ] {
+            lines.push(format!("               {what}"));
+        }
         lines.push(format!(
             "row groups     {} of {} read",
             plan.groups_read, plan.groups

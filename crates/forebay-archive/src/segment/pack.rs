@@ -283,15 +283,10 @@ impl Packing {
         let key = super::key(directory, self.compressor.is_some());
         let index = self.indexer.finish(directory, &key, rest)?;
         output.put(&write_tail(directory, self.compressor.is_some())?)?;
-        output
-            .output
-            .flush()
-            .context("writing the packed segment")?;
-        output
-            .output
-            .get_mut()
-            .seek(SeekFrom::Start(0))
-            .context("reading it back")?;
+        let writer = &mut output.output;
+        writer.flush().context("writing the packed segment")?;
+        let rewound = writer.get_mut().seek(SeekFrom::Start(0));
+        rewound.context("reading it back")?;
         Ok(Packed {
             key,
             bytes: output.bytes,

@@ -441,11 +441,8 @@ impl<'a> Ship<'a> {
         let there =
             there.and_then(|bytes| serde_json::from_slice::<serde_json::Value>(&bytes).ok());
         let text = |name: &str| {
-            there
-                .as_ref()
-                .and_then(|it| it[name].as_str())
-                .unwrap_or("?")
-                .to_owned()
+            let text = there.as_ref().and_then(|it| it[name].as_str());
+            text.unwrap_or("?").to_owned()
         };
         if text("spool") != self.spool.id {
             return Err(Failure::Final(anyhow!(
@@ -486,20 +483,14 @@ impl<'a> Ship<'a> {
             let Ok(record) = fs::read(&path) else {
                 continue;
             };
-            let name = path
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
+            let name = spool::name_of(&path);
             let key = format!("sensors/{}/dropped-{name}", self.config.sensor);
-            self.config
-                .archive
-                .put_new(&key, record.into())
-                .await
-                .map_err(Failure::Store)?;
-            let removed =
-                fs::remove_file(&path).with_context(|| format!("{}: removing it", path.display()));
-            removed.map_err(Failure::Final)?;
+            let put = self.config.archive.put_new(&key, record.into()).await;
+            put.map_err(Failure::Store)?;
+            let removed = fs::remove_file(&path);
+            removed
+                .with_context(|| format!("{}: removing it", path.display()))
+                .map_err(Failure::Final)?;
         }
         Ok(())
     }

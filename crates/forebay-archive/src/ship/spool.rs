@@ -90,8 +90,7 @@ impl Finished {
 
     /// The name without the folder.
     pub fn name(&self) -> String {
-        let name = self.path.file_name().unwrap_or_default();
-        name.to_string_lossy().into_owned()
+        name_of(&self.path)
     }
 
     /// Opens it and locks it, so that no capture writes to it meanwhile. `None`: it is in use, or gone.
@@ -136,6 +135,12 @@ impl Finished {
     pub fn is_unchanged(&self) -> bool {
         fs::symlink_metadata(&self.path).is_ok_and(|about| version(&about) == self.version)
     }
+}
+
+/// The name of a file without its folder.
+pub(super) fn name_of(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
 }
 
 /// Whether a capture file may have this name.
@@ -326,11 +331,7 @@ impl Spool {
     /// The folder cannot be read.
     pub fn finished(&mut self, failed: &mut dyn FnMut(anyhow::Error)) -> Result<Vec<Finished>> {
         for path in files_in(&self.folder)? {
-            let name = path
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
+            let name = name_of(&path);
             if let Some(end) = name.strip_suffix(".part").filter(|name| is_capture(name)) {
                 let taken = take_over(&path, &self.folder.join(end));
                 let taken = taken.with_context(|| {

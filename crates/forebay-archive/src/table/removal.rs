@@ -167,11 +167,8 @@ fn may_have(file: &TableFile, segments: &HashMap<&str, u64>) -> May {
         .as_deref()
         .and_then(|it| serde_json::from_str::<Value>(it).ok());
     let bound = |name: &str| {
-        Some(
-            statistics.as_ref()?[name][schema::SEGMENT]
-                .as_str()?
-                .to_owned(),
-        )
+        let bound = statistics.as_ref()?[name][schema::SEGMENT].as_str();
+        bound.map(str::to_owned)
     };
     // The rows of a segment are not before the date in its key, and not after its last packet.
     let first_ns = || {
@@ -196,17 +193,11 @@ fn may_have(file: &TableFile, segments: &HashMap<&str, u64>) -> May {
     if !has_whole_keys {
         return May::Some;
     }
+    let may_hold = |it: (&&str, &u64)| (&*min..=&*max).contains(it.0) && may_be_in(it);
     match min == max {
         true if segments.contains_key(&*min) => May::Only,
-        true => May::None,
-        false
-            if segments
-                .iter()
-                .any(|it| (&*min..=&*max).contains(it.0) && may_be_in(it)) =>
-        {
-            May::Some
-        }
-        false => May::None,
+        false if segments.iter().any(may_hold) => May::Some,
+        _ => May::None,
     }
 }
 
@@ -216,13 +207,7 @@ async fn without(
     file: &TableFile,
     segments: &HashMap<&str, u64>,
 ) -> Result<Option<Option<IndexFile>>> {
-    let damaged = || {
-        format!(
-            "{}: the file {} of its index is damaged",
-            archive.name(),
-            file.key
-        )
-    };
+    let damaged = || file.damage(archive);
     let bytes = archive.get(&file.key).await?.with_context(damaged)?;
     let batches = ParquetRecordBatchReaderBuilder::try_new(bytes).and_then(|it| it.build());
     let mut rest = Encoder::new(&file.date)?;
