@@ -235,7 +235,7 @@ pub async fn packets_by_segment(table: &Table) -> Result<HashMap<String, u64>> {
     let mut sums = HashMap::new();
     for file in table.files()? {
         let archive = table.archive();
-        let damaged = || file.damage(archive);
+        let damaged = || file.damaged(archive);
         let bytes = archive.get(&file.key).await?.with_context(damaged)?;
         let builder = ParquetRecordBatchReaderBuilder::try_new(bytes).with_context(damaged)?;
         let names = [schema::SEGMENT, schema::PACKETS];

@@ -88,8 +88,8 @@ impl TableFile {
         }
     }
 
-    /// What is wrong if it cannot be read.
-    pub(crate) fn damage(&self, archive: &Archive) -> String {
+    /// The message if it cannot be read.
+    pub(crate) fn damaged(&self, archive: &Archive) -> String {
         let (name, key) = (archive.name(), &self.key);
         format!("{name}: the file {key} of its index is damaged")
     }

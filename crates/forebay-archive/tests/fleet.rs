@@ -308,7 +308,7 @@ fn nats(port: u16, login: &str, lines: &str, until: &str) -> String {
         .unwrap()
 }
 
-/// Announces a segment, or something else, in this stream.
+/// Publishes a message in this stream.
 fn publish(port: u16, login: &str, stream: &str, message: &str) {
     let len = message.len();
     let lines = format!("PUB {stream}.segments {len}\r\n{message}\r\nPING\r\n");

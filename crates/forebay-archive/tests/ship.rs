@@ -187,7 +187,8 @@ fn a_ship_that_is_killed_anywhere_loses_nothing_and_doubles_nothing() {
     let mut packets = 0;
     for round in 0..kills {
         let count = 500 + 10 * round;
-        captures(&folder, [round], count);
+        let card = format!("count={count},seed={round}");
+        captured(&folder, &format!("spool/{round}.pcapng"), &card);
         packets += count;
         let ship = ["ship", &spool, &to, "--sensor", "hall"];
         run_and_kill(&ship, dice.below(400));

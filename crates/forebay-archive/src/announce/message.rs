@@ -30,7 +30,11 @@ impl Announcement {
     /// # Ok::<(), anyhow::Error>(())
     /// ```
     pub fn encode(&self) -> Vec<u8> {
-        let (segment, packets, archive) = (&self.segment, self.packets, &self.archive);
+        let Announcement {
+            segment,
+            packets,
+            archive,
+        } = self;
         json!({"schema": SCHEMA, "segment": segment, "packets": packets, "archive": archive})
             .to_string()
             .into_bytes()

@@ -220,21 +220,40 @@ pub fn of_ship(sensor: &str, snapshot: &Snapshot) -> String {
     };
     let counts = &snapshot.counts;
     let captured = snapshot.captured();
-    let full = "dropped because the spool was full";
-    for (state, what, amount) in [
-        ("captured", "shipped, waiting, dropped or failed", captured),
-        ("shipped", "in the archive with their rows", counts.shipped),
-        ("waiting", "finished and not shipped yet", snapshot.waiting),
-        ("dropped", full, counts.dropped),
-        ("failed", "in the folder failed", counts.failed),
+    // Files that wait are gone when they are shipped, and also when a capture removes them.
+    let (gauge, counter) = (("gauge", ""), ("counter", "_total"));
+    for (state, (kind, total), what, amount) in [
+        (
+            "captured",
+            gauge,
+            "shipped, waiting, dropped or failed",
+            captured,
+        ),
+        (
+            "shipped",
+            counter,
+            "in the archive with their rows",
+            counts.shipped,
+        ),
+        (
+            "waiting",
+            gauge,
+            "finished and not shipped yet",
+            snapshot.waiting,
+        ),
+        (
+            "dropped",
+            counter,
+            "dropped because the spool was full",
+            counts.dropped,
+        ),
+        ("failed", counter, "in the folder failed", counts.failed),
     ] {
-        // A capture may remove files that wait, so these can decrease.
-        let (kind, total) = match state {
-            "captured" | "waiting" => ("gauge", ""),
-            _ => ("counter", "_total"),
-        };
-        let values = [amount.files, amount.packets, amount.bytes];
-        for (unit, value) in ["files", "packets", "bytes"].into_iter().zip(values) {
+        for (unit, value) in [
+            ("files", amount.files),
+            ("packets", amount.packets),
+            ("bytes", amount.bytes),
+        ] {
             let help = format!("{unit} of the spool since the start: {what}");
             page.put(&format!("{state}_{unit}{total}"), kind, &help, value);
         }

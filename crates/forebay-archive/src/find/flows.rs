@@ -47,12 +47,18 @@ impl Flows {
 
     /// Counts a row of the index.
     pub fn row(&mut self, sensor: &Arc<str>, row: &Row) {
+        let Row {
+            flow,
+            span,
+            packets,
+            bytes,
+        } = *row;
         let counts = Counts {
-            span: row.span,
-            packets: row.packets,
-            bytes: row.bytes,
+            span,
+            packets,
+            bytes,
         };
-        self.add(sensor, row.flow, counts);
+        self.add(sensor, flow, counts);
     }
 
     /// Counts a packet.

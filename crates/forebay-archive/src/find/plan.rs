@@ -243,7 +243,7 @@ async fn read_index(
                 plan.rows += found.rows;
                 rows.extend(found.kept);
                 for (key, block) in found.blocks {
-                    put(&mut blocks, key, block);
+                    add_or_join(&mut blocks, key, block);
                 }
             }
         }
@@ -254,8 +254,8 @@ async fn read_index(
     Ok((plan, rows))
 }
 
-/// Adds the rows of a block.
-fn put(blocks: &mut HashMap<Key, Block>, key: Key, block: Block) {
+/// Adds a block, or its rows to the same block.
+fn add_or_join(blocks: &mut HashMap<Key, Block>, key: Key, block: Block) {
     match blocks.entry(key) {
         Entry::Vacant(vacant) => {
             vacant.insert(block);
@@ -405,7 +405,7 @@ impl Found {
                 packets: row.packets,
                 is_certain: place.is_certain,
             };
-            put(&mut self.blocks, key, block);
+            add_or_join(&mut self.blocks, key, block);
         })
     }
 }

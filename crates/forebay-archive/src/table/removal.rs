@@ -207,7 +207,7 @@ async fn without(
     file: &TableFile,
     segments: &HashMap<&str, u64>,
 ) -> Result<Option<Option<IndexFile>>> {
-    let damaged = || file.damage(archive);
+    let damaged = || file.damaged(archive);
     let bytes = archive.get(&file.key).await?.with_context(damaged)?;
     let batches = ParquetRecordBatchReaderBuilder::try_new(bytes).and_then(|it| it.build());
     let mut rest = Encoder::new(&file.date)?;

@@ -68,12 +68,12 @@ pub fn archive(args: &[&str]) -> Command {
 /// The exit code of a command, and what it printed: its output, and its errors.
 pub type Outcome = (i32, String, String);
 
-/// Runs it.
+/// Runs `forebay-archive` with these arguments.
 pub fn run(args: &[&str]) -> Outcome {
     done(archive(args).output().unwrap())
 }
 
-/// Runs it, and kills it after this number of milliseconds.
+/// Runs `forebay-archive`, and kills it after this number of milliseconds.
 pub fn run_and_kill(args: &[&str], milliseconds: u64) {
     let mut command = archive(args);
     let silent = command.stdout(Stdio::null()).stderr(Stdio::null());
@@ -96,7 +96,7 @@ pub fn json_of(done: Outcome) -> Value {
     last_json(&ok(done))
 }
 
-/// The errors of a command that must end with this code and report this.
+/// Checks the exit code of a command, and that its errors contain `what`. Returns the errors.
 #[track_caller]
 pub fn reports((code, out, err): Outcome, expected: i32, what: &str) -> String {
     assert_eq!(code, expected, "{out}{err}");

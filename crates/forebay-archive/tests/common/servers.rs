@@ -165,7 +165,7 @@ impl Fleet {
         with_store(&self.endpoint(), args)
     }
 
-    /// Runs it.
+    /// Runs it with these arguments.
     pub fn run(&self, args: &[&str]) -> Outcome {
         done(self.command(args).output().unwrap())
     }

@@ -63,7 +63,7 @@ fn store(mut answer: impl FnMut(&str, &str, Vec<u8>) -> (u16, Vec<u8>) + Send + 
     format!("http://{address}")
 }
 
-/// Drops all files that are not shipped.
+/// Flags: print counts as JSON, and drop each file that may be dropped.
 const DROP_ALL: [&str; 5] = [
     "--json",
     "--spool-limit",
