@@ -8,10 +8,11 @@
 
 pub mod community;
 pub mod flow;
+mod merge;
 mod parquet;
 
-pub(crate) use self::parquet::Encoder;
 pub use self::parquet::{IndexFile, Statistics, properties, write};
+pub(crate) use self::{merge::merge, parquet::Encoder};
 
 use crate::segment::Directory;
 use anyhow::Result;
