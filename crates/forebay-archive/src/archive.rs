@@ -17,11 +17,12 @@ pub use name::{BadRequest, printable, without_password, without_passwords};
 use crate::segment::{self, Block, Directory, Tail};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use bytes::Bytes;
+use counted::{Counted, Reads};
 use folder::Folder;
 use futures::{StreamExt, TryStreamExt, stream::FuturesUnordered};
 use object_store::{
-    ClientOptions, Error, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutPayload,
-    RetryConfig, aws::AmazonS3Builder, azure::MicrosoftAzureBuilder,
+    ClientOptions, Error, OBJECT_STORE_COALESCE_DEFAULT, ObjectMeta, ObjectStore, ObjectStoreExt,
+    PutMode, PutPayload, RetryConfig, aws::AmazonS3Builder, azure::MicrosoftAzureBuilder,
     gcp::GoogleCloudStorageBuilder, local::LocalFileSystem, path::Path, prefix::PrefixStore,
 };
 use std::{
@@ -50,6 +51,10 @@ const REQUEST_TIME: Duration = Duration::from_secs(120);
 const MIN_BYTES_PER_SECOND: u64 = 4 << 10;
 /// A segment that is older should have rows.
 const IN_FLIGHT: Duration = Duration::from_secs(3600);
+/// Ranges of an object with fewer bytes between them are read together: a request takes longer than these bytes. In a folder, it is
+/// only a system call.
+const GAP: u64 = OBJECT_STORE_COALESCE_DEFAULT;
+const FOLDER_GAP: u64 = 16 << 10;
 /// Requests that are made at the same time.
 const MAX_AT_ONCE: usize = 16;
 /// The object with the identity of the archive. No sensor has a name that begins with a dot.
@@ -204,6 +209,15 @@ impl Archive {
             root: wrap(self.root.clone()),
             ..self.clone()
         }
+    }
+
+    /// The same archive with what is read from it counted.
+    pub fn counted(&self, reads: &Arc<Reads>) -> Archive {
+        let gap = match self.folder {
+            Some(_) => FOLDER_GAP,
+            None => GAP,
+        };
+        self.wrapped(|store| Arc::new(Counted::over(store, reads.clone(), gap)))
     }
 
     /// The store; paths are relative to the archive.

@@ -21,7 +21,11 @@ mod tests;
 
 pub use catalogue::Catalogue;
 
-use crate::{archive::Archive, index::IndexFile, schema, segment};
+use crate::{
+    archive::Archive,
+    index::{self, IndexFile},
+    schema, segment,
+};
 use anyhow::{Context, Result, anyhow, ensure};
 use deltalake_core::{
     DeltaTable, DeltaTableError, ObjectStore,
@@ -38,7 +42,7 @@ use futures::TryStreamExt;
 use known::{Found, Known};
 use object_store::{path::Path, prefix::PrefixStore};
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     hash::{BuildHasher, RandomState},
     sync::{
         Arc,
@@ -132,6 +136,24 @@ pub struct Rows {
     pub segment: String,
     /// The rows.
     pub files: Vec<IndexFile>,
+}
+
+/// The rows of several segments, with one file for each date. A search opens each file, so fewer are better.
+fn merged(rows: &[&Rows]) -> Result<Vec<IndexFile>> {
+    let mut by_date: BTreeMap<&str, Vec<&IndexFile>> = BTreeMap::new();
+    for file in rows.iter().flat_map(|it| &it.files) {
+        by_date.entry(&file.date).or_default().push(file);
+    }
+    let merge = |(date, files): (&str, Vec<&IndexFile>)| match *files {
+        [file] => Ok(file.clone()),
+        _ => index::merge(
+            date,
+            files
+                .iter()
+                .map(|it| (it.bytes.clone(), "merging rows".into())),
+        ),
+    };
+    by_date.into_iter().map(merge).collect()
 }
 
 impl Table {
@@ -252,42 +274,44 @@ impl Table {
     /// # Errors
     /// As [`append`](Table::append).
     pub async fn append_new(&mut self, rows: &[Rows]) -> Result<Vec<bool>> {
-        let mut adds: HashMap<&str, Added> = HashMap::new();
+        let mut put: Option<(Vec<&Rows>, Added)> = None;
         for attempt in 0..MAX_TRIES {
             self.refresh().await?;
-            let mut actions = Vec::new();
             let mut transactions: Vec<Transaction> = Vec::new();
-            let mut is_new = Vec::new();
+            let (mut new, mut is_new) = (Vec::new(), Vec::new());
             for rows in rows {
-                // A batch may have the same segment twice.
-                let is_here = transactions
-                    .iter()
-                    .any(|it| it.app_id == transaction(&rows.segment));
-                is_new.push(!is_here && !self.has(&rows.segment).await?);
-                if is_new.last() == Some(&false) {
-                    continue;
-                }
-                if !adds.contains_key(&*rows.segment) {
-                    let put = self.put(rows.files.iter(), true).await?;
-                    adds.insert(&rows.segment, put);
-                }
-                let added = &adds[&*rows.segment];
-                added.check_age()?;
-                actions.extend(added.actions.iter().cloned());
-                let now = Some(now_ms());
                 let id = transaction(&rows.segment);
-                transactions.push(Transaction::new_with_last_update(id, 1, now));
+                // A batch may have the same segment twice.
+                let is_here = transactions.iter().any(|it| it.app_id == id);
+                is_new.push(!is_here && !self.has(&rows.segment).await?);
+                if is_new.last() == Some(&true) {
+                    new.push(rows);
+                    transactions.push(Transaction::new_with_last_update(id, 1, Some(now_ms())));
+                }
             }
-            if transactions.is_empty() {
+            if new.is_empty() {
                 self.remove_expired_new(rows, &mut is_new).await?;
                 return Ok(is_new);
             }
+            let is_same = |(of, _): &(Vec<&Rows>, Added)| {
+                of.len() == new.len()
+                    && of.iter().zip(&new).all(|(of, it)| of.segment == it.segment)
+            };
+            let (_, added) = match put.take().filter(is_same) {
+                Some(same) => put.insert(same),
+                None => {
+                    let files = merged(&new)?;
+                    let added = self.put(files.iter(), true).await?;
+                    put.insert((new, added))
+                }
+            };
+            added.check_age()?;
             let operation = DeltaOperation::Write {
                 mode: SaveMode::Append,
                 partition_by: Some(vec![schema::DATE.into()]),
                 predicate: None,
             };
-            let is_done = self.commit(actions, transactions, operation, attempt);
+            let is_done = self.commit(added.actions.clone(), transactions, operation, attempt);
             if is_done.await? {
                 self.remove_expired_new(rows, &mut is_new).await?;
                 return Ok(is_new);

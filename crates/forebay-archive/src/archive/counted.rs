@@ -4,9 +4,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use object_store::{
-    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, OBJECT_STORE_COALESCE_DEFAULT,
-    ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions,
-    Result, coalesce_ranges, path::Path,
+    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result, path::Path,
 };
 use serde_json::{Value, json};
 use std::{
@@ -73,12 +72,28 @@ impl Reads {
 pub struct Counted {
     store: Arc<dyn ObjectStore>,
     reads: Arc<Reads>,
+    /// Ranges with fewer bytes between them are read together.
+    gap: u64,
 }
 
 impl Counted {
-    pub fn over(store: Arc<dyn ObjectStore>, reads: Arc<Reads>) -> Counted {
-        Counted { store, reads }
+    pub fn over(store: Arc<dyn ObjectStore>, reads: Arc<Reads>, gap: u64) -> Counted {
+        Counted { store, reads, gap }
     }
+}
+
+/// Ranges that contain these, in order, with at least `gap` bytes between them.
+fn joined(ranges: &[Range<u64>], gap: u64) -> Vec<Range<u64>> {
+    let mut sorted = ranges.to_vec();
+    sorted.sort_unstable_by_key(|it| it.start);
+    sorted.dedup_by(|next, last| {
+        let is_near = next.start < last.end.saturating_add(gap);
+        if is_near {
+            last.end = last.end.max(next.end);
+        }
+        is_near
+    });
+    sorted
 }
 
 impl fmt::Display for Counted {
@@ -116,19 +131,20 @@ impl ObjectStore for Counted {
         found
     }
 
-    /// As object stores do it: near ranges with one request.
+    /// Ranges that are near each other are one request.
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        if let [_] = ranges {
-            let found = self.store.get_ranges(location, ranges).await;
-            let bytes = found.iter().flatten().map(|it| it.len() as u64).sum();
-            self.reads.of(location.as_ref()).add(bytes);
-            return found;
-        }
-        let get = |range: Range<u64>| async move {
-            let options = GetOptions::new().with_range(Some(range));
-            self.get_opts(location, options).await?.bytes().await
+        let joined = joined(ranges, self.gap);
+        let found = self.store.get_ranges(location, &joined).await?;
+        let reads = self.reads.of(location.as_ref());
+        found.iter().for_each(|it| reads.add(it.len() as u64));
+        let slice = |range: &Range<u64>| {
+            let at = joined.partition_point(|it| it.start <= range.start) - 1;
+            let begin = (range.start - joined[at].start) as usize;
+            // A range may end after the object.
+            let end = found[at].len().min((range.end - joined[at].start) as usize);
+            found[at].slice(begin.min(end)..end)
         };
-        coalesce_ranges(ranges, get, OBJECT_STORE_COALESCE_DEFAULT).await
+        Ok(ranges.iter().map(slice).collect())
     }
 
     fn delete_stream(

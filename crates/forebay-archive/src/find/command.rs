@@ -10,10 +10,7 @@ use super::{
     time,
 };
 use crate::{
-    archive::{
-        Archive, BadRequest,
-        counted::{Counted, Reads},
-    },
+    archive::{Archive, BadRequest, counted::Reads},
     segment,
     table::Catalogue,
 };
@@ -100,8 +97,7 @@ pub async fn run(args: &Args) -> Result<ExitCode> {
     let stop = Arc::new(AtomicBool::new(false));
     tokio::spawn(watch_signals(stop.clone())?);
     let reads = Arc::new(Reads::default());
-    let archive = Archive::open(&args.archive, false)?
-        .wrapped(|store| Arc::new(Counted::over(store, reads.clone())));
+    let archive = Archive::open(&args.archive, false)?.counted(&reads);
     let Some(outcome) = search(args, &archive, &request, &stop).await? else {
         // Standard error may be closed: there is nowhere left to report that.
         let _ = writeln!(

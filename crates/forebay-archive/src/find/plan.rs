@@ -5,7 +5,7 @@ use super::{
     flows::Flows,
     index_file::{End, IndexFile},
     predicate::{self, Truth},
-    row_filter::{row_filter, with_views},
+    row_filter::{row_filter, with_dictionaries},
     rows::{COLUMNS, Row, read_rows},
     statistics::Bounds,
 };
@@ -335,8 +335,8 @@ async fn read_file(search: &Search, file: &TableFile, mut bounds: Bounds) -> Res
     }
     let open = |options| ArrowReaderMetadata::try_new(metadata.clone(), options);
     let arrow = open(ArrowReaderOptions::new()).with_context(name)?;
-    let views = ArrowReaderOptions::new().with_schema(with_views(arrow.schema()));
-    let arrow = open(views).with_context(name)?;
+    let dictionaries = ArrowReaderOptions::new().with_schema(with_dictionaries(arrow.schema()));
+    let arrow = open(dictionaries).with_context(name)?;
     let mut wanted = COLUMNS.to_vec();
     if request.answer == Answer::Flows {
         wanted.push(schema::BYTES);

@@ -3,9 +3,9 @@
 use super::{predicate::mapped, statistics::Bounds};
 use crate::schema;
 use deltalake_core::arrow::{
-    array::{Array, BooleanArray, RecordBatch, StringViewArray},
+    array::{Array, ArrayData, AsArray, BooleanArray, RecordBatch, StringArray},
     buffer::BooleanBuffer,
-    datatypes::{DataType, Field, Schema, SchemaRef},
+    datatypes::{DataType, Field, Int32Type, Schema, SchemaRef},
     error::ArrowError,
 };
 use forebay_net::filter::tree::{Place, Test, Tree};
@@ -18,13 +18,14 @@ use parquet::{
 };
 use std::sync::Arc;
 
-/// The columns of the filter that are read as views, so that no text is copied.
+/// The columns of the filter. They are read as dictionaries, so that each address is compared once, and not in each row.
 const KEYS: [&str; 2] = [schema::KEY_A, schema::KEY_B];
 
-/// The schema of a file with the keys as views.
-pub fn with_views(schema: &Schema) -> SchemaRef {
+/// The schema of a file with the keys as dictionaries.
+pub fn with_dictionaries(schema: &Schema) -> SchemaRef {
+    let keys = || DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into());
     let field = |field: &Arc<Field>| match KEYS.contains(&field.name().as_str()) {
-        true => Arc::new(field.as_ref().clone().with_data_type(DataType::Utf8View)),
+        true => Arc::new(field.as_ref().clone().with_data_type(keys())),
         false => field.clone(),
     };
     Arc::new(Schema::new(
@@ -32,7 +33,7 @@ pub fn with_views(schema: &Schema) -> SchemaRef {
     ))
 }
 
-/// A filter for rows of a file that was opened [`with_views`]. `groups`: the row groups that are read. `None`: the expression does not
+/// A filter for rows of a file that was opened [`with_dictionaries`]. `groups`: the row groups that are read. `None`: the expression does not
 /// need addresses.
 pub fn row_filter(
     tree: &Tree,
@@ -59,7 +60,11 @@ pub fn row_filter(
         columns.push(schema::ETHER_TYPE);
     }
     let mask = ProjectionMask::columns(metadata.file_metadata().schema_descr(), columns);
-    let predicate = ArrowPredicateFn::new(mask, move |batch| keep(&batch, &ranges));
+    let mut filter = Filter {
+        ranges,
+        matching: vec![None; KEYS.len() + 1],
+    };
+    let predicate = ArrowPredicateFn::new(mask, move |batch| filter.keep(&batch));
     Some(RowFilter::new(vec![Box::new(predicate)]))
 }
 
@@ -89,30 +94,52 @@ fn needed(tree: &Tree) -> Option<Vec<(String, String)>> {
     }
 }
 
-fn keep(batch: &RecordBatch, ranges: &[(String, String)]) -> Result<BooleanArray, ArrowError> {
-    let is_in = |key: &str| {
-        ranges.iter().any(|(low, high)| match low == high {
-            true => key == low,
-            false => low.as_str() <= key && key <= high.as_str(),
-        })
-    };
-    let mut keep = BooleanBuffer::new_unset(batch.num_rows());
-    for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
-        let matching = match column.as_any().downcast_ref::<StringViewArray>() {
-            Some(keys) => BooleanBuffer::collect_bool(keys.len(), |at| {
-                keys.is_null(at) || is_in(keys.value(at))
-            }),
-            None if field.name() == schema::ETHER_TYPE => {
+/// Finds rows with an address in one of these ranges, or of an unknown type.
+struct Filter {
+    ranges: Vec<(String, String)>,
+    /// The last dictionary of each column, and which of its keys match. Many batches share a dictionary.
+    matching: Vec<Option<(ArrayData, BooleanBuffer)>>,
+}
+
+impl Filter {
+    fn keep(&mut self, batch: &RecordBatch) -> Result<BooleanArray, ArrowError> {
+        let mut keep = BooleanBuffer::new_unset(batch.num_rows());
+        let columns = batch.columns().iter().zip(&mut self.matching);
+        for (field, (column, matching)) in batch.schema_ref().fields().iter().zip(columns) {
+            let found = if field.name() == schema::ETHER_TYPE {
                 BooleanBuffer::collect_bool(column.len(), |at| column.is_null(at))
-            }
-            None => {
-                let what = format!("`{}` is no text", field.name());
-                return Err(ArrowError::SchemaError(what));
-            }
-        };
-        keep = &keep | &matching;
+            } else {
+                let no_text = || ArrowError::SchemaError(format!("`{}` is no text", field.name()));
+                let keys = column
+                    .as_dictionary_opt::<Int32Type>()
+                    .ok_or_else(no_text)?;
+                let texts = keys.values().to_data();
+                let matching = match matching {
+                    Some((of, matching)) if of.ptr_eq(&texts) => matching,
+                    _ => {
+                        let found = keys.values().as_string_opt().ok_or_else(no_text)?;
+                        let found = matching_keys(found, &self.ranges);
+                        &mut matching.insert((texts, found)).1
+                    }
+                };
+                let numbers = keys.keys();
+                BooleanBuffer::collect_bool(numbers.len(), |at| {
+                    numbers.is_null(at) || matching.value(numbers.value(at) as usize)
+                })
+            };
+            keep = &keep | &found;
+        }
+        Ok(BooleanArray::new(keep, None))
     }
-    Ok(BooleanArray::new(keep, None))
+}
+
+/// Which keys are in one of these ranges. A key that is null is in all.
+fn matching_keys(keys: &StringArray, ranges: &[(String, String)]) -> BooleanBuffer {
+    let is_in = |key: &str| {
+        let mut ranges = ranges.iter();
+        ranges.any(|(low, high)| low.as_str() <= key && key <= high.as_str())
+    };
+    BooleanBuffer::collect_bool(keys.len(), |at| keys.is_null(at) || is_in(keys.value(at)))
 }
 
 #[cfg(test)]

@@ -7,8 +7,10 @@ use super::{
 use crate::schema;
 use anyhow::{Context, Result};
 use deltalake_core::arrow::array::{
-    Array, Int32Array, Int64Array, RecordBatch, StringArray, StringViewArray,
+    Array, ArrayAccessor, DictionaryArray, Int32Array, Int64Array, RecordBatch, StringArray,
+    TypedDictionaryArray,
 };
+use deltalake_core::arrow::datatypes::Int32Type;
 use forebay_net::filter::tree::Tree;
 
 /// The columns that [`read_rows`] needs. For flows, it also needs [`schema::BYTES`].
@@ -63,8 +65,7 @@ pub fn read_rows(
 ) -> Result<()> {
     let [sensor, segment] =
         [schema::SENSOR, schema::SEGMENT].map(|it| column::<StringArray>(batch, it));
-    let [key_a, key_b] =
-        [schema::KEY_A, schema::KEY_B].map(|it| column::<StringViewArray>(batch, it));
+    let [key_a, key_b] = [schema::KEY_A, schema::KEY_B].map(|it| keys(batch, it));
     let [offset, length, first, last, packets] = [
         schema::BLOCK_OFFSET,
         schema::BLOCK_LENGTH,
@@ -103,7 +104,7 @@ pub fn read_rows(
             continue;
         }
         let both = |a: Option<u16>, b: Option<u16>| Some([a?, b?]);
-        let key = |keys: &StringViewArray| {
+        let key = |keys: &Keys<'_>| {
             keys.is_valid(at)
                 .then(|| u128::from_str_radix(keys.value(at), 16))
                 .transpose()
@@ -113,7 +114,7 @@ pub fn read_rows(
             vlan: small(vlan, at)?,
             ether_type: small(ether_type, at)?,
             protocol: small(protocol, at)?.map(|it| it as u8),
-            addresses: match (key(key_a)?, key(key_b)?) {
+            addresses: match (key(&key_a)?, key(&key_b)?) {
                 (Some(a), Some(b)) => Some([a, b]),
                 _ => None,
             },
@@ -141,6 +142,14 @@ pub fn read_rows(
         each(place, row);
     }
     Ok(())
+}
+
+type Keys<'a> = TypedDictionaryArray<'a, Int32Type, StringArray>;
+
+fn keys<'a>(batch: &'a RecordBatch, name: &str) -> Result<Keys<'a>> {
+    let keys = column::<DictionaryArray<Int32Type>>(batch, name)?;
+    let keys = keys.downcast_dict();
+    keys.with_context(|| format!("its column `{name}` is no text"))
 }
 
 fn column<'a, T: 'static>(batch: &'a RecordBatch, name: &str) -> Result<&'a T> {

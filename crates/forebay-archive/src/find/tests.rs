@@ -6,10 +6,7 @@ use super::{
     plan, read,
 };
 use crate::{
-    archive::{
-        Archive,
-        counted::{Counted, Reads},
-    },
+    archive::{Archive, counted::Reads},
     segment::{Pack, pack},
     table::{Catalogue, Rows, Table},
 };
@@ -140,7 +137,7 @@ impl Made {
     fn found(&self, request: &Request) -> (Vec<Seen>, plan::Plan, read::Reading, Arc<Reads>) {
         let reads = Arc::new(Reads::default());
         let archive = Archive::open(&self.path(), false).unwrap();
-        let archive = archive.wrapped(|store| Arc::new(Counted::over(store, reads.clone())));
+        let archive = archive.counted(&reads);
         let mut seen = Vec::new();
         let (plan, reading) = self.runtime.block_on(async {
             let table = Catalogue::open(&archive).await.unwrap().unwrap();

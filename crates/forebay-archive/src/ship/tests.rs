@@ -1,10 +1,7 @@
 //! What `ship` requests from a store.
 
 use super::{Event, Ship, ShipConfig, spool::Keep};
-use crate::archive::{
-    Archive,
-    counted::{Counted, Reads},
-};
+use crate::archive::{Archive, counted::Reads};
 use forebay_testing::folder::Folder;
 use std::{cell::RefCell, fs, path::PathBuf, sync::Arc};
 use tokio::runtime::Runtime;
@@ -39,7 +36,7 @@ impl Made {
         let archive = Archive::open(&self.folder.path("to"), true).unwrap();
         ShipConfig {
             spool: PathBuf::from(self.folder.path("spool")),
-            archive: archive.wrapped(|store| Arc::new(Counted::over(store, self.reads.clone()))),
+            archive: archive.counted(&self.reads),
             sensor: "hall".into(),
             keep: Keep::Nothing,
             limit_bytes: None,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     archive::{
-        counted::{Counted, Reads},
+        counted::Reads,
         faulty::{Faulty, Put},
     },
     compact::{CompactConfig, compact},
@@ -12,7 +12,10 @@ use crate::{
 };
 use forebay_testing::folder::Folder;
 use sha2::{Digest, Sha256};
-use std::sync::atomic::AtomicU32;
+use std::{
+    collections::BTreeSet,
+    sync::{Mutex, atomic::AtomicU32},
+};
 
 const DAY_NS: u64 = 86_400_000_000_000;
 
@@ -58,10 +61,8 @@ fn removing_rows_reads_and_writes_each_file_once_however_many_commits_of_others_
                 .is_ok();
         if is_lost { Put::Lost } else { Put::Done }
     });
-    let archive = plain.wrapped(|store| {
-        let faulty = Faulty::over(store, put.clone());
-        Arc::new(Counted::over(Arc::new(faulty), reads.clone()))
-    });
+    let archive = plain.wrapped(|store| Arc::new(Faulty::over(store, put.clone())));
+    let archive = archive.counted(&reads);
     run(async {
         let mut table = Table::open_or_create(&archive).await.unwrap();
         for day in [21, 22, 23] {
@@ -125,5 +126,45 @@ fn a_store_may_answer_an_error_after_it_has_stored_a_file() {
         let mut table = Table::open_or_create(&archive).await.unwrap();
         assert_eq!(table.append(&[rows("a", 21)]).await.unwrap(), 1);
         assert_eq!(packets_by_segment(&table).await.unwrap().len(), 1);
+    });
+}
+
+#[test]
+fn segments_of_a_commit_share_a_file_for_each_date_and_none_is_added_twice() {
+    let folder = Folder::new();
+    let plain = Archive::open(&folder.path("to"), true).unwrap();
+    let race: Arc<Mutex<Option<(Table, Rows)>>> = Arc::default();
+    let before_commit = race.clone();
+    let put = Arc::new(move |key: &str| {
+        if key.contains("_delta_log")
+            && key.ends_with(".json")
+            && let Some((mut other, rows)) = before_commit.lock().unwrap().take()
+        {
+            let append = move || run(async { assert_eq!(other.append(&[rows]).await.unwrap(), 1) });
+            std::thread::spawn(append).join().unwrap();
+        }
+        Put::Done
+    });
+    let archive = plain.wrapped(|store| Arc::new(Faulty::over(store, put.clone())));
+    run(async {
+        let mut table = Table::open_or_create(&archive).await.unwrap();
+        let batch = [("a", 21), ("b", 21), ("c", 22), ("b", 21), ("a", 22)];
+        let batch = batch.map(|(sensor, day)| rows(sensor, day));
+        assert_eq!(table.append(&batch).await.unwrap(), 4);
+        let files = table.files().unwrap();
+        let dates: BTreeSet<&str> = files.iter().map(|it| &*it.date).collect();
+        assert!(files.len() == 2 && dates.len() == 2, "{files:?}");
+        let found = packets_by_segment(&table).await.unwrap();
+        assert!(found.len() == 4 && found.values().all(|it| *it == 1));
+
+        // Another program commits one of these segments meanwhile.
+        let batch = ["d", "e", "f"].map(|sensor| rows(sensor, 21));
+        let other = Table::open(&plain).await.unwrap().unwrap();
+        *race.lock().unwrap() = Some((other, batch[1].clone()));
+        let is_new = table.append_new(&batch).await.unwrap();
+        assert_eq!(is_new, [true, false, true]);
+        assert!(race.lock().unwrap().is_none());
+        let found = packets_by_segment(&table).await.unwrap();
+        assert!(found.len() == 7 && found.values().all(|it| *it == 1));
     });
 }
