@@ -116,17 +116,22 @@ impl IndexFile {
         }
     }
 
-    /// Reads where the pages of large row groups are, so that pages without a row that may match need not be read.
+    /// Reads where the pages of large row groups are, so that pages without a row that may match need not be read, and, if
+    /// `with_bounds`, their minima and maxima.
     ///
     /// # Errors
     /// The store failed, or the file is damaged.
-    pub async fn read_pages(&mut self) -> Result<()> {
+    pub async fn read_pages(&mut self, with_bounds: bool) -> Result<()> {
         let groups = self.metadata.row_groups();
         if groups.iter().all(|it| it.num_rows() < MIN_ROWS_OF_PAGES) {
             return Ok(());
         }
         let mut reader = ParquetMetaDataReader::new_with_metadata((*self.metadata).clone())
-            .with_offset_index_policy(PageIndexPolicy::Optional);
+            .with_offset_index_policy(PageIndexPolicy::Optional)
+            .with_column_index_policy(match with_bounds {
+                true => PageIndexPolicy::Optional,
+                false => PageIndexPolicy::Skip,
+            });
         reader.load_page_index(&mut *self).await?;
         self.metadata = Arc::new(reader.finish()?);
         Ok(())

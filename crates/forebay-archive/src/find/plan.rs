@@ -5,7 +5,7 @@ use super::{
     flows::Flows,
     index_file::{End, IndexFile},
     predicate::{self, Truth},
-    row_filter::{row_filter, with_dictionaries},
+    row_filter::{Needed, with_dictionaries},
     rows::{COLUMNS, Row, read_rows},
     statistics::Bounds,
 };
@@ -22,7 +22,7 @@ use jiff::{Timestamp, tz::TimeZone};
 use parquet::{
     arrow::{
         ParquetRecordBatchStreamBuilder, ProjectionMask,
-        arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions},
+        arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, RowSelection},
     },
     bloom_filter::Sbbf,
 };
@@ -328,11 +328,10 @@ async fn read_file(search: &Search, file: &TableFile, mut bounds: Bounds) -> Res
     if groups.is_empty() {
         return Ok(found);
     }
-    reader.read_pages().await.with_context(name)?;
+    let needed = Needed::all(tree, &reader.metadata, &groups);
+    let pages = reader.read_pages(!needed.is_empty()).await;
+    pages.with_context(name)?;
     let metadata = reader.metadata.clone();
-    for (group, _) in &groups {
-        found.rows_read += metadata.row_group(*group).num_rows().unsigned_abs();
-    }
     let open = |options| ArrowReaderMetadata::try_new(metadata.clone(), options);
     let arrow = open(ArrowReaderOptions::new()).with_context(name)?;
     let dictionaries = ArrowReaderOptions::new().with_schema(with_dictionaries(arrow.schema()));
@@ -347,8 +346,23 @@ async fn read_file(search: &Search, file: &TableFile, mut bounds: Bounds) -> Res
         .with_projection(mask)
         .with_batch_size(BATCH_ROWS)
         .with_row_groups(groups.iter().map(|it| it.0).collect());
-    if let Some(filter) = row_filter(tree, &metadata, &groups) {
-        builder = builder.with_row_filter(filter);
+    let group_rows = |(group, _): &(usize, Bounds)| metadata.row_group(*group).num_rows();
+    let all_rows = groups.iter().map(|it| group_rows(it).unsigned_abs()).sum();
+    // The address that excludes most pages excludes other rows, too.
+    let rows = |pages: &Option<RowSelection>| match pages {
+        Some(pages) => pages.row_count() as u64,
+        None => all_rows,
+    };
+    let needed = needed
+        .into_iter()
+        .map(|it| (it.pages(&metadata, &groups), it));
+    let needed = needed.min_by_key(|(pages, _)| rows(pages));
+    found.rows_read = needed.as_ref().map_or(all_rows, |(pages, _)| rows(pages));
+    if let Some((pages, needed)) = needed {
+        builder = builder.with_row_filter(needed.filter(&metadata));
+        if let Some(pages) = pages {
+            builder = builder.with_row_selection(pages);
+        }
     }
     let mut batches = builder.build().with_context(name)?;
     let mut names = Names::default();

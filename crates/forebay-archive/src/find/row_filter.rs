@@ -1,4 +1,4 @@
-//! Leaves out rows before most of their columns are read: those without an address that the expression needs.
+//! Leaves out pages and rows before most of their columns are read: those without an address that the expression needs.
 
 use super::{predicate::mapped, statistics::Bounds};
 use crate::schema;
@@ -12,11 +12,14 @@ use forebay_net::filter::tree::{Place, Test, Tree};
 use parquet::{
     arrow::{
         ProjectionMask,
-        arrow_reader::{ArrowPredicateFn, RowFilter},
+        arrow_reader::{ArrowPredicateFn, RowFilter, RowSelection},
     },
-    file::metadata::{ParquetMetaData, RowGroupMetaData},
+    file::{
+        metadata::{ParquetMetaData, RowGroupMetaData},
+        page_index::column_index::ColumnIndexMetaData,
+    },
 };
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 /// The columns of the filter. They are read as dictionaries, so that each address is compared once, and not in each row.
 const KEYS: [&str; 2] = [schema::KEY_A, schema::KEY_B];
@@ -33,39 +36,136 @@ pub fn with_dictionaries(schema: &Schema) -> SchemaRef {
     ))
 }
 
-/// A filter for rows of a file that was opened [`with_dictionaries`]. `groups`: the row groups that are read. `None`: the expression does not
-/// need addresses.
-pub fn row_filter(
-    tree: &Tree,
-    metadata: &ParquetMetaData,
-    groups: &[(usize, Bounds)],
-) -> Option<RowFilter> {
-    let ranges = needed(tree)?;
-    let may_have = |column: &str| {
-        let in_group = |(_, bounds): &(usize, Bounds)| {
-            let mut ranges = ranges.iter();
-            ranges.any(|(low, high)| bounds.may_have_key(column, low, high))
+/// What rows that may match have.
+pub struct Needed {
+    /// An address in one of these ranges of keys,
+    ranges: Vec<(String, String)>,
+    /// in one of these columns,
+    columns: Vec<&'static str>,
+    /// or perhaps a type that is not known.
+    has_unknown: bool,
+}
+
+impl Needed {
+    /// For the row groups that are read. Rows that may match have all of these; if there is none, the expression does not need addresses.
+    pub fn all(tree: &Tree, metadata: &ParquetMetaData, groups: &[(usize, Bounds)]) -> Vec<Self> {
+        let has_unknown = !groups.iter().all(|(_, bounds)| bounds.all_have_types());
+        // A row has both addresses or none.
+        let both = groups
+            .iter()
+            .all(|(number, _)| are_paired(metadata.row_group(*number)));
+        let of = |ranges: Vec<(String, String)>| {
+            let may_have = |column: &str| {
+                let in_group = |(_, bounds): &(usize, Bounds)| {
+                    let mut ranges = ranges.iter();
+                    ranges.any(|(low, high)| bounds.may_have_key(column, low, high))
+                };
+                groups.iter().any(in_group)
+            };
+            // If no row has one of the addresses in a column, the other column decides.
+            let mut columns = KEYS.to_vec();
+            if both && may_have(KEYS[0]) != may_have(KEYS[1]) {
+                columns.retain(|it| may_have(it));
+            }
+            Needed {
+                ranges,
+                columns,
+                has_unknown,
+            }
         };
-        groups.iter().any(in_group)
-    };
-    // If no row has one of the addresses in a column, the other column decides. A row has both addresses or none.
-    let both = groups
-        .iter()
-        .all(|(number, _)| are_paired(metadata.row_group(*number)));
-    let mut columns: Vec<&str> = KEYS.to_vec();
-    if both && may_have(KEYS[0]) != may_have(KEYS[1]) {
-        columns.retain(|it| may_have(it));
+        needed(tree).into_iter().map(of).collect()
     }
-    if !groups.iter().all(|(_, bounds)| bounds.all_have_types()) {
-        columns.push(schema::ETHER_TYPE);
+
+    /// The rows of these groups whose pages have such addresses, counted from the first of these groups. `None`: all.
+    pub fn pages(
+        &self,
+        metadata: &ParquetMetaData,
+        groups: &[(usize, Bounds)],
+    ) -> Option<RowSelection> {
+        if self.has_unknown {
+            return None;
+        }
+        let mut rows: Vec<Range<usize>> = Vec::new();
+        let mut begin = 0;
+        for (group, _) in groups {
+            let end = begin + usize::try_from(metadata.row_group(*group).num_rows()).ok()?;
+            for column in &self.columns {
+                let pages = self.pages_of(metadata, *group, column, end - begin)?;
+                rows.extend(pages.iter().map(|it| begin + it.start..begin + it.end));
+            }
+            begin = end;
+        }
+        rows.sort_unstable_by_key(|it| it.start);
+        rows.dedup_by(|next, last| {
+            let is_joined = next.start <= last.end;
+            if is_joined {
+                last.end = last.end.max(next.end);
+            }
+            is_joined
+        });
+        Some(RowSelection::from_consecutive_ranges(
+            rows.into_iter(),
+            begin,
+        ))
     }
-    let mask = ProjectionMask::columns(metadata.file_metadata().schema_descr(), columns);
-    let mut filter = Filter {
-        ranges,
-        matching: vec![None; KEYS.len() + 1],
-    };
-    let predicate = ArrowPredicateFn::new(mask, move |batch| filter.keep(&batch));
-    Some(RowFilter::new(vec![Box::new(predicate)]))
+
+    /// The rows of the pages of a column that may have such an address. `None`: the file does not say, or is damaged.
+    fn pages_of(
+        &self,
+        metadata: &ParquetMetaData,
+        group: usize,
+        column: &str,
+        group_rows: usize,
+    ) -> Option<Vec<Range<usize>>> {
+        let mut columns = metadata.row_group(group).columns().iter();
+        let number = columns.position(|it| it.column_path().string() == column)?;
+        let places = metadata.offset_index()?.get(group)?.get(number)?;
+        let places = places.page_locations();
+        let bounds = metadata.column_index()?.get(group)?.get(number)?;
+        let ColumnIndexMetaData::BYTE_ARRAY(bounds) = bounds else {
+            return None;
+        };
+        if bounds.num_pages() != places.len() as u64 {
+            return None;
+        }
+        let mut rows = Vec::new();
+        for (page, place) in places.iter().enumerate() {
+            let begin = usize::try_from(place.first_row_index).ok()?;
+            let end = match places.get(page + 1) {
+                Some(next) => usize::try_from(next.first_row_index).ok()?,
+                None => group_rows,
+            };
+            if begin > end || end > group_rows {
+                return None;
+            }
+            let may_have = match (bounds.min_value(page), bounds.max_value(page)) {
+                (Some(min), Some(max)) if bounds.null_count(page) == Some(0) => {
+                    let mut ranges = self.ranges.iter();
+                    ranges.any(|(low, high)| min <= high.as_bytes() && low.as_bytes() <= max)
+                }
+                _ => true,
+            };
+            if may_have {
+                rows.push(begin..end);
+            }
+        }
+        Some(rows)
+    }
+
+    /// The filter for rows of a file that was opened [`with_dictionaries`].
+    pub fn filter(self, metadata: &ParquetMetaData) -> RowFilter {
+        let mut columns = self.columns;
+        if self.has_unknown {
+            columns.push(schema::ETHER_TYPE);
+        }
+        let mut filter = Filter {
+            ranges: self.ranges,
+            matching: vec![None; columns.len()],
+        };
+        let mask = ProjectionMask::columns(metadata.file_metadata().schema_descr(), columns);
+        let predicate = ArrowPredicateFn::new(mask, move |batch| filter.keep(&batch));
+        RowFilter::new(vec![Box::new(predicate)])
+    }
 }
 
 /// Whether both key columns of a row group have the same number of rows without a key.
@@ -78,19 +178,20 @@ fn are_paired(group: &RowGroupMetaData) -> bool {
     nulls[0].is_some() && nulls[0] == nulls[1]
 }
 
-/// Ranges of keys. Of rows whose type is known, only those with an address in one of the ranges can match.
-fn needed(tree: &Tree) -> Option<Vec<(String, String)>> {
+/// Lists of ranges of keys. Of rows whose type is known, only those with an address in a range of each list can match.
+fn needed(tree: &Tree) -> Vec<Vec<(String, String)>> {
     match tree {
-        Tree::And(all) => all.iter().filter_map(needed).min_by_key(Vec::len),
+        Tree::And(all) => all.iter().flat_map(needed).collect(),
         Tree::Or(any) => {
-            let each: Option<Vec<_>> = any.iter().map(needed).collect();
-            Some(each?.concat())
+            let shortest = |tree: &Tree| needed(tree).into_iter().min_by_key(Vec::len);
+            let each: Option<Vec<_>> = any.iter().map(shortest).collect();
+            each.map(|it| it.concat()).into_iter().collect()
         }
         Tree::Test(Test::Address { network, .. }, Place::AfterVlans(0)) => {
             let (address, mask) = mapped(network);
-            Some(vec![(schema::key(address), schema::key(address | !mask))])
+            vec![vec![(schema::key(address), schema::key(address | !mask))]]
         }
-        _ => None,
+        _ => Vec::new(),
     }
 }
 
@@ -137,7 +238,10 @@ impl Filter {
 fn matching_keys(keys: &StringArray, ranges: &[(String, String)]) -> BooleanBuffer {
     let is_in = |key: &str| {
         let mut ranges = ranges.iter();
-        ranges.any(|(low, high)| low.as_str() <= key && key <= high.as_str())
+        ranges.any(|(low, high)| match low == high {
+            true => key == low,
+            false => low.as_str() <= key && key <= high.as_str(),
+        })
     };
     BooleanBuffer::collect_bool(keys.len(), |at| keys.is_null(at) || is_in(keys.value(at)))
 }
@@ -149,16 +253,19 @@ mod tests {
 
     #[test]
     fn addresses_are_needed_if_no_other_row_can_match() {
-        let ranges =
-            |text: &str| needed(&text.parse::<Filter>().unwrap().tree()).map(|it| it.len());
+        let ranges = |text: &str| {
+            let needed = needed(&text.parse::<Filter>().unwrap().tree());
+            needed.iter().map(Vec::len).collect::<Vec<_>>()
+        };
         for text in [
             "host 10.0.0.5",
             "tcp and host 10.0.0.5",
             "net 10.0.0.0/8 and port 80",
         ] {
-            assert_eq!(ranges(text), Some(1), "{text}");
+            assert_eq!(ranges(text), [1], "{text}");
         }
-        assert_eq!(ranges("host 10.0.0.5 or host fe80::1"), Some(2));
+        assert_eq!(ranges("host 10.0.0.5 or host fe80::1"), [2]);
+        assert_eq!(ranges("host 10.0.0.5 and host 10.0.0.6"), [1, 1]);
         for text in [
             "",
             "tcp",
@@ -166,7 +273,7 @@ mod tests {
             "not host 10.0.0.5",
             "vlan and host 10.0.0.5",
         ] {
-            assert_eq!(ranges(text), None, "{text}");
+            assert!(ranges(text).is_empty(), "{text}");
         }
     }
 }

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     archive::{Archive, counted::Reads},
+    index::{self, Row, flow::Flow},
     segment::{Pack, pack},
     table::{Catalogue, Rows, Table},
 };
@@ -518,4 +519,67 @@ fn a_search_that_is_stopped_has_returned_the_earliest_packets() {
     });
     assert!(reading.stopped && reading.blocks == 4);
     assert!((4000..18_000).contains(&seen), "{seen}");
+}
+
+#[test]
+fn pages_without_an_address_are_left_out_and_no_row_that_may_match() {
+    let mut dice = Dice(1);
+    let (mut rows, mut ends) = (Vec::new(), Vec::new());
+    // More than a row group.
+    for number in 0..140_000 {
+        let client = [10, 0, dice.below(2_u8), dice.below(200_u8)];
+        let server = [100, 64, dice.below(100_u8), dice.below(200_u8)];
+        let is_ip = number % 1000 > 0;
+        let other = [&[2; 12][..], &[0x88, 0xb5, 0, 0]].concat();
+        let frame = match is_ip {
+            true => tcp(client, server, [50_000, 443]).1,
+            false => other,
+        };
+        ends.push(is_ip.then_some((client, server)));
+        rows.push(Row {
+            flow: Flow::of(LinkType::ETHERNET, &frame).0,
+            block: (number / 100 * 1000, 1000),
+            packets: 1,
+            ..Row::default()
+        });
+    }
+    let folder = Folder::new();
+    let archive = Archive::open(&folder.path("to"), true).unwrap();
+    let sha256 = "0".repeat(64);
+    let segment = format!("segments/sensor=a/date=1970-01-01/hour=00/{sha256}.pcapng");
+    let files = index::write(rows, "a", &segment).unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let plan = |text: &str| {
+        runtime.block_on(async {
+            let table = Catalogue::open(&archive).await.unwrap().unwrap();
+            plan::plan(&archive, &table, &request(text)).await.unwrap()
+        })
+    };
+    runtime.block_on(async {
+        let mut table = Table::open_or_create(&archive).await.unwrap();
+        table.append(&[Rows { segment, files }]).await.unwrap();
+    });
+    let dotted = |it: [u8; 4]| std::net::Ipv4Addr::from(it).to_string();
+    for (client, server) in ends.iter().flatten().step_by(35_000) {
+        let has = |of: &dyn Fn(&([u8; 4], [u8; 4])) -> bool| -> u64 {
+            ends.iter().flatten().filter(|it| of(it)).count() as u64
+        };
+        let [a, b] = [client, server].map(|it| dotted(*it));
+        let found = plan(&format!("host {b}"));
+        assert_eq!(found.rows, has(&|it| it.1 == *server));
+        // The rows are sorted by these addresses.
+        assert!(found.rows_read < 20_000, "{} rows", found.rows_read);
+        let found = plan(&format!("host {a} and host {b}"));
+        assert_eq!(found.rows, has(&|it| it == &(*client, *server)));
+        assert!(found.rows_read < 20_000, "{} rows", found.rows_read);
+        let found = plan(&format!("host {a}"));
+        assert_eq!(found.rows, has(&|it| it.0 == *client));
+        let found = plan(&format!("host {a} or host {b}"));
+        let expected = has(&|it| it.0 == *client || it.1 == *server);
+        assert_eq!(found.rows, expected);
+        let found = plan(&format!("net 100.64.{}.0/24 and not host {b}", server[2]));
+        let expected = has(&|it| it.1[2] == server[2] && it.1 != *server);
+        assert_eq!(found.rows, expected);
+    }
+    assert_eq!(plan("not ip").rows, 140);
 }
