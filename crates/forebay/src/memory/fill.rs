@@ -22,7 +22,7 @@ use crate::{
     sync::{
         Arc,
         atomic::{
-            AtomicU64, AtomicUsize,
+            AtomicPtr, AtomicU64,
             Ordering::{Acquire, Relaxed, Release},
         },
         planted,
@@ -31,15 +31,15 @@ use crate::{
 use std::{
     marker::PhantomData,
     ops::{Deref, DerefMut, Range},
-    ptr::NonNull,
     slice,
 };
 
 struct Shared {
     region: Region,
     size: usize,
-    /// Bytes below it belong to `Filled`, the others to `Vacant`. Written by `Vacant`.
-    len: AtomicUsize,
+    /// The byte at the length: those below it belong to `Filled`, the others to `Vacant`. Written by `Vacant`. It is an address
+    /// and no length because filling then need not load where the region begins.
+    end: AtomicPtr<u8>,
     /// The count after a commit, stored before the length. Written by `Vacant`.
     begun: AtomicU64,
     /// The same count, stored after the length. Written by `Vacant`.
@@ -54,6 +54,17 @@ struct Shared {
 unsafe impl Sync for Shared {}
 
 impl Shared {
+    /// The address of the byte at `len`.
+    fn place(&self, len: usize) -> *mut u8 {
+        self.region.base().as_ptr().wrapping_add(len)
+    }
+
+    /// The length at an address in the region, or at its end.
+    #[inline]
+    fn len_at(&self, place: *mut u8) -> usize {
+        place.addr() - self.place(0).addr()
+    }
+
     /// Loom's view of an access to these bytes.
     #[cfg(loom)]
     fn touch(&self, range: Range<usize>, writes: bool) {
@@ -69,14 +80,14 @@ impl Shared {
     fn touch(&self, _range: Range<usize>, _writes: bool) {}
 }
 
-/// The first byte of a region.
+/// A byte of a region, or its end.
 #[derive(Clone, Copy)]
-struct Base(NonNull<u8>);
+struct Place(*mut u8);
 
 // SAFETY: it is only an address. Each use of the bytes there has its own reason.
-unsafe impl Send for Base {}
+unsafe impl Send for Place {}
 // SAFETY: as above.
-unsafe impl Sync for Base {}
+unsafe impl Sync for Place {}
 
 /// At least this many bytes follow the mark of a [`Vacant`].
 const AFTER_MARK: usize = 4096;
@@ -84,10 +95,11 @@ const AFTER_MARK: usize = 4096;
 /// Maps `size` bytes and divides them: all of them are vacant. The caller has checked that there is enough memory.
 pub(crate) fn halves(size: usize, config: &MapConfig) -> Result<(Vacant, Filled)> {
     let region = Region::part(size, config)?;
+    let begin = Place(region.base().as_ptr());
     let shared = Arc::new(Shared {
         region,
         size,
-        len: AtomicUsize::new(0),
+        end: AtomicPtr::new(begin.0),
         begun: AtomicU64::new(0),
         counted: AtomicU64::new(0),
         #[cfg(loom)]
@@ -97,9 +109,8 @@ pub(crate) fn halves(size: usize, config: &MapConfig) -> Result<(Vacant, Filled)
         shared: shared.clone(),
     };
     let vacant = Vacant {
-        base: Base(shared.region.base()),
         shared,
-        mark: 0,
+        mark: begin,
     };
     Ok((vacant, filled))
 }
@@ -109,17 +120,27 @@ pub(crate) struct Vacant {
     /// Only this half changes the length and the count in it, so Relaxed loads return them. It keeps no copies: appending short
     /// records takes as long as its stores, and each copy would be another one.
     shared: Arc<Shared>,
-    /// That of the shared region. It is here because each record needs it.
-    base: Base,
     /// See [`set_mark`](Vacant::set_mark). At least `AFTER_MARK` bytes of the region follow it.
-    mark: usize,
+    mark: Place,
 }
 
 impl Vacant {
     /// Number of committed bytes.
     #[inline]
     pub fn len(&self) -> usize {
-        self.shared.len.load(Relaxed)
+        self.shared.len_at(self.end())
+    }
+
+    #[inline]
+    fn end(&self) -> *mut u8 {
+        self.shared.end.load(Relaxed)
+    }
+
+    /// Number of bytes from `end` to the end of the region.
+    #[inline]
+    fn room(&self, end: *mut u8) -> usize {
+        // The length never passes the size: only commits of reservations, and restarts, move it.
+        self.shared.size - self.shared.len_at(end)
     }
 
     /// The sum of the commits' counts.
@@ -131,9 +152,8 @@ impl Vacant {
     /// Reserves the next `len` bytes; `None` if the region ends before.
     #[inline]
     pub fn reserve(&mut self, len: usize) -> Option<Reservation<'_>> {
-        // The length never passes the size: only commits of reservations, and restarts, move it.
-        let at = self.len();
-        (len <= self.shared.size - at).then(|| self.reserved(at, len))
+        let end = self.end();
+        (len <= self.room(end)).then(|| self.reserved(end, len))
     }
 
     /// Sets the length from which on [`reserve_below_mark`](Vacant::reserve_below_mark) reserves nothing.
@@ -143,33 +163,32 @@ impl Vacant {
     pub fn set_mark(&mut self, mark: usize) {
         let last = self.shared.size.checked_sub(AFTER_MARK);
         assert!(last.is_some_and(|last| mark <= last));
-        self.mark = mark;
+        self.mark = Place(self.shared.place(mark));
     }
 
     /// Whether [`reserve_below_mark`](Vacant::reserve_below_mark) can succeed.
     #[inline]
     pub fn is_below_mark(&self) -> bool {
-        self.len() < self.mark
+        self.end() < self.mark.0
     }
 
     /// As [`reserve`](Vacant::reserve), but also `None` if the committed bytes have reached the mark. For a short `len` that is
     /// known at compile time, the mark is the only check.
     #[inline]
     pub fn reserve_below_mark(&mut self, len: usize) -> Option<Reservation<'_>> {
-        let at = self.len();
+        let end = self.end();
         // Below the mark, at least `AFTER_MARK` bytes are left.
-        let fits = at < self.mark && (len <= AFTER_MARK || len <= self.shared.size - at);
-        fits.then(|| self.reserved(at, len))
+        let fits = end < self.mark.0 && (len <= AFTER_MARK || len <= self.room(end));
+        fits.then(|| self.reserved(end, len))
     }
 
-    /// The `len` bytes after the length `at`. The caller has checked that they are in the region.
+    /// The `len` bytes from `end` on. The caller has checked that they are in the region.
     #[inline]
-    fn reserved(&mut self, at: usize, len: usize) -> Reservation<'_> {
+    fn reserved(&mut self, end: *mut u8, len: usize) -> Reservation<'_> {
         Reservation {
             shared: &self.shared,
-            base: self.base,
             vacant: PhantomData,
-            at,
+            begin: Place(end),
             len,
         }
     }
@@ -184,15 +203,13 @@ impl Vacant {
 
 /// Bytes after the committed ones. Dropping it, or forgetting it, changes nothing.
 ///
-/// It keeps a copy of the length. The compiler has to assume that filling the bytes may change any memory, and would load the
-/// length again at the commit.
+/// It keeps a copy of the address at the length. The compiler has to assume that filling the bytes may change any memory, and
+/// would load the address again at the commit.
 pub(crate) struct Reservation<'a> {
     shared: &'a Shared,
-    /// That of the shared region.
-    base: Base,
     /// [`Vacant`] has no other reservation meanwhile.
     vacant: PhantomData<&'a mut Vacant>,
-    at: usize,
+    begin: Place,
     len: usize,
 }
 
@@ -219,7 +236,16 @@ impl Reservation<'_> {
         } else {
             Release
         };
-        self.shared.len.store(self.at + self.len, order); // COMMITTED
+        self.shared
+            .end
+            .store(self.begin.0.wrapping_add(self.len), order); // COMMITTED
+    }
+
+    /// Loom's view of an access to all bytes.
+    #[inline(always)]
+    fn touch(&self, writes: bool) {
+        let at = self.shared.len_at(self.begin.0);
+        self.shared.touch(at..at + self.len, writes);
     }
 }
 
@@ -227,23 +253,20 @@ impl Deref for Reservation<'_> {
     type Target = [u8];
     #[inline]
     fn deref(&self) -> &[u8] {
-        self.shared.touch(self.at..self.at + self.len, false);
-        // SAFETY: `reserve` or `reserve_below_mark` checked that `at + len` bytes are in the region.
-        let start = unsafe { self.base.0.add(self.at) };
-        // SAFETY: the bytes are mapped, and zeroed or written before. They are at or above the length, so `Vacant` owns them,
-        // which is borrowed mutably as long as the reservation lives.
-        unsafe { slice::from_raw_parts(start.as_ptr(), self.len) }
+        self.touch(false);
+        // SAFETY: `reserve` or `reserve_below_mark` checked that the `len` bytes from `begin` on are in the region. They are
+        // mapped, and zeroed or written before. They are at or above the length, so `Vacant` owns them, which is borrowed
+        // mutably as long as the reservation lives.
+        unsafe { slice::from_raw_parts(self.begin.0, self.len) }
     }
 }
 
 impl DerefMut for Reservation<'_> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
-        self.shared.touch(self.at..self.at + self.len, true);
-        // SAFETY: `reserve` or `reserve_below_mark` checked that `at + len` bytes are in the region.
-        let start = unsafe { self.base.0.add(self.at) };
+        self.touch(true);
         // SAFETY: as in `deref`, and the exclusive borrow of the reservation makes the slice the only one.
-        unsafe { slice::from_raw_parts_mut(start.as_ptr(), self.len) }
+        unsafe { slice::from_raw_parts_mut(self.begin.0, self.len) }
     }
 }
 
@@ -255,7 +278,7 @@ pub(crate) struct Filled {
 impl Filled {
     /// Bytes committed so far; there may be more at any time.
     fn committed(&self) -> usize {
-        self.shared.len.load(Acquire) // COMMITTED
+        self.shared.len_at(self.shared.end.load(Acquire)) // COMMITTED
     }
 
     /// A length, and the count at exactly that length. `None`: a commit is in progress, try again.
@@ -304,7 +327,7 @@ impl Filled {
     pub fn restart(&mut self, vacant: &mut Vacant, len: usize) {
         assert!(Arc::ptr_eq(&self.shared, &vacant.shared) && len <= self.shared.size);
         // Relaxed: both halves are here, and handing one to another thread publishes these stores.
-        self.shared.len.store(len, Relaxed);
+        self.shared.end.store(self.shared.place(len), Relaxed);
         self.shared.begun.store(0, Relaxed);
         self.shared.counted.store(0, Relaxed);
     }
