@@ -214,8 +214,9 @@ impl Appender {
         true
     }
 
-    /// Writes the current buffer at once, and begins to fill it again. `false`: there is none, or no longer, as the write failed.
-    #[inline]
+    /// Without a thread: writes the current buffer at once, and begins to fill it again. `false`: it is not written here (see
+    /// [`Writer::write_in_place`]), or the write failed, and there is no current buffer any more.
+    #[inline(always)]
     fn write_in_place(&mut self) -> bool {
         let Some((end, next)) = self.writer.write_in_place(&mut self.current) else {
             return false;
@@ -343,6 +344,11 @@ impl Appender {
 
     #[cold]
     fn find_room(&mut self) -> Result<bool> {
+        self.check(0)?;
+        // `renew` does so too; here are fewer calls around the write.
+        if self.write_in_place() {
+            return Ok(true);
+        }
         loop {
             self.check(0)?;
             let drops = self.when_full == WhenFull::DropNewest;
@@ -402,8 +408,7 @@ impl Appender {
             buffer.set_mark(full);
             return true;
         }
-        // Inline, a buffer is empty as soon as it is written, and the cache still holds it: use the same one again.
-        if self.writer.gives_back_at_once() && self.write_in_place() {
+        if self.write_in_place() {
             return true;
         }
         let mut fresh = self.writer.take_empty();
@@ -465,7 +470,7 @@ impl Appender {
     }
 
     fn pending(&self, accepted: u64) -> u64 {
-        accepted.saturating_sub(self.writer.written_bytes())
+        accepted.saturating_sub(self.writer.counts().written.bytes)
     }
 
     /// Whether a record could be reserved. Waits up to `limit` for an empty buffer.

@@ -86,6 +86,11 @@ impl Piece {
         self.start + self.all() as u64
     }
 
+    /// The number of the record after its last one.
+    pub fn next(&self) -> u64 {
+        self.first + self.records
+    }
+
     /// Everything in it in order: own bytes up to a loan, the loan, and so on. Each part ends with a whole record. `bytes` is the
     /// memory that holds the piece, also below.
     pub fn parts<'a>(&'a self, bytes: &'a Filled) -> impl Iterator<Item = &'a [u8]> {
@@ -108,6 +113,7 @@ impl Piece {
     }
 
     /// Its own bytes, without the loans.
+    #[inline]
     pub fn own_mut<'a>(&self, bytes: &'a mut Filled) -> &'a mut [u8] {
         bytes.part_mut(self.range.clone())
     }
@@ -127,14 +133,10 @@ impl Piece {
 pub(super) struct Rest {
     /// Where its records begin in the buffer's memory.
     from: usize,
-    /// Output offset of its first byte.
-    start: u64,
-    /// The number of its first record.
-    first: u64,
     /// The record count of the buffer before it.
     counted: u64,
-    loans: Vec<(usize, Loan)>,
-    lent: usize,
+    /// Its first byte, first record and loans. The other fields are set when it is complete.
+    piece: Piece,
 }
 
 /// How a store's records are laid out in memory.
@@ -151,53 +153,54 @@ impl Rest {
     /// number `first`. Everything of the buffer before it was taken.
     #[inline]
     pub fn restart(&mut self, from: usize, start: u64, first: u64) {
-        debug_assert!(self.loans.is_empty() && self.lent == 0);
-        (self.from, self.start, self.first, self.counted) = (from, start, first, 0);
+        debug_assert!(self.piece.loans.is_empty() && self.piece.lent == 0);
+        (self.from, self.counted) = (from, 0);
+        (self.piece.start, self.piece.first) = (start, first);
     }
 
     /// Adds a loan after `len` of the buffer's own bytes.
     pub fn carry(&mut self, len: usize, loan: Loan) {
-        self.lent += loan.len();
-        self.loans.push((len, loan));
+        self.piece.lent += loan.len();
+        self.piece.loans.push((len, loan));
     }
 
     /// Whether everything in a buffer with `len` committed bytes was taken.
     pub fn is_empty(&self, len: usize) -> bool {
-        len == self.from && self.lent == 0
+        len == self.from && self.piece.lent == 0
     }
 
     /// Output offset after the last byte of a buffer with `len` committed bytes.
     pub fn end(&self, len: usize, layout: Layout) -> u64 {
         match self.is_empty(len) {
-            true => self.start,
-            false => self.start + (layout.head + len - self.from + self.lent) as u64,
+            true => self.piece.start,
+            false => self.piece.start + (layout.head + len - self.from + self.piece.lent) as u64,
         }
     }
 
-    /// Takes everything from a buffer with `len` committed bytes that count for `counted` records.
+    /// Completes the piece with everything in a buffer with `len` committed bytes that count for `counted` records.
     #[inline]
-    pub fn take(&mut self, len: usize, counted: u64, layout: Layout) -> Piece {
-        let is_empty = self.is_empty(len);
-        let piece = Piece {
-            range: match is_empty {
-                true => len..len,
-                false => self.from - layout.head..len,
-            },
-            start: self.start,
-            first: self.first,
-            records: match layout.each {
-                0 => counted.wrapping_sub(self.counted),
-                each => ((len - self.from) / each) as u64,
-            },
-            loans: std::mem::take(&mut self.loans),
-            lent: std::mem::take(&mut self.lent),
+    pub fn complete(&mut self, len: usize, counted: u64, layout: Layout) -> &mut Piece {
+        self.piece.range = match self.is_empty(len) {
+            true => len..len,
+            false => self.from - layout.head..len,
+        };
+        self.piece.records = match layout.each {
+            0 => counted.wrapping_sub(self.counted),
+            each => ((len - self.from) / each) as u64,
+        };
+        &mut self.piece
+    }
+
+    /// Takes the piece, which is complete. The next one begins where it ends.
+    pub fn take(&mut self) -> Piece {
+        self.from = self.piece.range.end;
+        self.counted = self.counted.wrapping_add(self.piece.records);
+        let next = Piece {
+            start: self.piece.end(),
+            first: self.piece.next(),
             ..Piece::default()
         };
-        self.from = len;
-        self.start = piece.end();
-        self.first += piece.records;
-        self.counted = counted;
-        piece
+        std::mem::replace(&mut self.piece, next)
     }
 }
 

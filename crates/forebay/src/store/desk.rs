@@ -41,6 +41,13 @@ pub(super) struct Current {
 }
 
 impl Current {
+    /// Takes the piece that is complete, and the filled half if it is here.
+    pub fn take(&mut self) -> Option<Buffer> {
+        let bytes = self.filled.take()?;
+        let piece = self.rest.take();
+        Some(Buffer { bytes, piece })
+    }
+
     /// Adds a loan after what is committed.
     pub fn carry(&mut self, vacant: &mut Vacant, loan: Loan, records: u64) {
         self.rest.carry(vacant.len(), loan);
@@ -83,16 +90,37 @@ impl Desk {
         &self,
         current: &mut Current,
         vacant: &mut Vacant,
-        mut filled: Filled,
+        filled: Filled,
         start: u64,
         first: u64,
     ) {
-        let begin = skipped(start) + self.layout.head;
-        filled.restart(vacant, begin);
         current.serial += 1;
         current.filled = Some(filled);
+        self.reopen(current, vacant, start, first);
+    }
+
+    /// As [`open`](Self::open), for the current buffer, whose filled half is here.
+    #[inline]
+    pub fn reopen(&self, current: &mut Current, vacant: &mut Vacant, start: u64, first: u64) {
+        let begin = skipped(start) + self.layout.head;
+        if let Some(filled) = &mut current.filled {
+            filled.restart(vacant, begin);
+        }
         current.rest.restart(begin, start, first);
         self.taken.store(begin, Relaxed);
+    }
+
+    /// What was not taken of the current buffer, to be written while it stays here. `None`: the filled half is not here.
+    #[inline]
+    pub fn complete<'a>(
+        &self,
+        current: &'a mut Current,
+        vacant: &Vacant,
+    ) -> Option<(&'a mut Filled, &'a mut Piece)> {
+        let filled = current.filled.as_mut()?;
+        let rest = &mut current.rest;
+        let piece = rest.complete(vacant.len(), vacant.counted(), self.layout);
+        Some((filled, piece))
     }
 
     /// Closes the current buffer. Returns what was not taken, and the filled half unless the writer has it.
@@ -100,8 +128,8 @@ impl Desk {
     pub fn close(&self, current: &mut Current, vacant: &Vacant) -> (Option<Filled>, Piece) {
         current.serial += 1;
         let rest = &mut current.rest;
-        let piece = rest.take(vacant.len(), vacant.counted(), self.layout);
-        (current.filled.take(), piece)
+        rest.complete(vacant.len(), vacant.counted(), self.layout);
+        (current.filled.take(), rest.take())
     }
 
     /// Output offset of the byte after the last one of the current buffer.
@@ -135,7 +163,8 @@ impl Desk {
             None => Due::Nothing,
             Some(bytes) => {
                 self.taken.store(len, Relaxed);
-                let piece = rest.take(len, counted, self.layout);
+                rest.complete(len, counted, self.layout);
+                let piece = rest.take();
                 Due::Piece(Buffer { bytes, piece }, *serial)
             }
         }

@@ -123,13 +123,15 @@ impl Drain {
 
     /// Writes `piece`, or its rest after an error, unless the store is abandoned. Then carries out its request. `bytes` is the
     /// memory that holds it.
+    #[inline(always)]
     pub fn write(
         &mut self,
         bytes: &mut Filled,
         piece: &Piece,
         abandon: &Abandon,
     ) -> Result<(), Stopped> {
-        if self.done == 0 && !self.is_counted && piece.all() > 0 {
+        let (is_empty, end) = (piece.all() == 0, piece.end());
+        if self.done == 0 && !self.is_counted && !is_empty {
             let seal = Seal {
                 first: piece.first,
                 records: piece.records,
@@ -137,10 +139,13 @@ impl Drain {
             };
             self.framing.seal(piece.own_mut(bytes), &seal);
         }
-        self.put(bytes, piece, abandon)?;
-        if !self.is_counted && piece.all() > 0 {
+        match piece.only_part(bytes) {
+            Some(all) => self.put_part(all, 0, piece.start, abandon)?,
+            None => self.put_parts(bytes, piece, abandon)?,
+        }
+        if !self.is_counted && !is_empty {
             self.is_counted = true;
-            self.whole = piece.end();
+            self.whole = end;
             self.records += piece.records;
             self.unsynced_since.get_or_insert(self.now);
         }
@@ -160,10 +165,13 @@ impl Drain {
         Ok(())
     }
 
-    fn put(&mut self, bytes: &Filled, piece: &Piece, abandon: &Abandon) -> Result<(), Stopped> {
-        if let Some(all) = piece.only_part(bytes) {
-            return self.put_part(all, 0, piece.start, abandon);
-        }
+    #[cold]
+    fn put_parts(
+        &mut self,
+        bytes: &Filled,
+        piece: &Piece,
+        abandon: &Abandon,
+    ) -> Result<(), Stopped> {
         let mut before = 0;
         for part in piece.parts(bytes) {
             self.put_part(part, before, piece.start, abandon)?;
@@ -173,6 +181,7 @@ impl Drain {
     }
 
     /// Writes the unwritten bytes of a part; `before` is the length of the piece's earlier parts.
+    #[inline(always)]
     fn put_part(
         &mut self,
         part: &[u8],
@@ -357,6 +366,11 @@ impl Drain {
     /// Keeps an error that could not be reported now.
     pub fn tell_later(&mut self, trouble: Error) {
         self.trouble.get_or_insert(trouble);
+    }
+
+    /// Whether there is an error that did not prevent any write.
+    pub fn has_trouble(&self) -> bool {
+        self.trouble.is_some()
     }
 
     /// Returns an error that did not prevent any write, once.

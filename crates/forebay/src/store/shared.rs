@@ -44,9 +44,10 @@ pub(super) struct Shared {
     /// Bits set by the appender; the writer clears [`RETRY`] when it obeys.
     commands: AtomicU32,
     pub commanded: Bell,
-    /// Counters, written by the writing side; exact once it has ended.
+    /// Counters, written by the writing side; exact once it has ended. Without a thread they are written only then and after a
+    /// failure, because the appender can ask the drain itself.
     records: AtomicU64,
-    pub bytes: AtomicU64,
+    bytes: AtomicU64,
     durable_records: AtomicU64,
     durable_bytes: AtomicU64,
     unsynced_bytes: AtomicU64,
@@ -132,14 +133,24 @@ impl Shared {
         self.failed_syncs.store(counts.failed_syncs, Relaxed);
         let slowest = counts.slowest_sync.as_nanos() as u64;
         self.slowest_sync_ns.store(slowest, Relaxed);
-        if let Some(trouble) = drain.take_trouble() {
-            let mut error = self.error();
-            match *error {
-                Some(_) => drain.tell_later(trouble),
-                None => *error = Some(trouble),
-            }
-            self.failed.store(true, Relaxed);
+        self.tell_trouble(drain);
+    }
+
+    /// Publishes an error that did not prevent any write.
+    #[inline]
+    pub fn tell_trouble(&self, drain: &mut Drain) {
+        if drain.has_trouble() {
+            self.post_trouble(drain);
         }
+    }
+
+    #[cold]
+    fn post_trouble(&self, drain: &mut Drain) {
+        let mut error = self.error();
+        if error.is_none() {
+            *error = drain.take_trouble();
+        }
+        self.failed.store(true, Relaxed);
     }
 
     pub fn counts(&self) -> Counts {

@@ -158,20 +158,23 @@ impl Writer {
         vacant
     }
 
-    /// If [`gives_back_at_once`](Self::gives_back_at_once): writes the current buffer, and makes it the current one again. If the
+    /// Without a thread: writes the current buffer, and makes it the current one again, because the cache still holds it. If the
     /// write failed, there is no current buffer afterwards. Returns the output offset after it, and the number of the next record.
-    #[inline]
+    /// `None`: a thread writes, an earlier buffer waits for a retry, or other buffers are used first (see `spare_first`).
+    #[inline(always)]
     pub fn write_in_place(&mut self, current: &mut Option<Vacant>) -> Option<(u64, u64)> {
         let (desk, vacant) = (&self.shared.desk, current.as_mut()?);
         let (Place::Inline { drain, stuck }, Some(own)) = (&mut self.place, &mut self.own) else {
             return None;
         };
-        let (filled, mut piece) = desk.close(own, vacant);
-        let (end, next) = (piece.end(), piece.first + piece.records);
-        let mut bytes = filled?; // inline, the filled half is never taken before
-        match write_inline(drain, &mut bytes, &mut piece, &self.shared) {
-            true => desk.open(own, vacant, bytes, end, next),
-            false => stuck.extend(current.take().map(|it| (it, Buffer { bytes, piece }))),
+        if !stuck.is_empty() || self.spare_first {
+            return None;
+        }
+        let (bytes, piece) = desk.complete(own, vacant)?;
+        let (end, next) = (piece.end(), piece.next());
+        match write_inline(drain, bytes, piece, &self.shared) {
+            true => desk.reopen(own, vacant, end, next),
+            false => stuck.extend(current.take().zip(own.take())),
         }
         Some((end, next))
     }
@@ -203,7 +206,7 @@ impl Writer {
     }
 
     /// Hands a closed buffer over. Inline, this writes it, and keeps the empty buffer for later.
-    pub fn hand_over(&mut self, vacant: Vacant, filled: Option<Filled>, mut piece: Piece) {
+    pub fn hand_over(&mut self, vacant: Vacant, filled: Option<Filled>, piece: Piece) {
         match &mut self.place {
             Place::Thread { full, .. } => {
                 let handed = Handed {
@@ -217,14 +220,14 @@ impl Writer {
                     self.shared.post_death();
                 }
             }
-            Place::Inline { drain, stuck } => {
+            Place::Inline { stuck, .. } => {
                 // Inline, the filled half is never taken before.
-                let Some(mut bytes) = filled else { return };
+                let Some(bytes) = filled else { return };
                 // After a failed write everything waits for the retry.
-                match stuck.is_empty() && write_inline(drain, &mut bytes, &mut piece, &self.shared)
-                {
-                    true => self.spare.push((vacant, bytes)),
-                    false => stuck.push_back((vacant, Buffer { bytes, piece })),
+                let waits = !stuck.is_empty();
+                stuck.push_back((vacant, Buffer { bytes, piece }));
+                if !waits {
+                    self.drain_inline();
                 }
             }
             Place::Over => {}
@@ -235,12 +238,6 @@ impl Writer {
     #[cfg(all(test, not(loom)))]
     pub fn put_aside(&mut self, buffer: Empty) {
         self.spare.push(buffer);
-    }
-
-    /// Whether a buffer that is handed over is written by this thread, nothing waits before it, and the write goes through the page
-    /// cache: see `spare_first`.
-    pub fn gives_back_at_once(&self) -> bool {
-        matches!(&self.place, Place::Inline { stuck, .. } if stuck.is_empty()) && !self.spare_first
     }
 
     fn drain_inline(&mut self) {
@@ -261,7 +258,7 @@ impl Writer {
     pub fn keep_time(&mut self, now: u64) {
         if let Place::Inline { drain, .. } = &mut self.place {
             drain.keep_time(now);
-            self.shared.tell(drain);
+            self.shared.tell_trouble(drain);
         }
     }
 
@@ -388,12 +385,10 @@ impl Writer {
 
     /// The current counts of the writing side.
     pub fn counts(&self) -> Counts {
-        self.shared.counts()
-    }
-
-    /// The bytes written, of these counts.
-    pub fn written_bytes(&self) -> u64 {
-        self.shared.bytes.load(Relaxed)
+        match &self.place {
+            Place::Inline { drain, .. } => drain.counts(),
+            Place::Thread { .. } | Place::Over => self.shared.counts(),
+        }
     }
 
     /// No more buffers follow. The writer ends once it has written what it has, or failed to.
@@ -418,7 +413,8 @@ impl Writer {
     }
 }
 
-/// Writes a piece, and publishes the counts. `false`: the write failed, or the store is abandoned.
+/// Writes a piece. `false`: the write failed, or the store is abandoned.
+#[inline(always)]
 fn write_inline(drain: &mut Drain, bytes: &mut Filled, piece: &mut Piece, shared: &Shared) -> bool {
     match drain.write(bytes, piece, &shared.abandon) {
         Ok(()) => {}
@@ -429,7 +425,7 @@ fn write_inline(drain: &mut Drain, bytes: &mut Filled, piece: &mut Piece, shared
         Err(Stopped::Abandoned) => return false,
     }
     piece.give_back();
-    shared.tell(drain);
+    shared.tell_trouble(drain);
     true
 }
 
