@@ -191,11 +191,12 @@ impl Appending {
 
 /// The compiler's own copies, whose assembly [`ASSEMBLY`] shows.
 fn compiled<const N: usize>(
+    target: Target,
     name: &'static str,
     append: fn(&mut Buffer<N>, [u8; N]) -> bool,
     iterations: u64,
 ) -> Result<Way> {
-    let (mut file, flushes) = Target::Null.open(N)?;
+    let (mut file, flushes) = target.open(N)?;
     let mut buffer = Box::new(Buffer {
         count: 0,
         entries: [[0; N]; 585],
@@ -231,8 +232,18 @@ fn ways(target: Target, iterations: u64) -> Result<Vec<Way>> {
         way::<Later>(target, iterations)?,
         way::<Later32>(target, iterations)?,
         way::<RepMovsb>(target, iterations)?,
-        compiled("this compiler's, 28 bytes, hoisted", append_28, iterations)?,
-        compiled("this compiler's, 32 bytes, hoisted", append_32, iterations)?,
+        compiled(
+            target,
+            "this compiler's, 28 bytes, hoisted",
+            append_28,
+            iterations,
+        )?,
+        compiled(
+            target,
+            "this compiler's, 32 bytes, hoisted",
+            append_32,
+            iterations,
+        )?,
     ])
 }
 

@@ -26,8 +26,8 @@ use anyhow::Result;
 pub use forwarding::ASSEMBLY;
 
 use entry::{Entry, Entry28, Entry32};
-use forebay::store::{Records, StoreConfig, SyncPolicy, WhenFull};
-use std::hint::black_box;
+use forebay::store::{Records, Stage, StoreConfig, SyncPolicy, WhenFull};
+use std::{hint::black_box, time::Duration};
 use target::{Flushes, Target};
 use textbook::Textbook;
 
@@ -241,6 +241,9 @@ fn our_ways<T: Entry>(target: Target, buffer_bytes: usize, iterations: u64) -> R
                     for i in 0..n * ENTRIES {
                         log.append_with(|slot| slot.build(i)).expect(FAILED);
                     }
+                    // Otherwise it would write the rest in the next side's time.
+                    let end = log.wait_for(Stage::Written, Duration::MAX);
+                    assert!(end.expect(FAILED) >= Stage::Written);
                     n * ENTRIES
                 })
             },
