@@ -132,24 +132,31 @@ impl Intake {
         };
         let writing = self.writing.as_mut();
         let is_limited = writing.as_ref().is_some_and(|it| it.is_limited());
-        let is_tapped = self.each.is_some() || self.publisher.is_some();
-        let tap = is_tapped.then_some(Tap {
-            each: self.each.as_mut(),
-            publisher: self.publisher.as_mut(),
+        let tap = self.each.as_mut().map(|each| Tap {
+            each,
             interfaces: &feed.interfaces,
             snaplen: self.snaplen,
             is_refused: false,
         });
-        let take = match (filters, is_limited, is_tapped) {
-            // The most frequent case of a share: a live source filters for itself.
-            (false, false, true) => taking::take::<false, false, true>,
-            (_, _, true) => taking::take::<true, true, true>,
-            (false, false, false) => taking::take::<false, false, false>,
-            (false, true, false) => taking::take::<false, true, false>,
-            (true, false, false) => taking::take::<true, false, false>,
-            (true, true, false) => taking::take::<true, true, false>,
+        let publisher = self.publisher.as_mut();
+        let take = match (filters, is_limited, tap.is_some(), publisher.is_some()) {
+            (false, false, false, false) => taking::take::<false, false, false, false>,
+            (false, true, false, false) => taking::take::<false, true, false, false>,
+            (true, false, false, false) => taking::take::<true, false, false, false>,
+            (true, true, false, false) => taking::take::<true, true, false, false>,
+            // The most frequent cases: a live source filters for itself.
+            (false, false, false, true) => taking::take::<false, false, false, true>,
+            (false, false, true, false) => taking::take::<false, false, true, false>,
+            _ => taking::take::<true, true, true, true>,
         };
-        let (took, stop) = take(&mut burst, &mut feed.lanes, writing, tap, self.left);
+        let (took, stop) = take(
+            &mut burst,
+            &mut feed.lanes,
+            writing,
+            tap,
+            publisher,
+            self.left,
+        );
         drop(burst);
         if let Some(publisher) = &mut self.publisher {
             publisher.publish_appended();

@@ -58,10 +58,9 @@ impl<F: FnMut(&Frame<'_>, &Interface) -> bool + Send> Each for F {
     }
 }
 
-/// The closure and the publisher that receive every packet, and what they need to know about the packets of one burst.
+/// The closure that receives every packet, and what it needs to know about the packets of one burst.
 pub(super) struct Tap<'a> {
-    pub each: Option<&'a mut Box<dyn Each>>,
-    pub publisher: Option<&'a mut Publisher>,
+    pub each: &'a mut Box<dyn Each>,
     pub interfaces: &'a [Interface],
     pub snaplen: u32,
     /// The closure did not take the last packet.
@@ -69,39 +68,36 @@ pub(super) struct Tap<'a> {
 }
 
 impl Tap<'_> {
-    /// Whether the closure took this packet, or there is none.
-    #[inline]
-    fn offer(&mut self, frame: &Frame<'_>) -> bool {
-        self.each.is_none() || self.show(frame)
-    }
-
-    /// Shows the closure a packet as it would be written.
+    /// Shows the closure a packet as it would be written. Returns whether the closure took it.
     #[inline(never)]
-    fn show(&mut self, frame: &Frame<'_>) -> bool {
-        let Some(each) = &mut self.each else {
-            return true;
-        };
+    fn offer(&mut self, frame: &Frame<'_>) -> bool {
         let kept = frame.data.len().min(self.snaplen as usize);
         let shown = Frame {
             data: &frame.data[..kept],
             ..*frame
         };
         let interface = self.interfaces.get(frame.interface as usize);
-        self.is_refused = !interface.is_none_or(|interface| each.take(&shown, interface));
+        self.is_refused = !interface.is_none_or(|interface| self.each.take(&shown, interface));
         !self.is_refused
     }
 }
 
 /// Takes at most `most` frames. `FILTERS`: a filter of ours applies. `LIMITED`: the file has a size limit. `TAPPED`: there is a
-/// `tap`.
+/// `tap`. `SHARED`: there is a `publisher`. The flags may be true without need.
 ///
 /// Frames not taken are put back: a frame for which there is no room is the first of the next burst.
 #[inline(never)]
-pub(super) fn take<const FILTERS: bool, const LIMITED: bool, const TAPPED: bool>(
+pub(super) fn take<
+    const FILTERS: bool,
+    const LIMITED: bool,
+    const TAPPED: bool,
+    const SHARED: bool,
+>(
     burst: &mut Burst<'_>,
     lanes: &mut [Lane],
     mut writing: Option<&mut Writing>,
     mut tap: Option<Tap<'_>>,
+    mut publisher: Option<&mut Publisher>,
     most: u64,
 ) -> (Took, Stop) {
     if let Some(writing) = &mut writing {
@@ -112,7 +108,7 @@ pub(super) fn take<const FILTERS: bool, const LIMITED: bool, const TAPPED: bool>
         }
     }
     let mut took = match &mut writing {
-        Some(writing) if !FILTERS && !LIMITED && !TAPPED => {
+        Some(writing) if !FILTERS && !LIMITED && !TAPPED && !SHARED => {
             match take_run(burst, lanes, writing, most) {
                 Ok(took) => took,
                 Err(stop) => return (Took::default(), stop),
@@ -168,9 +164,7 @@ pub(super) fn take<const FILTERS: bool, const LIMITED: bool, const TAPPED: bool>
         };
         match put {
             Ok(true) => {
-                if TAPPED
-                    && let Some(publisher) = tap.as_mut().and_then(|tap| tap.publisher.as_mut())
-                {
+                if SHARED && let Some(publisher) = &mut publisher {
                     publisher.append(lane.shared, frame);
                 }
             }

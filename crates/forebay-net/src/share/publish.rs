@@ -58,7 +58,7 @@ pub struct Publisher {
     note_bytes: usize,
     interfaces: u32,
     /// Bytes published of a packet.
-    snaplen: usize,
+    snaplen: u32,
     /// Packets that the capture lost before it could share them: in its sources, and those of interfaces that found no room.
     lost: u64,
     lost_in_sources: u64,
@@ -106,7 +106,7 @@ impl Publisher {
             packets,
             note_bytes: 0,
             interfaces: 0,
-            snaplen: MAX_PACKET,
+            snaplen: MAX_PACKET as u32,
             lost: 0,
             lost_in_sources: 0,
             source,
@@ -151,14 +151,14 @@ impl Publisher {
 
     /// Like [`publish`](Self::publish), but readers receive the packet only after the next call of `publish` or
     /// [`publish_appended`](Self::publish_appended), which makes a burst of packets cost less time.
-    #[inline]
+    #[inline(always)]
     pub fn append(&mut self, interface: u32, frame: &Frame<'_>) {
         if interface >= self.interfaces {
             return self.lose();
         }
         // There are fewer than 2^16 interfaces.
         let head = Head::of(frame, interface as u16, self.lost).bytes();
-        let kept = frame.data.len().min(self.snaplen);
+        let kept = frame.data.len().min(self.snaplen as usize);
         if self.packets.append(&[&head, &frame.data[..kept]]).is_err() {
             self.lose(); // impossible: the ring has room for the largest packet
         }
@@ -176,7 +176,7 @@ impl Publisher {
 
     /// Publishes at most this many bytes of each packet.
     pub(crate) fn truncate(&mut self, snaplen: u32) {
-        self.snaplen = (snaplen as usize).min(MAX_PACKET);
+        self.snaplen = snaplen.min(MAX_PACKET as u32);
     }
 
     /// Sets the number of packets that the sources have lost so far. Readers show it beside their own losses.

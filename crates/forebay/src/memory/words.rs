@@ -14,7 +14,6 @@
 //! atomics in read-only memory.
 #![allow(unsafe_code)]
 
-#[cfg(not(any(loom, miri)))]
 use super::lines::{LINE, fetch_to_write};
 use crate::sync::atomic::{
     AtomicU64,
@@ -114,10 +113,11 @@ impl Ours {
     /// Prefetches the cache lines of these words, which will be written soon. Words out of range are ignored.
     #[inline]
     pub(crate) fn fetch(&self, words: Range<usize>) {
-        let _words = self.0.all().get(words).unwrap_or(&[]);
-        #[cfg(not(any(loom, miri)))]
-        for line in _words.chunks(LINE / WORD) {
-            fetch_to_write(line.as_ptr());
+        let Range { start, end } = self.0.all().get(words).unwrap_or(&[]).as_ptr_range();
+        let mut line = start;
+        while line < end {
+            fetch_to_write(line);
+            line = line.wrapping_add(LINE / WORD);
         }
     }
 
@@ -136,7 +136,7 @@ impl Ours {
     /// This is a plain copy, which takes half as long as stores of words: in this process, only this exclusive reference writes the
     /// mapping, and nothing else reads it. A reader in this process has mapped the memory elsewhere; to the compiler, that is other
     /// memory, which the machine changes (docs/decisions/38). Loom and Miri see one memory and therefore get words.
-    #[inline]
+    #[inline(always)]
     #[cfg(not(any(loom, miri)))]
     pub(crate) fn gather(&mut self, at: usize, parts: &[&[u8]]) {
         let words = &self.0.all()[at..][..total(parts).div_ceil(WORD)];

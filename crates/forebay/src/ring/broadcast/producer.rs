@@ -68,7 +68,7 @@ impl Producer {
     ///
     /// # Errors
     /// The message is longer than [`largest`](Producer::largest). It is not appended.
-    #[inline]
+    #[inline(always)]
     pub fn append(&mut self, parts: &[&[u8]]) -> std::result::Result<u64, TooLong> {
         self.writing.append(parts)
     }

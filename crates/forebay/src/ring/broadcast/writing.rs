@@ -28,6 +28,9 @@ pub(super) struct Writing {
     layout: Layout,
     /// Length in bytes of the longest message.
     largest: usize,
+    /// The first word of the index, and the first word of the data.
+    index: usize,
+    data: usize,
     /// Where the next message begins, unless the end of the data is in its way.
     next: Start,
     /// The position of the first word of the data: positions count words since the ring was made.
@@ -89,6 +92,8 @@ impl Writing {
             words,
             layout,
             largest: layout.largest(),
+            index: layout.entry(0),
+            data: layout.data(0),
             next: Start::default(),
             origin: 0,
             published: 0,
@@ -118,7 +123,7 @@ impl Writing {
     }
 
     /// Appends `parts` as one message, which readers receive once it is [published](Writing::publish).
-    #[inline]
+    #[inline(always)]
     pub(super) fn append(&mut self, parts: &[&[u8]]) -> Result<u64, TooLong> {
         let len = words::total(parts);
         if len > self.largest {
@@ -137,9 +142,9 @@ impl Writing {
         }
         let offset = (next.position - self.origin) as usize;
         let entry = Entry { offset, len }.encode();
-        self.words
-            .store(self.layout.entry(next.sequence), entry, Relaxed); // Relaxed, also the bytes: PUBLISH orders them
-        self.words.gather(self.layout.data(offset), parts);
+        let at = self.index + (next.sequence & (self.layout.entries - 1)) as usize;
+        self.words.store(at, entry, Relaxed); // Relaxed, also the bytes: PUBLISH orders them
+        self.words.gather(self.data + offset, parts);
         if planted("broadcast-oldest-late") {
             self.announce_oldest();
         }
