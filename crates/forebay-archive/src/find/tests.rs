@@ -521,6 +521,9 @@ fn a_search_that_is_stopped_has_returned_the_earliest_packets() {
     assert!((4000..18_000).contains(&seen), "{seen}");
 }
 
+/// The addresses of a client and a server.
+type Ends = ([u8; 4], [u8; 4]);
+
 #[test]
 fn pages_without_an_address_are_left_out_and_no_row_that_may_match() {
     let mut dice = Dice(1);
@@ -561,7 +564,7 @@ fn pages_without_an_address_are_left_out_and_no_row_that_may_match() {
     });
     let dotted = |it: [u8; 4]| std::net::Ipv4Addr::from(it).to_string();
     for (client, server) in ends.iter().flatten().step_by(35_000) {
-        let has = |of: &dyn Fn(&([u8; 4], [u8; 4])) -> bool| -> u64 {
+        let has = |of: &dyn Fn(&Ends) -> bool| -> u64 {
             ends.iter().flatten().filter(|it| of(it)).count() as u64
         };
         let [a, b] = [client, server].map(|it| dotted(*it));
