@@ -51,8 +51,8 @@ const REQUEST_TIME: Duration = Duration::from_secs(120);
 const MIN_BYTES_PER_SECOND: u64 = 4 << 10;
 /// A segment that is older should have rows.
 const IN_FLIGHT: Duration = Duration::from_secs(3600);
-/// Ranges of an object with fewer bytes between them are read together: a request takes longer than these bytes. In a folder, it is
-/// only a system call.
+/// Ranges of an object with fewer bytes between them are read with one request, which takes less time than two. In a folder, a second
+/// read is only a system call.
 const GAP: u64 = OBJECT_STORE_COALESCE_DEFAULT;
 const FOLDER_GAP: u64 = 16 << 10;
 /// Requests that are made at the same time.

@@ -24,8 +24,6 @@ use std::{
 
 /// The size of a file of the table that [`CompactConfig`] asks for by default.
 pub const TARGET_BYTES: u64 = 32 << 20;
-/// Files that are merged at the same time: each has a reader in memory.
-const MAX_FILES: usize = 256;
 /// A file that is larger than this many times all others of its group stays: rewriting it would gain little.
 const MAX_RATIO: u64 = 4;
 /// Files that are fetched at the same time.
@@ -131,7 +129,7 @@ fn groups(files: Vec<TableFile>, target_bytes: u64) -> Vec<Vec<TableFile>> {
         let mut group: Vec<TableFile> = Vec::new();
         let mut bytes = 0;
         for file in files {
-            if bytes + file.bytes > target_bytes || group.len() == MAX_FILES {
+            if bytes + file.bytes > target_bytes || group.len() == index::MAX_MERGED {
                 groups.push(std::mem::take(&mut group));
                 bytes = 0;
             }
@@ -174,9 +172,10 @@ fn first_ns(file: &TableFile) -> i64 {
 async fn merge(archive: &Archive, files: &[TableFile]) -> Result<IndexFile> {
     let fetched = files.iter().map(async |file| {
         let bytes = archive.get(&file.key).await?;
-        let damaged = file.damaged(archive);
-        let bytes = bytes.with_context(|| format!("{damaged}: it is missing"))?;
-        anyhow::Ok((bytes, damaged))
+        let (name, key) = (archive.name(), &file.key);
+        let bytes =
+            bytes.with_context(|| format!("{name}: the file {key} of its index is missing"))?;
+        anyhow::Ok((bytes, file.damaged(archive)))
     });
     let fetched: Vec<_> = futures::stream::iter(fetched)
         .buffered(FETCHED_AT_ONCE)

@@ -138,22 +138,24 @@ pub struct Rows {
     pub files: Vec<IndexFile>,
 }
 
-/// The rows of several segments, with one file for each date. A search opens each file, so fewer are better.
-fn merged(rows: &[&Rows]) -> Result<Vec<IndexFile>> {
+/// The rows of several segments, with one file for each date, or several if there are very many. A search opens each file, so fewer are
+/// better.
+fn merged(rows: &[Rows]) -> Result<Vec<IndexFile>> {
     let mut by_date: BTreeMap<&str, Vec<&IndexFile>> = BTreeMap::new();
     for file in rows.iter().flat_map(|it| &it.files) {
         by_date.entry(&file.date).or_default().push(file);
     }
-    let merge = |(date, files): (&str, Vec<&IndexFile>)| match *files {
-        [file] => Ok(file.clone()),
-        _ => index::merge(
-            date,
-            files
-                .iter()
-                .map(|it| (it.bytes.clone(), "merging rows".into())),
-        ),
-    };
-    by_date.into_iter().map(merge).collect()
+    let mut merged = Vec::new();
+    for (date, files) in by_date {
+        for files in files.chunks(index::MAX_MERGED) {
+            let damaged = || "merging the rows of several segments".to_owned();
+            merged.push(match *files {
+                [file] => file.clone(),
+                _ => index::merge(date, files.iter().map(|it| (it.bytes.clone(), damaged())))?,
+            });
+        }
+    }
+    Ok(merged)
 }
 
 impl Table {
@@ -300,8 +302,12 @@ impl Table {
             let (_, added) = match put.take().filter(is_same) {
                 Some(same) => put.insert(same),
                 None => {
-                    let files = merged(&new)?;
-                    let added = self.put(files.iter(), true).await?;
+                    let rows: Vec<Rows> = new.iter().map(|it| (*it).clone()).collect();
+                    // This can take seconds, and the caller may have to answer others meanwhile.
+                    let files = tokio::task::spawn_blocking(move || merged(&rows));
+                    let files = files.await.context("merging rows")?;
+                    let on = || format!("{}: adding to its index", self.archive.name());
+                    let added = self.put(files.with_context(on)?.iter(), true).await?;
                     put.insert((new, added))
                 }
             };

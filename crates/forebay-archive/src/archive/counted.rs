@@ -134,9 +134,12 @@ impl ObjectStore for Counted {
     /// Ranges that are near each other are one request.
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let joined = joined(ranges, self.gap);
-        let found = self.store.get_ranges(location, &joined).await?;
+        let found = self.store.get_ranges(location, &joined).await;
         let reads = self.reads.of(location.as_ref());
-        found.iter().for_each(|it| reads.add(it.len() as u64));
+        for at in 0..joined.len() {
+            reads.add(found.as_ref().map_or(0, |it| it[at].len() as u64));
+        }
+        let found = found?;
         let slice = |range: &Range<u64>| {
             let at = joined.partition_point(|it| it.start <= range.start) - 1;
             let begin = (range.start - joined[at].start) as usize;
@@ -179,5 +182,36 @@ impl ObjectStore for Counted {
 
     async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
         self.store.rename_opts(from, to, options).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use object_store::{ObjectStoreExt, memory::InMemory};
+
+    #[test]
+    fn near_ranges_are_one_request_and_each_gets_its_bytes() {
+        assert_eq!(
+            joined(&[30..40, 0..5, 5..6, 0..2, 15..20, 42..42], 10),
+            [0..20, 30..42]
+        );
+        let reads = Arc::new(Reads::default());
+        let store = Counted::over(Arc::new(InMemory::new()), reads.clone(), 10);
+        let bytes: Vec<u8> = (0..100).collect();
+        let path = Path::from("index/part");
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            store.put(&path, bytes.clone().into()).await.unwrap();
+            let ranges = [90..95, 0..5, 14..20, 3..4, 40..41];
+            let found = store.get_ranges(&path, &ranges).await.unwrap();
+            for (range, found) in ranges.iter().zip(&found) {
+                assert_eq!(found[..], bytes[range.start as usize..range.end as usize]);
+            }
+            assert_eq!((reads.index.requests(), reads.index.bytes()), (3, 26));
+            let missing = store.get_ranges(&Path::from("index/other"), &ranges).await;
+            assert!(missing.is_err());
+            assert_eq!((reads.index.requests(), reads.index.bytes()), (6, 26));
+        });
     }
 }

@@ -146,7 +146,15 @@ impl IndexFile {
             return Ok(slices);
         }
         let End { archive, key, .. } = &self.end;
-        archive.store().get_ranges(key, ranges).await
+        let found = archive.store().get_ranges(key, ranges).await?;
+        let mut each = found.iter().zip(ranges);
+        if each.any(|(bytes, range)| bytes.len() as u64 != range.end.saturating_sub(range.start)) {
+            return Err(object_store::Error::Generic {
+                store: "index",
+                source: format!("{key} is damaged: it is shorter than its footer says").into(),
+            });
+        }
+        Ok(found)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Finds packets in an archive: `forebay find`.
 //!
 //! ```text
-//!  expression ─▶ tree ─▶ predicate ── files · row groups · rows that may match ──▶ blocks ─▶ packets ─▶ our BPF ─▶ pcapng, flows, count
-//!                         predicate.rs, statistics.rs         plan.rs, rows.rs       read.rs                        output.rs, flows.rs
+//!  expression ─▶ tree ─▶ predicate ── files · row groups · pages · rows that may match ──▶ blocks ─▶ packets ─▶ our BPF ─▶ pcapng, flows, count
+//!                         predicate.rs, statistics.rs    plan.rs, row_filter.rs, rows.rs    read.rs                        output.rs, flows.rs
 //! ```
 //! The index only leaves out what cannot match; the program of the filter decides about each packet. So the result equals a search
 //! through all segments.

@@ -1,4 +1,4 @@
-//! From the table to the blocks to read: files, row groups and rows that cannot match are left out on the way.
+//! From the table to the blocks to read: files, row groups, pages and rows that cannot match are left out on the way.
 
 use super::{
     Answer, Request,
@@ -348,7 +348,7 @@ async fn read_file(search: &Search, file: &TableFile, mut bounds: Bounds) -> Res
         .with_row_groups(groups.iter().map(|it| it.0).collect());
     let group_rows = |(group, _): &(usize, Bounds)| metadata.row_group(*group).num_rows();
     let all_rows = groups.iter().map(|it| group_rows(it).unsigned_abs()).sum();
-    // The address that excludes most pages excludes other rows, too.
+    // One list of addresses is compared: the one whose pages have the fewest rows, and of equal ones the shortest.
     let rows = |pages: &Option<RowSelection>| match pages {
         Some(pages) => pages.row_count() as u64,
         None => all_rows,
@@ -356,7 +356,7 @@ async fn read_file(search: &Search, file: &TableFile, mut bounds: Bounds) -> Res
     let needed = needed
         .into_iter()
         .map(|it| (it.pages(&metadata, &groups), it));
-    let needed = needed.min_by_key(|(pages, _)| rows(pages));
+    let needed = needed.min_by_key(|(pages, it)| (rows(pages), it.len()));
     found.rows_read = needed.as_ref().map_or(all_rows, |(pages, _)| rows(pages));
     if let Some((pages, needed)) = needed {
         builder = builder.with_row_filter(needed.filter(&metadata));

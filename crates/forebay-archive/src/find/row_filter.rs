@@ -36,18 +36,19 @@ pub fn with_dictionaries(schema: &Schema) -> SchemaRef {
     ))
 }
 
-/// What rows that may match have.
+/// What each row that may match has: an address of a list, or a type that is not known.
 pub struct Needed {
-    /// An address in one of these ranges of keys,
+    /// The keys of these addresses.
     ranges: Vec<(String, String)>,
-    /// in one of these columns,
+    /// The columns in which they may be.
     columns: Vec<&'static str>,
-    /// or perhaps a type that is not known.
+    /// Whether there are rows whose type is not known.
     has_unknown: bool,
 }
 
 impl Needed {
-    /// For the row groups that are read. Rows that may match have all of these; if there is none, the expression does not need addresses.
+    /// For the row groups that are read. Rows that may match fulfil all of these. If there are none, the expression does not need
+    /// addresses.
     pub fn all(tree: &Tree, metadata: &ParquetMetaData, groups: &[(usize, Bounds)]) -> Vec<Self> {
         let has_unknown = !groups.iter().all(|(_, bounds)| bounds.all_have_types());
         // A row has both addresses or none.
@@ -74,6 +75,11 @@ impl Needed {
             }
         };
         needed(tree).into_iter().map(of).collect()
+    }
+
+    /// The number of ranges: each takes time to compare.
+    pub fn len(&self) -> usize {
+        self.ranges.len()
     }
 
     /// The rows of these groups whose pages have such addresses, counted from the first of these groups. `None`: all.
@@ -125,7 +131,9 @@ impl Needed {
         let ColumnIndexMetaData::BYTE_ARRAY(bounds) = bounds else {
             return None;
         };
-        if bounds.num_pages() != places.len() as u64 {
+        // Without a page at row 0, rows before the first page would be left out.
+        let begins = places.first().is_some_and(|it| it.first_row_index == 0);
+        if !begins || bounds.num_pages() != places.len() as u64 {
             return None;
         }
         let mut rows = Vec::new();
@@ -234,7 +242,7 @@ impl Filter {
     }
 }
 
-/// Which keys are in one of these ranges. A key that is null is in all.
+/// Which keys are in one of these ranges. A null counts as one that is.
 fn matching_keys(keys: &StringArray, ranges: &[(String, String)]) -> BooleanBuffer {
     let is_in = |key: &str| {
         let mut ranges = ranges.iter();

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     archive::{Archive, counted::Reads},
-    index::{self, Row, flow::Flow},
+    index::{self, IndexFile, Row, flow::Flow},
     segment::{Pack, pack},
     table::{Catalogue, Rows, Table},
 };
@@ -23,9 +23,14 @@ use forebay_net::{
     sim::{Sim, Sizes, Spec},
 };
 use forebay_testing::{dice::Dice, folder::Folder};
+use parquet::{
+    arrow::{ArrowWriter, arrow_reader::ParquetRecordBatchReaderBuilder},
+    file::properties::{EnabledStatistics, WriterProperties},
+};
 use std::{
     fs::File,
     io::{Seek, SeekFrom},
+    net::Ipv4Addr,
     ops::ControlFlow,
     sync::Arc,
 };
@@ -524,21 +529,19 @@ fn a_search_that_is_stopped_has_returned_the_earliest_packets() {
 /// The addresses of a client and a server.
 type Ends = ([u8; 4], [u8; 4]);
 
-#[test]
-fn pages_without_an_address_are_left_out_and_no_row_that_may_match() {
+/// Rows between random hosts. A few are not IP, and have no addresses. `cut`: of a few others, it is not known what they are.
+fn random_rows(cut: bool) -> (Vec<Row>, Vec<Ends>) {
     let mut dice = Dice(1);
     let (mut rows, mut ends) = (Vec::new(), Vec::new());
-    // More than a row group.
-    for number in 0..140_000 {
+    for number in 0..40_000 {
         let client = [10, 0, dice.below(2_u8), dice.below(200_u8)];
         let server = [100, 64, dice.below(100_u8), dice.below(200_u8)];
-        let is_ip = number % 1000 > 0;
-        let other = [&[2; 12][..], &[0x88, 0xb5, 0, 0]].concat();
-        let frame = match is_ip {
-            true => tcp(client, server, [50_000, 443]).1,
-            false => other,
-        };
-        ends.push(is_ip.then_some((client, server)));
+        let mut frame = tcp(client, server, [50_000, 443]).1;
+        match number % 1000 {
+            1 => frame[12..14].copy_from_slice(&[0x88, 0xb5]),
+            2 if cut => frame.truncate(20),
+            _ => ends.push((client, server)),
+        }
         rows.push(Row {
             flow: Flow::of(LinkType::ETHERNET, &frame).0,
             block: (number / 100 * 1000, 1000),
@@ -546,43 +549,97 @@ fn pages_without_an_address_are_left_out_and_no_row_that_may_match() {
             ..Row::default()
         });
     }
-    let folder = Folder::new();
-    let archive = Archive::open(&folder.path("to"), true).unwrap();
-    let sha256 = "0".repeat(64);
-    let segment = format!("segments/sensor=a/date=1970-01-01/hour=00/{sha256}.pcapng");
-    let files = index::write(rows, "a", &segment).unwrap();
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let plan = |text: &str| {
-        runtime.block_on(async {
-            let table = Catalogue::open(&archive).await.unwrap().unwrap();
-            plan::plan(&archive, &table, &request(text)).await.unwrap()
-        })
-    };
-    runtime.block_on(async {
-        let mut table = Table::open_or_create(&archive).await.unwrap();
-        table.append(&[Rows { segment, files }]).await.unwrap();
-    });
-    let dotted = |it: [u8; 4]| std::net::Ipv4Addr::from(it).to_string();
-    for (client, server) in ends.iter().flatten().step_by(35_000) {
-        let has = |of: &dyn Fn(&Ends) -> bool| -> u64 {
-            ends.iter().flatten().filter(|it| of(it)).count() as u64
-        };
-        let [a, b] = [client, server].map(|it| dotted(*it));
-        let found = plan(&format!("host {b}"));
-        assert_eq!(found.rows, has(&|it| it.1 == *server));
-        // The rows are sorted by these addresses.
-        assert!(found.rows_read < 20_000, "{} rows", found.rows_read);
-        let found = plan(&format!("host {a} and host {b}"));
-        assert_eq!(found.rows, has(&|it| it == &(*client, *server)));
-        assert!(found.rows_read < 20_000, "{} rows", found.rows_read);
-        let found = plan(&format!("host {a}"));
-        assert_eq!(found.rows, has(&|it| it.0 == *client));
-        let found = plan(&format!("host {a} or host {b}"));
-        let expected = has(&|it| it.0 == *client || it.1 == *server);
-        assert_eq!(found.rows, expected);
-        let found = plan(&format!("net 100.64.{}.0/24 and not host {b}", server[2]));
-        let expected = has(&|it| it.1[2] == server[2] && it.1 != *server);
-        assert_eq!(found.rows, expected);
+    (rows, ends)
+}
+
+/// The same rows as another program might write them.
+fn rewritten(file: &IndexFile, properties: WriterProperties) -> IndexFile {
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file.bytes.clone()).unwrap();
+    let schema = reader.schema().clone();
+    let mut writer = ArrowWriter::try_new(Vec::new(), schema, Some(properties)).unwrap();
+    for batch in reader.build().unwrap() {
+        writer.write(&batch.unwrap()).unwrap();
     }
-    assert_eq!(plan("not ip").rows, 140);
+    IndexFile {
+        bytes: writer.into_inner().unwrap().into(),
+        ..file.clone()
+    }
+}
+
+#[test]
+fn pages_without_an_address_are_left_out_and_no_row_that_may_match() {
+    let groups = || WriterProperties::builder().set_max_row_group_row_count(Some(10_000));
+    let by_bytes = || groups().set_dictionary_enabled(false);
+    let variants = [
+        ("as we write it", None, false),
+        ("with unknown types", None, true),
+        (
+            "without bounds of pages",
+            Some(groups().set_statistics_enabled(EnabledStatistics::Chunk)),
+            false,
+        ),
+        (
+            "with pages of different rows, and shortened bounds",
+            Some(
+                by_bytes()
+                    .set_data_page_size_limit(4000)
+                    .set_write_batch_size(50)
+                    .set_column_index_truncate_length(Some(29)),
+            ),
+            false,
+        ),
+    ];
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    for (name, properties, cut) in variants {
+        let (rows, ends) = random_rows(cut);
+        let unknown = if cut { 40 } else { 0 };
+        let folder = Folder::new();
+        let archive = Archive::open(&folder.path("to"), true).unwrap();
+        let sha256 = "0".repeat(64);
+        let segment = format!("segments/sensor=a/date=1970-01-01/hour=00/{sha256}.pcapng");
+        let mut files = index::write(rows, "a", &segment).unwrap();
+        if let Some(properties) = properties {
+            files = vec![rewritten(&files[0], properties.build())];
+        }
+        runtime.block_on(async {
+            let mut table = Table::open_or_create(&archive).await.unwrap();
+            table.append(&[Rows { segment, files }]).await.unwrap();
+        });
+        let found = |text: &str| {
+            let plan = runtime.block_on(async {
+                let table = Catalogue::open(&archive).await.unwrap().unwrap();
+                plan::plan(&archive, &table, &request(text)).await.unwrap()
+            });
+            if name == "as we write it" && text.starts_with("host 100") {
+                // The rows are sorted by these addresses.
+                assert!(plan.rows_read < 10_000, "{text}: {} rows", plan.rows_read);
+            }
+            plan.rows
+        };
+        for (client, server) in ends.iter().step_by(17_000) {
+            let has = |of: &dyn Fn(&Ends) -> bool| -> u64 {
+                ends.iter().filter(|it| of(it)).count() as u64 + unknown
+            };
+            let [a, b] = [client, server].map(|it| Ipv4Addr::from(*it).to_string());
+            for (text, expected) in [
+                (format!("host {b}"), has(&|it| it.1 == *server)),
+                (format!("host {a}"), has(&|it| it.0 == *client)),
+                (
+                    format!("host {b} and host {a}"),
+                    has(&|it| it == &(*client, *server)),
+                ),
+                (
+                    format!("host {a} or host {b}"),
+                    has(&|it| it.0 == *client || it.1 == *server),
+                ),
+                (
+                    format!("net 100.64.{}.0/24 and not host {b}", server[2]),
+                    has(&|it| it.1[2] == server[2] && it.1 != *server),
+                ),
+            ] {
+                assert_eq!(found(&text), expected, "{name}: {text}");
+            }
+        }
+        assert_eq!(found("not ip"), 40 + unknown, "{name}");
+    }
 }

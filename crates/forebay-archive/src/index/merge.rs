@@ -21,6 +21,8 @@ use std::{
     collections::{BinaryHeap, binary_heap::PeekMut},
 };
 
+/// Files that are merged at the same time, at most: each has a reader in memory.
+pub(crate) const MAX_MERGED: usize = 256;
 /// Rows in memory, of all files together, and of a batch.
 const ROWS_IN_MEMORY: usize = 128 << 10;
 const BATCH_ROWS: [usize; 2] = [512, 8192];
@@ -39,7 +41,7 @@ const ORDER: [&str; 6] = [
 
 /// The rows of these Parquet files, which have the same date, as one file. `damaged`: the message if a file cannot be read.
 ///
-/// Files whose rows are not sorted, as other programs write them, are merged too; then the rows of the new file are not quite sorted.
+/// There are at most [`MAX_MERGED`]. Files whose rows are not sorted, as other programs write them, are merged too; then the rows of the new file are not quite sorted.
 ///
 /// # Errors
 /// A file is damaged, or has other columns.

@@ -12,7 +12,10 @@ mod merge;
 mod parquet;
 
 pub use self::parquet::{IndexFile, Statistics, properties, write};
-pub(crate) use self::{merge::merge, parquet::Encoder};
+pub(crate) use self::{
+    merge::{MAX_MERGED, merge},
+    parquet::Encoder,
+};
 
 use crate::segment::Directory;
 use anyhow::Result;

@@ -83,7 +83,7 @@ impl Tap<'_> {
 }
 
 /// Takes at most `most` frames. `FILTERS`: a filter of ours applies. `LIMITED`: the file has a size limit. `TAPPED`: there is a
-/// `tap`. `SHARED`: there is a `publisher`. The flags may be true without need.
+/// `tap`. `SHARED`: there is a `publisher`. A flag may be true although it does not apply; that only takes time.
 ///
 /// Frames not taken are put back: a frame for which there is no room is the first of the next burst.
 #[inline(never)]

@@ -37,8 +37,8 @@ use std::{
 struct Shared {
     region: Region,
     size: usize,
-    /// The byte at the length: those below it belong to `Filled`, the others to `Vacant`. Written by `Vacant`. It is an address
-    /// and no length because filling then need not load where the region begins.
+    /// The length, as an address: bytes below it belong to `Filled`, the others to `Vacant`. Written by `Vacant`. With an address,
+    /// appending need not also load where the region begins.
     end: AtomicPtr<u8>,
     /// The count after a commit, stored before the length. Written by `Vacant`.
     begun: AtomicU64,
@@ -80,7 +80,7 @@ impl Shared {
     fn touch(&self, _range: Range<usize>, _writes: bool) {}
 }
 
-/// A byte of a region, or its end.
+/// The address of a byte of a region, or of its end.
 #[derive(Clone, Copy)]
 struct Place(*mut u8);
 

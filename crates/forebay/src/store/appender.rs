@@ -252,9 +252,11 @@ impl Appender {
     /// the record was dropped and counted.
     ///
     /// # Errors
-    /// As [`reserve`](Appender::reserve), with two differences:
+    /// As [`reserve`](Appender::reserve), with these differences:
     /// * An earlier failure is reported only when a buffer is full, or at a tick or flush before that. Checking for it at every
     ///   call would take as long as storing a small record.
+    /// * Without a writer thread, the call that writes a full buffer reports a failure of this write. Its own record is not accepted, and
+    ///   is not counted as dropped.
     /// * Also an error: the call would have to wait for a writer that was abandoned, or whose failed write was not retried.
     #[inline]
     pub fn claim(&mut self, len: usize) -> Result<Option<Reserved<'_>>> {
@@ -345,7 +347,7 @@ impl Appender {
     #[cold]
     fn find_room(&mut self) -> Result<bool> {
         self.check(0)?;
-        // `renew` does so too; here are fewer calls around the write.
+        // `renew` does this too. Trying it here first avoids calls around the write.
         if self.write_in_place() {
             return Ok(true);
         }

@@ -45,7 +45,7 @@ pub(super) struct Shared {
     commands: AtomicU32,
     pub commanded: Bell,
     /// Counters, written by the writing side; exact once it has ended. Without a thread they are written only then and after a
-    /// failure, because the appender can ask the drain itself.
+    /// failed write: before that, the appender asks the drain.
     records: AtomicU64,
     bytes: AtomicU64,
     durable_records: AtomicU64,

@@ -158,7 +158,7 @@ impl Writer {
         vacant
     }
 
-    /// Without a thread: writes the current buffer, and makes it the current one again, because the cache still holds it. If the
+    /// Without a thread: writes the current buffer and keeps it as the current one, because it is still in the cache. If the
     /// write failed, there is no current buffer afterwards. Returns the output offset after it, and the number of the next record.
     /// `None`: a thread writes, an earlier buffer waits for a retry, or other buffers are used first (see `spare_first`).
     #[inline(always)]
