@@ -1,5 +1,5 @@
-//! The tables of modules in ARCHITECTURE.md and in the archive's README are true: which module imports which, and which files hold
-//! `unsafe`.
+//! The documents are true where a test can see it. The tables of modules in ARCHITECTURE.md and in the archive's README: which module
+//! imports which, and which files hold `unsafe`. Links: each leads to a file, and to a heading in it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -35,12 +35,13 @@ fn promised(root: &Path, page: &str, heading: &str) -> BTreeMap<String, Room> {
     .collect()
 }
 
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+/// Adds the files below `folder` whose names end in `.extension`.
+fn files(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            sources(&path, found);
-        } else if path.extension().is_some_and(|e| e == "rs") {
+            files(&path, extension, found);
+        } else if path.extension().is_some_and(|e| e == extension) {
             found.push(path);
         }
     }
@@ -110,10 +111,10 @@ fn rooms_import_and_hold_what_the_architecture_says() {
         };
         assert!(rooms.len() > least, "the table of {krate} was not found");
         let source = root.join("crates").join(krate).join("src");
-        let mut files = Vec::new();
-        sources(&source, &mut files);
+        let mut sources = Vec::new();
+        files(&source, "rs", &mut sources);
         let mut seen = BTreeSet::new();
-        for path in files.iter().filter(|path| !is_test(path)) {
+        for path in sources.iter().filter(|path| !is_test(path)) {
             let inside = path.strip_prefix(&source).unwrap();
             let first = Path::new(inside.iter().next().unwrap());
             let name = first.file_stem().unwrap().to_str().unwrap();
@@ -160,4 +161,61 @@ fn imports_are_found_in_paths_and_in_groups() {
     let code = "use crate::{Error, memory::{A, B}, ring::spsc};\nlet x = crate::sys::page_size();";
     let expected = ["memory", "ring", "sys"].map(str::to_owned);
     assert_eq!(imports(code), BTreeSet::from(expected));
+}
+
+/// The anchors of the headings of a page, as GitHub makes them.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    let anchor = |heading: &str| {
+        let heading = heading.trim_start_matches('#').trim().to_lowercase();
+        let kept = heading
+            .chars()
+            .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        kept.collect::<String>().replace(' ', "-")
+    };
+    headings.map(anchor).collect()
+}
+
+#[test]
+fn links_in_documents_lead_to_files_and_headings() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut pages = Vec::new();
+    for folder in ["docs", "fuzz", "contrib"] {
+        files(&root.join(folder), "md", &mut pages);
+    }
+    for folder in std::fs::read_dir(root.join("crates")).unwrap() {
+        pages.push(folder.unwrap().path().join("README.md"));
+    }
+    for entry in std::fs::read_dir(&root).unwrap() {
+        pages.push(entry.unwrap().path());
+    }
+    let is_page = |path: &PathBuf| path.extension().is_some_and(|e| e == "md") && path.is_file();
+    pages.retain(is_page);
+    assert!(pages.len() > 60, "the pages were not found");
+    let mut dead = Vec::new();
+    for page in &pages {
+        let text = std::fs::read_to_string(page).unwrap();
+        for (_, rest) in text
+            .match_indices("](")
+            .map(|(at, _)| text.split_at(at + 2))
+        {
+            let link = rest.split(')').next().unwrap();
+            if link.contains("://") || link.contains(char::is_whitespace) {
+                continue; // another site, or not a link
+            }
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = match file {
+                "" => page.clone(),
+                _ => page.parent().unwrap().join(file),
+            };
+            let leads = match std::fs::read_to_string(&target) {
+                Ok(text) if !anchor.is_empty() => anchors(&text).contains(anchor),
+                _ => target.exists(),
+            };
+            if !leads {
+                dead.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
+    assert!(dead.is_empty(), "links that lead nowhere: {dead:#?}");
 }
