@@ -16,6 +16,8 @@
 //! | COUNTED | `Reservation::commit`, `Vacant::count` | `Filled::snapshot` | a length at least as new as the count |
 #![allow(unsafe_code)]
 
+#[cfg(all(feature = "shared", not(loom)))]
+use super::Part;
 use super::{HugePages, MapConfig, Region};
 use crate::{
     Result,
@@ -35,8 +37,11 @@ use std::{
 };
 
 struct Shared {
-    region: Region,
+    memory: Memory,
+    base: Place,
     size: usize,
+    /// Committed bytes never change, so both halves may read them.
+    is_frozen: bool,
     /// The length, as an address: bytes below it belong to `Filled`, the others to `Vacant`. Written by `Vacant`. With an address,
     /// appending need not also load where the region begins.
     end: AtomicPtr<u8>,
@@ -49,14 +54,34 @@ struct Shared {
     shadow: Vec<loom::cell::UnsafeCell<()>>,
 }
 
-// SAFETY: the shadow is accessed like the region's bytes, which the halves divide; loom checks that.
+/// Where the bytes lie.
+enum Memory {
+    /// Private memory.
+    Own(Region),
+    /// A part of memory that other processes can read.
+    #[cfg(all(feature = "shared", not(loom)))]
+    Part(Part),
+}
+
+// SAFETY: the shadow is accessed like the bytes, which the halves divide; loom checks that.
 #[cfg(loom)]
 unsafe impl Sync for Shared {}
 
 impl Shared {
     /// The address of the byte at `len`.
     fn place(&self, len: usize) -> *mut u8 {
-        self.region.base().as_ptr().wrapping_add(len)
+        self.base.0.wrapping_add(len)
+    }
+
+    /// The bytes of `range`, which the caller knows to be committed.
+    ///
+    /// # Safety
+    /// The length is at least `range.end`, and as long as the slice lives, nothing changes these bytes.
+    unsafe fn committed(&self, range: Range<usize>) -> &[u8] {
+        self.touch(range.clone(), false);
+        // SAFETY: the length is at most the size of the memory, and `range` ends at or before it. The bytes are initialised, and
+        // the caller promises that nothing changes them.
+        unsafe { slice::from_raw_parts(self.place(range.start), range.len()) }
     }
 
     /// The length at an address in the region, or at its end.
@@ -95,10 +120,35 @@ const AFTER_MARK: usize = 4096;
 /// Maps `size` bytes and divides them: all of them are vacant. The caller has checked that there is enough memory.
 pub(crate) fn halves(size: usize, config: &MapConfig) -> Result<(Vacant, Filled)> {
     let region = Region::part(size, config)?;
-    let begin = Place(region.base().as_ptr());
+    Ok(divide(Memory::Own(region), size, false))
+}
+
+/// As [`halves`], but committed bytes cannot be changed.
+#[cfg(all(feature = "shared", not(loom)))]
+pub(crate) fn frozen_halves(size: usize, config: &MapConfig) -> Result<(Vacant, Filled)> {
+    let region = Region::part(size, config)?;
+    Ok(divide(Memory::Own(region), size, true))
+}
+
+/// As [`frozen_halves`], of memory that other processes can read.
+#[cfg(all(feature = "shared", not(loom)))]
+pub(crate) fn halves_of(part: Part) -> (Vacant, Filled) {
+    let size = part.len();
+    divide(Memory::Part(part), size, true)
+}
+
+fn divide(memory: Memory, size: usize, is_frozen: bool) -> (Vacant, Filled) {
+    let base = match &memory {
+        Memory::Own(region) => region.base(),
+        #[cfg(all(feature = "shared", not(loom)))]
+        Memory::Part(part) => part.base(),
+    };
+    let begin = Place(base.as_ptr());
     let shared = Arc::new(Shared {
-        region,
+        memory,
+        base: begin,
         size,
+        is_frozen,
         end: AtomicPtr::new(begin.0),
         begun: AtomicU64::new(0),
         counted: AtomicU64::new(0),
@@ -112,7 +162,7 @@ pub(crate) fn halves(size: usize, config: &MapConfig) -> Result<(Vacant, Filled)
         shared,
         mark: begin,
     };
-    Ok((vacant, filled))
+    (vacant, filled)
 }
 
 /// The half that is being filled: all bytes at or above the length.
@@ -191,6 +241,32 @@ impl Vacant {
             begin: Place(end),
             len,
         }
+    }
+
+    /// Whether other processes can read the bytes. Their memory cannot be freed one by one.
+    pub fn is_shared(&self) -> bool {
+        !matches!(self.shared.memory, Memory::Own(_))
+    }
+
+    /// The number of the part of shared memory that these bytes are; `None` if they are private.
+    #[cfg(all(feature = "shared", not(loom)))]
+    pub fn part_number(&self) -> Option<usize> {
+        match &self.shared.memory {
+            Memory::Own(_) => None,
+            Memory::Part(part) => Some(part.number()),
+        }
+    }
+
+    /// Committed bytes, of halves that were made [frozen](frozen_halves).
+    ///
+    /// # Panics
+    /// If they can be changed, or not all of `range` is committed.
+    #[cfg(all(feature = "shared", not(loom)))]
+    pub fn committed(&self, range: Range<usize>) -> &[u8] {
+        assert!(self.shared.is_frozen && range.start <= range.end && range.end <= self.len());
+        // SAFETY: the range is committed. Committed bytes of frozen halves change only after `restart`, which borrows this half
+        // mutably.
+        unsafe { self.shared.committed(range) }
     }
 
     /// Adds to the count without committing bytes. `Filled` must not take a snapshot meanwhile.
@@ -299,25 +375,26 @@ impl Filled {
     /// If not all of `range` is committed.
     pub fn part(&self, range: Range<usize>) -> &[u8] {
         assert!(range.start <= range.end && range.end <= self.committed());
-        self.shared.touch(range.clone(), false);
-        // SAFETY: the length is at most the size of the region, and `range` ends at or before it.
-        let start = unsafe { self.shared.region.base().add(range.start) };
-        // SAFETY: the bytes are initialised and below the length, so they are ours. `Vacant` never moves the length below them,
-        // except in `restart`, which borrows this half mutably.
-        unsafe { slice::from_raw_parts(start.as_ptr(), range.len()) }
+        // SAFETY: the bytes are below the length, so they are ours: only `part_mut` and, after `restart`, `Vacant` change them, and
+        // both borrow this half mutably.
+        unsafe { self.shared.committed(range) }
+    }
+
+    /// Whether committed bytes cannot be changed.
+    pub fn is_frozen(&self) -> bool {
+        self.shared.is_frozen
     }
 
     /// Committed bytes, mutable.
     ///
     /// # Panics
-    /// If not all of `range` is committed.
+    /// If not all of `range` is committed, or the halves are frozen.
     pub fn part_mut(&mut self, range: Range<usize>) -> &mut [u8] {
+        assert!(!self.shared.is_frozen);
         assert!(range.start <= range.end && range.end <= self.committed());
         self.shared.touch(range.clone(), true);
-        // SAFETY: the length is at most the size of the region, and `range` ends at or before it.
-        let start = unsafe { self.shared.region.base().add(range.start) };
-        // SAFETY: as in `part`, and the exclusive borrow of this half makes the slice the only one.
-        unsafe { slice::from_raw_parts_mut(start.as_ptr(), range.len()) }
+        // SAFETY: as in `part`; the halves are not frozen, so `Vacant` does not read them; and the exclusive borrow of this half makes the slice the only one.
+        unsafe { slice::from_raw_parts_mut(self.shared.place(range.start), range.len()) }
     }
 
     /// Starts again: `len` bytes are committed, with any contents, and the count is 0.
@@ -334,12 +411,20 @@ impl Filled {
 
     /// Touches the first `len` bytes now: at most one huge page.
     pub fn populate_beginning(&self, len: usize) -> Result<()> {
-        self.shared.region.populate_beginning(len)
+        match &self.shared.memory {
+            Memory::Own(region) => region.populate_beginning(len),
+            #[cfg(all(feature = "shared", not(loom)))]
+            Memory::Part(_) => Ok(()), // all of it is there
+        }
     }
 
-    /// Which huge pages the region has now.
+    /// Which huge pages the memory has now.
     pub fn huge_pages(&self) -> HugePages {
-        self.shared.region.huge_pages()
+        match &self.shared.memory {
+            Memory::Own(region) => region.huge_pages(),
+            #[cfg(all(feature = "shared", not(loom)))]
+            Memory::Part(part) => part.huge_pages(),
+        }
     }
 }
 

@@ -18,6 +18,8 @@ mod copy;
 mod fill;
 mod lines;
 mod mirror;
+#[cfg(all(feature = "shared", not(loom)))]
+mod parts;
 mod region;
 #[cfg(feature = "shared")]
 pub(crate) mod words;
@@ -28,9 +30,13 @@ mod tests;
 pub(crate) use cold_path::cold_path;
 pub(crate) use copy::{copy_in, copy_out};
 pub(crate) use fill::{Filled, Reservation, Vacant, halves};
+#[cfg(all(feature = "shared", not(loom)))]
+pub(crate) use fill::{frozen_halves, halves_of};
 pub(crate) use lines::{LINE, can_evict, evict, fetch_to_read, fetch_to_write, ticks};
 pub use mirror::Mirror;
 pub(crate) use mirror::view_barrier;
+#[cfg(all(feature = "shared", not(loom)))]
+pub(crate) use parts::{Part, parts};
 pub use region::Region;
 
 use crate::{Error, Result, sys};

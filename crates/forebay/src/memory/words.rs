@@ -250,6 +250,24 @@ impl Theirs {
     }
 }
 
+#[cfg(not(loom))]
+impl Theirs {
+    /// As [`snapshot`](Theirs::snapshot), of the bytes from byte `at` on.
+    pub(crate) fn snapshot_bytes(&self, at: usize, bytes: &mut [u8]) {
+        let (word, inside) = (at / WORD, at % WORD);
+        let first = match inside {
+            0 => 0,
+            _ => (WORD - inside).min(bytes.len()),
+        };
+        let (begin, rest) = bytes.split_at_mut(first);
+        if first > 0 {
+            let loaded = self.load(word).to_ne_bytes();
+            begin.copy_from_slice(&loaded[inside..inside + first]);
+        }
+        self.snapshot(word + usize::from(inside > 0), rest);
+    }
+}
+
 /// Both sides of `words` words, for models.
 #[cfg(loom)]
 pub(crate) fn both(words: usize) -> (Ours, Theirs) {
@@ -304,6 +322,20 @@ mod tests {
             let mut got = vec![0xFF; len];
             theirs.copy_out(7, &mut got);
             assert_eq!(got, bytes[..len]);
+        }
+    }
+
+    #[test]
+    fn bytes_from_any_place_are_copied() {
+        let (ours, theirs) = both(512);
+        let bytes: Vec<u8> = (0..100).collect();
+        ours.copy_in(2, &bytes);
+        for at in 0..20 {
+            for len in 0..50 {
+                let mut got = vec![0xFF; len];
+                theirs.snapshot_bytes(2 * WORD + at, &mut got);
+                assert_eq!(got, bytes[at..at + len]);
+            }
         }
     }
 

@@ -7,7 +7,7 @@
 //! longer than the copying: a store that had to grow by 150 MB within 0.3 s lost packets although its limit was far away. The
 //! thread starts when the store first grows, and ends with the store.
 
-use super::buffer::Empty;
+use super::{StoreConfig, buffer::Empty};
 use crate::{
     memory::{MapConfig, halves},
     ring::spsc::{Consumer, Producer, RingConfig, ring_with},
@@ -18,9 +18,7 @@ use crate::{
 type Ends = (Producer<(), Park>, Consumer<Empty, Park>);
 
 pub(super) struct Ahead {
-    /// How to make a buffer.
-    whole_buffer_bytes: usize,
-    map: MapConfig,
+    make: Make,
     /// The number of buffers to have ready or in the making.
     target: usize,
     /// Buffers that were ordered and are not taken yet.
@@ -28,12 +26,35 @@ pub(super) struct Ahead {
     ends: Option<Ends>,
 }
 
+/// How to make a buffer.
+#[derive(Clone)]
+struct Make {
+    whole_buffer_bytes: usize,
+    map: MapConfig,
+    is_frozen: bool,
+}
+
+impl Make {
+    fn make(&self) -> Option<Empty> {
+        let (size, map) = (self.whole_buffer_bytes, &self.map);
+        match self.is_frozen {
+            #[cfg(all(feature = "shared", not(loom)))]
+            true => crate::memory::frozen_halves(size, map).ok(),
+            _ => halves(size, map).ok(),
+        }
+    }
+}
+
 impl Ahead {
-    pub fn new(whole_buffer_bytes: usize, map: MapConfig, target: usize) -> Self {
+    /// `is_live`: records are shown to readers, so they cannot be changed any more.
+    pub fn new(config: &StoreConfig, is_live: bool) -> Self {
         Ahead {
-            whole_buffer_bytes,
-            map,
-            target,
+            make: Make {
+                whole_buffer_bytes: config.whole_buffer_bytes(),
+                map: config.map(),
+                is_frozen: is_live,
+            },
+            target: config.buffers,
             ordered: 0,
             ends: None,
         }
@@ -54,7 +75,7 @@ impl Ahead {
                 self.ordered -= 1;
                 buffer
             }
-            None => halves(self.whole_buffer_bytes, &self.map).ok()?,
+            None => self.make.make()?,
         };
         self.order(allowed - 1);
         Some(buffer)
@@ -66,7 +87,7 @@ impl Ahead {
             return;
         }
         if self.ends.is_none() {
-            self.ends = start(self.whole_buffer_bytes, self.map.clone(), self.target);
+            self.ends = start(self.make.clone(), self.target);
         }
         if let Some((orders, _)) = &mut self.ends {
             let sent = (self.ordered..wanted).take_while(|_| orders.try_push(()).is_ok());
@@ -76,7 +97,7 @@ impl Ahead {
 }
 
 /// Starts the thread. `None`: the system has no more threads or mappings.
-fn start(whole_buffer_bytes: usize, map: MapConfig, capacity: usize) -> Option<Ends> {
+fn start(mut make: Make, capacity: usize) -> Option<Ends> {
     let config = RingConfig {
         capacity,
         populate: false,
@@ -84,13 +105,10 @@ fn start(whole_buffer_bytes: usize, map: MapConfig, capacity: usize) -> Option<E
     };
     let (orders, mut ordered) = ring_with::<(), Park>(&config).ok()?;
     let (mut made, ready) = ring_with::<Empty, Park>(&config).ok()?;
-    let map = MapConfig {
-        populate: true,
-        ..map
-    };
+    make.map.populate = true;
     let work = move || {
         // It ends when nobody orders or takes any more, or when there is no more memory.
-        while let (Ok(()), Ok(buffer)) = (ordered.pop(), halves(whole_buffer_bytes, &map)) {
+        while let (Ok(()), Some(buffer)) = (ordered.pop(), make.make()) {
             if made.try_push(buffer).is_err() {
                 break;
             }

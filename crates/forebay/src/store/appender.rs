@@ -6,6 +6,7 @@ use super::{
     config::{StoreConfig, StoreInfo, SyncPolicy, WhenFull},
     drain::Drain,
     framing::Framing,
+    live::Live,
     loan::{Carrier, Loan},
     sink::Sink,
     writer::{Ending, Writer},
@@ -101,6 +102,8 @@ pub struct Appender {
     writer: Writer,
     first_buffers: usize,
     huge_pages: HugePages,
+    /// What readers see, if there can be any.
+    live: Option<Box<Live>>,
 }
 
 impl Appender {
@@ -127,7 +130,30 @@ impl Appender {
         framing: Arc<dyn Framing>,
         config: &StoreConfig,
     ) -> Result<Self> {
-        Appender::starting(sink, framing, config, Start::default())
+        Appender::starting(sink, framing, config, Start::default(), None)
+    }
+
+    /// As [`checked`](Appender::checked), with buffers that readers in other processes can [read](super::LiveReader), as soon as their
+    /// records are [published](Appender::publish).
+    ///
+    /// Such a store keeps records in memory as long as possible: it fills the buffer next that was filled longest ago, and hands over
+    /// no buffer early. It [takes no loans](Appender::takes_loans). The flush period is kept by the writer thread alone.
+    ///
+    /// # Errors
+    /// As [`checked`](Appender::checked); or `live` was made for other settings; or the framing adds something to records.
+    #[cfg(all(feature = "shared", not(loom)))]
+    pub fn with_live(
+        sink: Box<dyn Sink>,
+        framing: Arc<dyn Framing>,
+        config: &StoreConfig,
+        live: Live,
+    ) -> Result<Self> {
+        if !framing.takes_loans() || framing.head_bytes() > 0 {
+            let what = "a framing that completes buffers when they are written cannot be read live";
+            return Err(Error::invalid("store", what));
+        }
+        let start = Start::default();
+        Appender::starting(sink, framing, config, start, Some(Box::new(live)))
     }
 
     /// As [`checked`](Appender::checked), for an output that already holds something.
@@ -136,19 +162,26 @@ impl Appender {
         framing: Arc<dyn Framing>,
         config: &StoreConfig,
         start: Start,
+        mut live: Option<Box<Live>>,
     ) -> Result<Self> {
         let drain = Drain::new(sink, framing.clone(), config.sync, start.bytes);
         let direct = drain.is_direct();
         let in_memory = drain.is_in_memory();
         let size = config.whole_buffer_bytes();
         let map = config.map();
-        let (vacant, filled) = halves(size, &map)?;
+        let mut spare = match &mut live {
+            Some(live) => live.take_buffers(config)?,
+            None => (0..config.buffers)
+                .map(|_| halves(size, &map))
+                .collect::<Result<Vec<_>>>()?,
+        };
+        let (vacant, filled) = spare.remove(0);
         let layout = Layout {
             head: framing.head_bytes(),
             each: framing.record_bytes().map_or(0, NonZeroUsize::get),
         };
         let (head, each) = (layout.head, layout.each);
-        let early = match direct {
+        let early = match direct || live.is_some() {
             true => config.buffer_bytes,
             // Not before at least one byte follows the head.
             false => config.early_bytes.max(head + 1).min(config.buffer_bytes),
@@ -156,10 +189,7 @@ impl Appender {
         // Touch the part that is filled first now, which also shows what page size was obtained. The rest is touched when needed.
         filled.populate_beginning(early)?;
         let huge_pages = filled.huge_pages();
-        let spare = (1..config.buffers)
-            .map(|_| halves(size, &map))
-            .collect::<Result<Vec<_>>>()?;
-        let writer = Writer::start(drain, spare, config, layout)?;
+        let writer = Writer::start(drain, spare, config, layout, live.is_some())?;
         let mut store = Appender {
             current: None,
             skipped: 0,
@@ -180,6 +210,7 @@ impl Appender {
             flush_ns: config.flush_every.as_nanos().min(u64::MAX as u128) as u64,
             padding: direct.then(|| framing.least_padding()).flatten(),
             takes_loans: !direct
+                && live.is_none()
                 && framing.takes_loans()
                 && (head, each) == (0, 0)
                 && config.sync != SyncPolicy::Always,
@@ -189,6 +220,7 @@ impl Appender {
             writer,
             first_buffers: config.buffers,
             huge_pages,
+            live,
         };
         store.open((vacant, filled));
         Ok(store)
@@ -198,7 +230,11 @@ impl Appender {
     #[inline]
     fn open(&mut self, empty: Empty) {
         let first = self.first + self.handed_over;
-        self.current = Some(self.writer.open(empty, self.end, first));
+        let buffer = self.writer.open(empty, self.end, first);
+        if let Some(live) = &mut self.live {
+            live.opened(&buffer);
+        }
+        self.current = Some(buffer);
         self.begin();
     }
 
@@ -434,6 +470,7 @@ impl Appender {
     /// Hands a buffer over. A full one is padded if that allows the next one to bypass the page cache.
     fn hand_over(&mut self, mut buffer: Vacant, is_full: bool, then: Then) {
         self.waiting_since = None;
+        self.append_to_live(&buffer);
         let (filled, mut piece) = self.writer.close(&buffer);
         self.handed_over = piece.first + piece.records - self.first;
         if let (true, Some(least)) = (is_full && piece.all() > 0, self.padding) {
@@ -458,6 +495,41 @@ impl Appender {
             0 => buffer.counted(),
             each => ((buffer.len() - self.skipped - self.layout.head) / each) as u64,
         }
+    }
+
+    /// Appends what was committed to `buffer`, the current one, for the readers.
+    #[inline]
+    fn append_to_live(&mut self, buffer: &Vacant) {
+        if self.live.is_some() {
+            let counted = self.records_in(buffer);
+            if let Some(live) = &mut self.live {
+                live.append(buffer, counted, &*self.framing);
+            }
+        }
+    }
+
+    /// Shows readers all records that were committed since the last call, as one batch, or two if a buffer became full meanwhile. Copies
+    /// nothing and makes no system call, unless the records are in a buffer that the store has added. `tag` is a number that readers get with the batches.
+    ///
+    /// Records of a buffer that is filled again before the call are never shown, but have numbers, so readers count them as lost. Does nothing if
+    /// the store has no [`Live`](super::Live).
+    #[cfg(all(feature = "shared", not(loom)))]
+    #[inline]
+    pub fn publish(&mut self, tag: u64) {
+        let counted = self.current.as_ref().map(|buffer| self.records_in(buffer));
+        if let Some(live) = &mut self.live {
+            live.tag(tag);
+            if let (Some(buffer), Some(counted)) = (&self.current, counted) {
+                live.append(buffer, counted, &*self.framing);
+            }
+            live.publish();
+        }
+    }
+
+    /// What readers see, if there can be any: for notes and counts.
+    #[cfg(all(feature = "shared", not(loom)))]
+    pub fn live(&mut self) -> Option<&mut Live> {
+        self.live.as_deref_mut()
     }
 
     /// The number of buffers, filled or not.
@@ -496,7 +568,9 @@ impl Appender {
         }
         let has_bytes = matches!(&self.current, Some(buffer) if self.lent > 0 || buffer.len() > self.writer.taken());
         self.writer.keep_time(now);
-        if has_bytes {
+        // In a live store, the rest of the buffer would be lost for records. The thread takes what is due out of it.
+        let is_left = self.live.is_some() && self.writer.is_thread();
+        if has_bytes && !is_left {
             let since = *self.waiting_since.get_or_insert(now);
             if now.saturating_sub(since) >= self.flush_ns && self.writer_is_idle() {
                 self.hand_over_partial();

@@ -137,7 +137,10 @@ impl Drain {
                 records: piece.records,
                 padding: piece.padding,
             };
-            self.framing.seal(piece.own_mut(bytes), &seal);
+            // A framing of a live store seals nothing, as if all records were lent.
+            if !bytes.is_frozen() {
+                self.framing.seal(piece.own_mut(bytes), &seal);
+            }
         }
         match piece.only_part(bytes) {
             Some(all) => self.put_part(all, 0, piece.start, abandon)?,

@@ -34,6 +34,7 @@
 //! * [`StoreConfig`]: how a store is built. [`Closing`]: how it ends, and its counts.
 //! * [`Framing`]: the header and padding that a record format puts around records.
 //! * [`Loan`]: records in memory of the caller, which the store writes from there instead of from its buffers.
+//! * [`Live`]: buffers that other processes can read, and [`LiveReader`], which reads records there.
 //! * [`Sink`]: a file, a pipe or several files, and how to truncate and sync it.
 
 mod ahead;
@@ -48,6 +49,16 @@ mod ending_tests;
 mod framing;
 #[cfg(all(test, not(loom)))]
 mod growth_tests;
+#[cfg(all(feature = "shared", not(loom)))] // a model has no memory of several processes
+mod live;
+/// In builds without shared memory, no store has this.
+#[cfg(not(all(feature = "shared", not(loom))))]
+#[path = "no_live.rs"]
+mod live;
+#[cfg(all(feature = "shared", not(loom)))]
+mod live_reader;
+#[cfg(all(test, feature = "shared", not(any(loom, miri))))]
+mod live_tests;
 mod loan;
 #[cfg(all(test, not(loom)))]
 mod loan_tests;
@@ -69,6 +80,10 @@ pub use appender::{Appender, Reserved};
 pub use closing::{Abandon, Closing, Finished, Stage, Totals};
 pub use config::{Limit, StoreConfig, StoreInfo, SyncPolicy, WhenFull};
 pub use framing::{Framing, Seal, Whole};
+#[cfg(all(feature = "shared", not(loom)))]
+pub use live::{Live, LiveConfig};
+#[cfg(all(feature = "shared", not(loom)))]
+pub use live_reader::{Batch, LiveReader};
 pub use loan::{Carrier, Loan};
 pub use records::{Records, recover};
 pub use sink::{

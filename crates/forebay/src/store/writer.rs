@@ -44,11 +44,13 @@ use std::{
 pub(super) struct Writer {
     shared: Arc<Shared>,
     /// Empty buffers on the appender's side. With a thread, these are not touched yet.
-    spare: Vec<Empty>,
+    spare: VecDeque<Empty>,
     /// Whether untouched buffers are used before those that came back. This is set if writes bypass the page cache: the device
     /// has just read a returned buffer, not through this CPU's caches, and refilling it at once is slower than taking the one
     /// that was read longest ago. Through the page cache the CPU itself read the buffer, so it is still in the cache.
     spare_first: bool,
+    /// The buffer that was written longest ago is used first, so that readers find records as long as possible.
+    oldest_first: bool,
     /// All buffers, wherever they are. One whose memory was freed counts until its place was taken from the ring.
     buffers: usize,
     first: usize,
@@ -108,8 +110,9 @@ impl Writer {
         spare: Vec<Empty>,
         config: &StoreConfig,
         layout: Layout,
+        is_live: bool,
     ) -> Result<Self> {
-        let spare_first = drain.is_direct();
+        let spare_first = drain.is_direct() || is_live;
         let shared = Arc::new(Shared::new(config.abandon.clone(), Desk::new(layout)));
         let max_buffers = config.max_buffers();
         let place = match config.thread {
@@ -121,12 +124,13 @@ impl Writer {
         };
         Ok(Writer {
             shared,
-            spare,
+            spare: spare.into(),
             spare_first,
+            oldest_first: is_live,
             buffers: config.buffers,
             first: config.buffers,
             max_buffers,
-            ahead: Ahead::new(config.whole_buffer_bytes(), config.map(), config.buffers),
+            ahead: Ahead::new(config, is_live),
             own: (!config.thread).then(Current::default),
             place,
         })
@@ -237,7 +241,7 @@ impl Writer {
     /// Keeps an empty buffer for later.
     #[cfg(all(test, not(loom)))]
     pub fn put_aside(&mut self, buffer: Empty) {
-        self.spare.push(buffer);
+        self.spare.push_back(buffer);
     }
 
     fn drain_inline(&mut self) {
@@ -272,10 +276,10 @@ impl Writer {
 
     /// An empty buffer, if there is one.
     pub fn take_empty(&mut self) -> Option<Empty> {
-        let first = if self.spare_first {
-            self.spare.pop()
-        } else {
-            None
+        let first = match (self.spare_first, self.oldest_first) {
+            (_, true) => self.spare.pop_front(),
+            (true, false) => self.spare.pop_back(),
+            (false, false) => None,
         };
         let back = || match &mut self.place {
             Place::Thread { empty, .. } => loop {
@@ -286,7 +290,7 @@ impl Writer {
             },
             Place::Inline { .. } | Place::Over => None,
         };
-        first.or_else(back).or_else(|| self.spare.pop())
+        first.or_else(back).or_else(|| self.spare.pop_back())
     }
 
     /// Adds a buffer, if the limit allows it and the writer is going to write it.
@@ -334,7 +338,7 @@ impl Writer {
     pub fn wait_one(&mut self, limit: Duration) {
         if let Place::Thread { empty, .. } = &mut self.place {
             match empty.pop_timeout(limit) {
-                Ok(Some(buffer)) if self.spare.len() < self.first => self.spare.push(buffer),
+                Ok(Some(buffer)) if self.spare.len() < self.first => self.spare.push_back(buffer),
                 Ok(_) => self.buffers -= 1,
                 Err(PopError::Empty) => {}
                 Err(PopError::Closed) if self.shared.abandon.is_set() => {}

@@ -106,7 +106,8 @@ fn write_all(
             From::Ring(vacant) => {
                 let back = empty.capacity() - empty.vacant();
                 // The ring has a slot for every buffer; a push fails only if the appender is gone, and then needs none back.
-                drop(empty.try_push((back < first).then_some((vacant, buffer.bytes))));
+                let is_kept = back < first || vacant.is_shared();
+                drop(empty.try_push(is_kept.then_some((vacant, buffer.bytes))));
             }
             From::Desk(serial) => in_hand = shared.desk.put_back(buffer.bytes, serial),
         }

@@ -83,6 +83,36 @@ fn messages_that_were_appended_and_never_published_do_not_count_as_lost() {
     });
 }
 
+/// A message describes a word that lies elsewhere, and the producer retires it before it overwrites that word.
+#[test]
+fn what_a_message_describes_is_as_it_was_or_the_message_is_retired() {
+    use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    use std::sync::Arc;
+    model_of(3, || {
+        let (mut writing, mut reading) = ring();
+        let described = Arc::new(AtomicU64::new(0));
+        let word = described.clone();
+        let thread = thread::spawn(move || {
+            publish(&mut writing, 0);
+            if !crate::sync::planted("broadcast-retire-late") {
+                writing.retire(1);
+            }
+            word.store(1, Relaxed);
+            publish(&mut writing, 1);
+            writing.retire(1);
+        });
+        if let Ok(sequence) = check(&mut reading) {
+            let copy = described.load(Relaxed);
+            if reading.is_intact(sequence) {
+                assert_eq!(copy, sequence);
+            }
+        }
+        thread.join().unwrap();
+        while let Ok(_) | Err(RecvError::Overrun { .. }) = check(&mut reading) {}
+        assert_eq!(reading.received + reading.lost, 2);
+    });
+}
+
 #[test]
 fn a_reader_that_sleeps_is_woken_and_notices_the_end() {
     model_of(3, || {
@@ -126,6 +156,7 @@ fn the_last_message_is_there_when_the_ring_is_closed() {
 fn planted_bugs_are_found() {
     const OVERTAKEN: &str = "an_overtaken_reader_receives_whole_messages_and_counts_the_others";
     const APPENDED: &str = "messages_that_were_appended_and_never_published_do_not_count_as_lost";
+    const DESCRIBES: &str = "what_a_message_describes_is_as_it_was_or_the_message_is_retired";
     const SLEEPS: &str = "a_reader_that_sleeps_is_woken_and_notices_the_end";
     const LAST: &str = "the_last_message_is_there_when_the_ring_is_closed";
     let plants = [
@@ -135,6 +166,9 @@ fn planted_bugs_are_found() {
         ("broadcast-give-up-unpublished", APPENDED),
         ("broadcast-overwrite-without-fence", OVERTAKEN),
         ("broadcast-check-without-fence", OVERTAKEN),
+        ("broadcast-retire-late", DESCRIBES),
+        ("broadcast-intact-without-fence", DESCRIBES),
+        ("broadcast-overwrite-without-fence", DESCRIBES),
         ("broadcast-bell-late", SLEEPS),
         ("broadcast-end-relaxed", LAST),
     ];

@@ -79,6 +79,29 @@ impl Producer {
         self.writing.publish();
     }
 
+    /// Gives up all messages before message `before`, as if they were overwritten: readers that have not received them count them as
+    /// lost. Messages that were [appended](Producer::append) are published first.
+    ///
+    /// For messages that describe other memory, which readers copy after the message: retire the messages before that memory is
+    /// overwritten. Readers then [find out](Reader::is_intact) that their copy may be damaged.
+    ///
+    /// ```
+    /// use forebay::ring::broadcast::{BroadcastConfig, Producer, RecvError};
+    /// let mut producer = Producer::new(&BroadcastConfig::default())?;
+    /// let mut reader = producer.reader()?;
+    /// producer.publish(&[b"the first 100 bytes are a picture"]).unwrap();
+    /// let received = reader.try_recv(&mut [0; 100]).unwrap();
+    /// // … the reader copies the picture …
+    /// assert!(reader.is_intact(received.sequence));
+    /// producer.retire(1);
+    /// // … another picture overwrites it …
+    /// assert!(!reader.is_intact(received.sequence));
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn retire(&mut self, before: u64) {
+        self.writing.retire(before);
+    }
+
     /// Wakes all readers that sleep. This is a system call, whether there are any or not.
     pub fn wake(&mut self) {
         self.writing.wake();

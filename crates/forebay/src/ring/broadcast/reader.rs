@@ -110,6 +110,13 @@ impl Reader {
         self.reading.intact()
     }
 
+    /// Whether message `sequence` was intact until this call. What it [describes](super::Producer::retire), and was copied before this
+    /// call, is then undamaged, too.
+    #[inline]
+    pub fn is_intact(&self, sequence: u64) -> bool {
+        self.reading.is_intact(sequence)
+    }
+
     /// A copy of the first `max_bytes` of [note](super::Producer::note) `number`, if the producer has written that many. A producer
     /// that is not trusted may write notes as long as its memory.
     pub fn note(&self, number: usize, max_bytes: usize) -> Option<Vec<u8>> {

@@ -82,6 +82,14 @@ impl Reading {
         oldest..published.max(oldest)
     }
 
+    /// Whether message `sequence` is intact after all loads before this call.
+    pub(super) fn is_intact(&self, sequence: u64) -> bool {
+        if !planted("broadcast-intact-without-fence") {
+            fence(Acquire); // OVERWRITE
+        }
+        sequence >= self.words.load(OLDEST)
+    }
+
     /// Continues at `sequence`, or as close to it as messages are intact.
     pub(super) fn seek(&mut self, sequence: u64) -> u64 {
         let intact = self.intact();

@@ -220,7 +220,7 @@ impl Writing {
                 self.begin_group(); // with the next message, the only one that is left
             }
             let oldest = self.groups[0];
-            self.oldest = oldest.sequence;
+            self.oldest = self.oldest.max(oldest.sequence);
             self.limit = Start {
                 position: oldest.position + self.layout.data as u64,
                 sequence: oldest.sequence + self.layout.entries,
@@ -230,6 +230,16 @@ impl Writing {
             self.publish(); // so that only published messages are lost
         }
         if !planted("broadcast-oldest-late") {
+            self.announce_oldest();
+        }
+    }
+
+    /// Gives up all messages before message `before`.
+    pub(super) fn retire(&mut self, before: u64) {
+        let before = before.min(self.next.sequence);
+        if before > self.oldest {
+            self.oldest = before;
+            self.publish(); // so that only published messages are lost
             self.announce_oldest();
         }
     }

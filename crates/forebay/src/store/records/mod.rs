@@ -97,7 +97,7 @@ impl<T: ?Sized> Records<T> {
         };
         config.check()?;
         Ok(Records {
-            store: Appender::starting(sink, framing, &config, start)?,
+            store: Appender::starting(sink, framing, &config, start, None)?,
             prefix,
             of: PhantomData,
         })
