@@ -75,8 +75,8 @@ fn a_stopped_reader_loses_exactly_what_it_missed_and_disturbs_neither_the_captur
  {
     let (folder, name) = (Folder::new(), name("four"));
     let whole = folder.path("whole.pcapng");
-    // Room for 32,768 packets.
-    let capture = share(&name, &format!("-w {whole} --share-size 4M"));
+    // Room for about 33,000 packets.
+    let capture = share(&name, &format!("-w {whole} --store 4x1M --share-size 4M"));
     let files: Vec<_> = (0..4)
         .map(|n| folder.path(&format!("{n}.pcapng")))
         .collect();
@@ -153,7 +153,8 @@ fn each_reader_has_its_own_expression_and_what_the_capture_lost_is_not_its_loss(
 fn nothing_is_left_of_a_killed_capture_and_its_readers_keep_what_they_have() {
     let (folder, name) = (Folder::new(), name("killed"));
     let file = folder.path("kept.pcapng");
-    let capture = Mortal(share(&name, ""));
+    let shared = folder.path("shared.pcapng");
+    let capture = Mortal(share(&name, &format!("-w {shared}")));
     let reading = reader(&name, &format!("-w {file}"));
     let first = packets(&name);
     wait_until(|| packets(&name) > first + 1000);

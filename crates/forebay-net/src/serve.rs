@@ -343,7 +343,7 @@ mod tests {
     use super::*;
     use crate::{
         port::{Frame, Interface},
-        session::tests::{opened, session},
+        session::tests::{opened, shared_session},
         share::{MIN_RING_BYTES, Publisher},
     };
     use std::{io::Read, sync::Mutex};
@@ -353,9 +353,7 @@ mod tests {
         let publisher = Publisher::new(MIN_RING_BYTES).unwrap();
         let source = publisher.source();
         let (ports, clock) = opened(&["sim:clock=virtual,count=40000,size=1000"]);
-        let session = session(ports, Output::Count, clock, |_| ())
-            .0
-            .share(publisher);
+        let session = shared_session(ports, Output::Count, clock, publisher).0;
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let clients = Arc::new(Mutex::new(Vec::new()));

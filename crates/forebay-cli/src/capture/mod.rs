@@ -62,13 +62,14 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let control = Control::new()?;
     let sockets = Sockets::bind(&request)?;
     // Before the interfaces are opened: clearing gigabytes takes a while, and packets would wait in the kernel.
-    let sharing = Sharing::bind(&request, request.publisher()?)?;
+    let mut sharing = Sharing::bind(&request, request.publisher()?)?;
     let (ports, sandbox) = request.open_ports(helper.as_ref().map(Helper::group))?;
     let mut config = request.config();
     if let Some(every) = manager.progress_every() {
         config.progress_every = config.progress_every.min(every);
     }
-    let (session, each) = request.sessions(ports, config, &control)?;
+    let publisher = sharing.as_mut().and_then(Sharing::take_publisher);
+    let (session, each) = request.sessions(ports, config, &control, publisher)?;
     // Until here signals end the process as usual: nothing is captured yet, and the open of a FIFO without a reader may block.
     let (heard, informed) = (control.clone(), manager.clone());
     let mut wanted = vec![Asked::Report, Asked::Flush];
@@ -96,13 +97,8 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     }
     let mut lines = None;
     let mut session = session;
-    let mut readers = None;
     let source = sharing.as_ref().map(Sharing::source);
-    if let Some(sharing) = sharing {
-        let (shared, started) = sharing.start(session, &request)?;
-        session = shared;
-        readers = Some(started);
-    }
+    let readers = sharing.map(|sharing| sharing.start(&request)).transpose()?;
     let queue = runner.as_ref().map(Runner::queue);
     let recording = Recording::start(&request, &session, source.as_ref(), &control, queue)?;
     let trigger = recording.as_ref().map(Recording::trigger);

@@ -1,7 +1,7 @@
 //! `--share` and `--serve`: the readers of a capture in other programs.
 //!
 //! ```text
-//!  bind ─▶ the output is made ─▶ start ─▶ the session runs, and ends the share ─▶ finish: clients read what is left
+//!  bind ─▶ the session is opened with the publisher ─▶ start ─▶ it runs, and ends the share ─▶ finish: clients read what is left
 //! ```
 //! Names and ports are bound first, so that a conflict does not truncate an output file.
 
@@ -13,7 +13,6 @@ use crate::{
 use anyhow::{Context, Result};
 use forebay_net::{
     serve::{Client, Served, Server},
-    session::Session,
     share::{Access, Bound, Listener, Publisher, Source},
     units,
 };
@@ -25,7 +24,11 @@ pub const SHARE_BYTES: u64 = 64 << 20;
 
 /// The names and ports of a capture that is not running yet.
 pub struct Sharing {
-    publisher: Publisher,
+    /// Until the session is opened.
+    publisher: Option<Publisher>,
+    source: Source,
+    /// The memory for packets.
+    bytes: u64,
     bound: Option<(Bound, Access)>,
     listener: Option<TcpListener>,
 }
@@ -65,24 +68,30 @@ impl Sharing {
             None => None,
         };
         Ok(Some(Sharing {
-            publisher,
+            source: publisher.source(),
+            bytes: publisher.memory_bytes(),
+            publisher: Some(publisher),
             bound: bound.map(|bound| (bound, access)),
             listener,
         }))
     }
 
+    /// Takes the publisher, for the session.
+    pub fn take_publisher(&mut self) -> Option<Publisher> {
+        self.publisher.take()
+    }
+
     /// Makes taps of what is shared.
     pub fn source(&self) -> Source {
-        self.publisher.source()
+        self.source.clone()
     }
 
     /// Lets readers in.
     ///
     /// # Errors
     /// The system has no more descriptors or threads.
-    pub fn start(self, session: Session, request: &Request<'_>) -> Result<(Session, Readers)> {
-        let source = self.publisher.source();
-        let session = session.share(self.publisher);
+    pub fn start(self, request: &Request<'_>) -> Result<Readers> {
+        let source = self.source;
         let flags = &request.flags.sharing;
         let is_quiet = request.flags.quiet;
         let mut readers = Readers {
@@ -96,7 +105,7 @@ impl Sharing {
                     Some(group) => format!("root, this user and group {group}"),
                     None => "root and this user".into(),
                 };
-                let size = units::binary(request.ring_bytes);
+                let size = units::binary(self.bytes);
                 note_wrapped(format_args!(
                     "sharing as {name}, {size}: {users} can read it with -i tap:{name}"
                 ));
@@ -124,7 +133,7 @@ impl Sharing {
                 ));
             }
         }
-        Ok((session, readers))
+        Ok(readers)
     }
 }
 

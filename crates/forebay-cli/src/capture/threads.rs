@@ -10,6 +10,7 @@ use forebay_net::{
     open::Name,
     port::Port,
     session::{Control, Event, Output, Rotation, Session, SessionConfig, Summary},
+    share::Publisher,
     threads::{Beside, Merged, ThreadsConfig, run_each},
 };
 use rustix::thread::sched_getaffinity;
@@ -143,11 +144,16 @@ impl Request<'_> {
         ports: Vec<Box<dyn Port>>,
         config: SessionConfig,
         control: &Control,
+        publisher: Option<Publisher>,
     ) -> Result<(Session, Option<Each>)> {
         let Some(path) = self.flags.write.as_ref().filter(|_| self.writes_each()) else {
             let ports = self.merged(ports)?;
             let output = self.output()?;
-            let session = Session::open(ports, output, config, self.clock(), control.clone())?;
+            let (clock, control) = (self.clock(), control.clone());
+            let session = match publisher {
+                Some(it) => Session::open_shared(ports, output, config, clock, control, it),
+                None => Session::open(ports, output, config, clock, control),
+            }?;
             return Ok((session, None));
         };
         let (threads, cpus) = (ports.len(), self.cpus());

@@ -11,7 +11,7 @@ pub mod read;
 mod sizes;
 mod ticks;
 
-use crate::port::{Frame, InSection, Interface, Statistics};
+use crate::port::{Frame, InSection, Interface, Resolution, Statistics};
 use forebay::store::Framing;
 use std::{path::Path, sync::Arc};
 use ticks::Ticks;
@@ -63,6 +63,11 @@ impl Described {
             false => self.ticks,
         };
         Described { ticks, ..self }
+    }
+
+    /// The unit of its times.
+    pub(crate) fn resolution(self) -> Resolution {
+        self.ticks.resolution()
     }
 
     /// Whether its time unit is smaller than that of `other`.

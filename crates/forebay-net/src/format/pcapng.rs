@@ -26,7 +26,7 @@ pub(super) const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 pub(super) const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 pub(super) const INTERFACE: u32 = 1;
 pub(super) const INTERFACE_STATISTICS: u32 = 5;
-pub(super) const ENHANCED_PACKET: u32 = 6;
+pub(crate) const ENHANCED_PACKET: u32 = 6;
 /// The local-use range has the top bit set.
 pub(super) const PADDING: u32 = 0x8000_f0b4;
 

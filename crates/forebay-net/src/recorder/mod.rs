@@ -71,7 +71,7 @@ pub struct RecorderConfig {
 /// let publisher = Publisher::new(1 << 20)?;
 /// let source = publisher.source();
 /// let control = Control::new()?;
-/// let session = Session::open(ports, Output::Count, SessionConfig::default(), clock, control.clone())?.share(publisher);
+/// let session = Session::open_shared(ports, Output::Count, SessionConfig::default(), clock, control.clone(), publisher)?;
 /// let config = RecorderConfig {
 ///     path: folder.join("a.pcapng"),
 ///     before: None,

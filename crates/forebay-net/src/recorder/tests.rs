@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     session::{
         Output,
-        tests::{opened, session},
+        tests::{opened, shared_session},
     },
     share::{End, Publisher},
 };
@@ -44,8 +44,7 @@ impl Lab {
         let publisher = Publisher::new(ring_bytes).unwrap();
         let source = publisher.source();
         let (ports, clock) = opened(&[LOAD]);
-        let (session, control) = session(ports, Output::Count, clock, |_| ());
-        let mut session = session.share(publisher);
+        let (mut session, control) = shared_session(ports, Output::Count, clock, publisher);
         let config = RecorderConfig {
             path: folder.join("a.pcapng"),
             before,

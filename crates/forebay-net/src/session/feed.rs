@@ -158,7 +158,9 @@ impl Feed {
             self.odd.broken_options += interface.in_file.as_deref().map_or(0, broken);
             let programs = self.programs.as_mut();
             self.interfaces.push(interface.clone());
-            let shared = publisher.as_mut().map(|it| it.introduce(interface));
+            let store = writing.as_mut().map(|it| &mut it.store);
+            let shared =
+                (publisher.as_mut()).map(|it| it.introduce_in(interface, &described, store));
             self.lanes.push(Lane {
                 described,
                 shared: shared.unwrap_or_default(),
@@ -172,13 +174,6 @@ impl Feed {
             });
         }
         Ok(true)
-    }
-
-    /// Describes the interfaces that are known so far to a publisher.
-    pub fn introduce_to(&mut self, publisher: &mut Publisher) {
-        for (lane, interface) in self.lanes.iter_mut().zip(&self.interfaces) {
-            lane.shared = publisher.introduce(interface);
-        }
     }
 
     /// The port's counts for a file, where the peer of a veth interface is a part of the interface.

@@ -91,21 +91,17 @@ impl Intake {
         }
     }
 
-    /// Publishes every packet when it is taken.
+    /// Publishes every packet when it is taken, from the first one on.
     pub fn share(&mut self, mut publisher: Publisher) {
-        for feed in &mut self.feeds {
-            feed.introduce_to(&mut publisher);
-        }
         publisher.truncate(self.snaplen);
         self.publisher = Some(publisher);
     }
 
     /// Ends the share, if there is one, and returns the number of packets published.
     pub fn end_share(&mut self, lost_in_sources: u64) -> Option<u64> {
+        let store = self.writing.as_mut().map(|it| &mut it.store);
         let publisher = self.publisher.take()?;
-        let shared = publisher.shared();
-        publisher.finish(lost_in_sources);
-        Some(shared)
+        Some(publisher.finish_in(lost_in_sources, store))
     }
 
     /// Takes up to `budget` frames of one port. Returns their number, and what had no room for more.
@@ -138,7 +134,7 @@ impl Intake {
             snaplen: self.snaplen,
             is_refused: false,
         });
-        let publisher = self.publisher.as_mut();
+        let publisher = self.publisher.as_mut().filter(|it| it.copies());
         let take = match (filters, is_limited, tap.is_some(), publisher.is_some()) {
             (false, false, false, false) => taking::take::<false, false, false, false>,
             (false, true, false, false) => taking::take::<false, true, false, false>,
@@ -159,7 +155,7 @@ impl Intake {
         );
         drop(burst);
         if let Some(publisher) = &mut self.publisher {
-            publisher.publish_appended();
+            publisher.publish_from(self.writing.as_mut().map(|it| &mut it.store));
         }
         let is_refused = matches!(stop, Stop::Refused);
         feed.taken += took.packets;

@@ -171,9 +171,40 @@ impl Session {
     pub fn open(
         ports: Vec<Box<dyn Port>>,
         output: Output,
-        mut config: SessionConfig,
+        config: SessionConfig,
         clock: Clock,
         control: Control,
+    ) -> Result<Self> {
+        Session::open_with(ports, output, config, (clock, control), None)
+    }
+
+    /// As [`open`](Session::open), and publishes every packet to the readers of a share: beside writing it, or instead if the output is
+    /// [`Output::Count`].
+    ///
+    /// The packets are those that pass the filter, with at most [`SessionConfig::snaplen`] bytes, and only those that the closure
+    /// of [`each`](Session::each) takes, if there is one. Publishing never waits for readers. [`run`](Session::run) ends the share
+    /// after the last packet, before it waits for the output to be written.
+    ///
+    /// # Errors
+    /// Those of [`open`](Session::open). If the publisher shares packets [in buffers](Publisher::in_buffers): the output is not pcapng, the
+    /// packets are read from files, or its buffers were made for other settings.
+    pub fn open_shared(
+        ports: Vec<Box<dyn Port>>,
+        output: Output,
+        config: SessionConfig,
+        clock: Clock,
+        control: Control,
+        publisher: Publisher,
+    ) -> Result<Self> {
+        Session::open_with(ports, output, config, (clock, control), Some(publisher))
+    }
+
+    fn open_with(
+        ports: Vec<Box<dyn Port>>,
+        output: Output,
+        mut config: SessionConfig,
+        (clock, control): (Clock, Control),
+        mut publisher: Option<Publisher>,
     ) -> Result<Self> {
         config.validate()?;
         config.store.thread &= !clock.is_virtual();
@@ -195,8 +226,12 @@ impl Session {
             &config,
             &clock,
             (only_reads, reads_ahead),
+            publisher.as_mut().and_then(Publisher::take_buffers),
         )?;
         let mut intake = Intake::new(feeds, writing, &config, clock.clone(), control.clone());
+        if let Some(publisher) = publisher {
+            intake.share(publisher);
+        }
         intake.introduce_all()?;
         Ok(Session {
             intake,
@@ -259,17 +294,6 @@ impl Session {
     /// As [`each`](Session::each), also with calls around the polls of the only source.
     pub(crate) fn each_by(mut self, each: Box<dyn Each>) -> Self {
         self.intake.each = Some(each);
-        self
-    }
-
-    /// Publishes every packet to the readers of a share: beside writing it, or instead if the output is [`Output::Count`].
-    ///
-    /// The packets are those that pass the filter, with at most [`SessionConfig::snaplen`] bytes, and only those that the closure
-    /// of [`each`](Session::each) takes, if there is one. Publishing never waits for readers. [`run`](Session::run) ends the share
-    /// after the last packet, before it waits for the output to be written.
-    #[must_use]
-    pub fn share(mut self, publisher: Publisher) -> Self {
-        self.intake.share(publisher);
         self
     }
 

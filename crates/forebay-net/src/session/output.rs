@@ -13,7 +13,7 @@ use crate::{
 };
 use forebay::{
     Error, Result,
-    store::{self, Appender, Closing, FileConfig, FileSink, Loan, Sink, StreamSink},
+    store::{self, Appender, Closing, FileConfig, FileSink, Live, Loan, Sink, StreamSink},
     time::Clock,
 };
 use std::{
@@ -127,6 +127,7 @@ impl Writing {
         config: &SessionConfig,
         clock: &Clock,
         (only_reads, reads_ahead): (bool, bool),
+        live: Option<Live>,
     ) -> Result<Option<Self>> {
         let format = config.format.unwrap_or(Format::of_path(output.path()));
         let compresses = Compression::of_path(output.path()).is_some();
@@ -137,9 +138,18 @@ impl Writing {
                 refuse_other_link(first, other).map_err(|error| error.about(&name))?;
             }
         }
+        let is_pcapng = format == Format::Pcapng && !matches!(output, Output::Count);
+        if live.is_some() && (only_reads || !is_pcapng) {
+            let what =
+                "only packets of a live source in a pcapng file can be shared in its buffers";
+            return Err(
+                Error::invalid(name, what).advise("Make the publisher with `Publisher::new`")
+            );
+        }
         let mut store_config = config.store.clone();
         store_config.record_bytes = format.max_record_bytes(config.snaplen, only_reads);
-        if !matches!(output, Output::Count) {
+        // The memory of a live store was checked before it was allocated.
+        if !matches!(output, Output::Count) && live.is_none() {
             store_config.check()?;
         }
         let mut limits = Limits::new(config.file_bytes, None);
@@ -173,14 +183,17 @@ impl Writing {
                 Box::new(store::Files::open(shelf.files)?)
             }
         };
-        if reads_ahead && sink.is_in_memory() && !compresses {
+        if reads_ahead && sink.is_in_memory() && !compresses && live.is_none() {
             store_config.thread = false;
             store_config.early_bytes = store_config.early_bytes.min(WARM);
             // Because little of it is used, clearing huge pages would take longer than they could save.
             store_config.huge_pages = false;
         }
         let longest = store_config.record_bytes;
-        let store = Appender::checked(sink, format.framing(), &store_config)?;
+        let store = match live {
+            Some(live) => Appender::with_live(sink, format.framing(), &store_config, live),
+            None => Appender::checked(sink, format.framing(), &store_config),
+        }?;
         let mut writing = Writing {
             store,
             format,

@@ -9,7 +9,7 @@ use std::{
 };
 
 /// A separate path for each test, removed at its end.
-pub(super) struct Scratch(pub PathBuf);
+pub(crate) struct Scratch(pub PathBuf);
 
 impl Scratch {
     pub fn new(suffix: &str) -> Self {
@@ -37,6 +37,18 @@ pub(crate) fn session(
     let (mut config, control) = (SessionConfig::default(), Control::new().unwrap());
     set(&mut config);
     let session = Session::open(ports, output, config, clock, control.clone());
+    (session.unwrap(), control)
+}
+
+/// As [`session`], publishing every packet.
+pub(crate) fn shared_session(
+    ports: Vec<Box<dyn Port>>,
+    output: Output,
+    clock: Clock,
+    publisher: Publisher,
+) -> (Session, Control) {
+    let (config, control) = (SessionConfig::default(), Control::new().unwrap());
+    let session = Session::open_shared(ports, output, config, clock, control.clone(), publisher);
     (session.unwrap(), control)
 }
 

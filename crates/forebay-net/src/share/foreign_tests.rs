@@ -92,7 +92,7 @@ fn descriptors_sent_to_a_publisher_delay_neither_its_end_nor_its_other_readers()
     other_ends.push(attack(&reader));
     // A reader that leaves.
     let leaving = Link::to(&name).unwrap();
-    assert!(leaving.greeting(&name).unwrap().memory.is_some());
+    assert_eq!(leaving.greeting(&name).unwrap().memory.len(), 1);
     other_ends.push(attack(&leaving));
     drop(leaving);
     let other = name.clone();
@@ -133,7 +133,7 @@ fn a_process_with_the_name_cannot_delay_its_readers_with_descriptors() {
     let answers = move |first: &[u8], is_good: bool| {
         let peer = accept(&socket).unwrap();
         let pairs = [lingering(), lingering()];
-        let some = [memory.0.packets.as_fd(), pairs[0].0.as_fd()];
+        let some = [memory.0.descriptors()[0], pairs[0].0.as_fd()];
         let some = if is_good { &some[..1] } else { &some[1..] };
         handshake::send(&peer, first, some).unwrap();
         let _ = handshake::send(&peer, b"more", &[pairs[1].0.as_fd()]);

@@ -3,7 +3,7 @@
 //! ```text
 //!  reader                          publisher
 //!    │ connect @forebay/share/NAME ──▶ │ asks the kernel for the user (SO_PEERCRED, SO_PEERGROUPS)
-//!    │ ◀── hello │ answer │ readers │ packets │ lost │ + the memory, unless refused
+//!    │ ◀── hello │ answer │ readers │ packets │ lost │ + the memory (one or two descriptors), unless refused
 //!    │ one byte: this process stays ──▶ │
 //!    │     the connection stays open: its end means that the other side is gone
 //! ```
@@ -36,7 +36,7 @@ const MAX_NAME: usize = 64;
 /// How long a publisher may take to answer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-const MAGIC: [u8; 8] = *b"FORESHR2";
+const MAGIC: [u8; 8] = *b"FORESHR3";
 const HELLO: usize = 32;
 
 /// The name of a share: 1 to 64 letters, digits, `.`, `_` and `-`.
@@ -124,13 +124,13 @@ fn parse(bytes: &[u8]) -> Option<(Answer, Status)> {
     is_ours.then_some((answer, status))
 }
 
-/// Sends the message with these descriptors, up to one, without waiting.
+/// Sends the message with these descriptors, up to two, without waiting.
 pub(super) fn send(
     socket: &impl AsFd,
     message: &[u8],
     descriptors: &[BorrowedFd<'_>],
 ) -> std::result::Result<(), Errno> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !descriptors.is_empty() {
         control.push(SendAncillaryMessage::ScmRights(descriptors));
@@ -153,8 +153,8 @@ pub(super) struct Link {
 pub(super) struct Greeting {
     pub answer: Answer,
     pub status: Status,
-    /// The memory, unless the answer came without one descriptor.
-    pub memory: Option<Foreign>,
+    /// The memory, unless the answer came without descriptors, or with too many: one descriptor, or two.
+    pub memory: Vec<Foreign>,
 }
 
 impl Link {
@@ -208,7 +208,7 @@ impl Link {
     /// # Errors
     /// It does not answer, or with something else.
     pub fn greeting(&self, name: &ShareName) -> Result<Greeting> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let (answer, status, is_all) = match self.peek(&mut control) {
             Ok(Some(found)) => found,
@@ -231,17 +231,17 @@ impl Link {
                 return Err(error);
             }
         };
-        let mut memory = None;
+        let mut memory = Vec::new();
         for message in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(mut some) = message {
-                memory = some.next().map(Foreign::new);
+            if let RecvAncillaryMessage::ScmRights(some) = message {
+                memory.extend(some.map(Foreign::new));
             }
         }
-        if is_all {
-            // Removes the message from the queue. That closes no last copy of a descriptor: `memory` is one.
-            let _ = recv(&self.socket, &mut [0; HELLO][..], RecvFlags::DONTWAIT);
+        match is_all {
+            // Removes the message from the queue. That closes no last copy of a descriptor: `memory` has one of each.
+            true => drop(recv(&self.socket, &mut [0; HELLO][..], RecvFlags::DONTWAIT)),
+            false => memory.clear(),
         }
-        let memory = memory.filter(|_| is_all);
         Ok(Greeting {
             answer,
             status,

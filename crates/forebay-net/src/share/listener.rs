@@ -11,7 +11,6 @@ use crate::sys;
 use forebay::{
     Error, Result,
     foreign::{self, Foreign},
-    ring::broadcast::Reader,
     sync::Signal,
 };
 use rustix::{
@@ -154,7 +153,6 @@ impl Bound {
         let max_readers = Arc::new(AtomicU32::new(0));
         let mut door = Door {
             socket: self.socket,
-            packets: source.0.reader()?,
             source: source.clone(),
             access,
             own_uid: rustix::process::geteuid().as_raw(),
@@ -236,8 +234,6 @@ impl Drop for Entrance {
 struct Door {
     socket: Entrance,
     source: Source,
-    /// Only for the number of packets.
-    packets: Reader,
     access: Access,
     own_uid: u32,
     unclear: Unclear,
@@ -298,12 +294,11 @@ impl Door {
         let answer = self.answer(&socket, &peer);
         let is_welcome = answer == Answer::Welcome;
         let memory = &self.source.0;
-        let descriptors = [memory.packets.as_fd()];
         let (status, descriptors) = match is_welcome {
-            true => (self.status(), &descriptors[..]),
-            false => (Status::default(), &[][..]),
+            true => (self.status(), memory.descriptors()),
+            false => (Status::default(), Vec::new()),
         };
-        let sent = handshake::send(&socket, &handshake::hello(answer, &status), descriptors);
+        let sent = handshake::send(&socket, &handshake::hello(answer, &status), &descriptors);
         if is_welcome && sent.is_ok() {
             self.attached.push(Attached {
                 socket,
@@ -320,7 +315,7 @@ impl Door {
     fn status(&self) -> Status {
         Status {
             readers: self.readers(),
-            packets: self.packets.intact().end,
+            packets: self.source.0.packets.load(Relaxed),
             lost: self.source.0.lost.load(Relaxed),
         }
     }

@@ -21,8 +21,11 @@
 //! ([`open`](crate::open)) or call [`attach`]. [`list`](list()) finds the shares of this machine.
 
 #[cfg(test)]
+mod buffers_tests;
+#[cfg(test)]
 mod foreign_tests;
 mod handshake;
+mod incoming;
 mod list;
 mod listener;
 mod publish;
@@ -40,8 +43,9 @@ pub use tap::Tap;
 pub use tap_config::{Begin, End, TapConfig};
 
 use crate::port::Owner;
-use forebay::{Error, Result, ring::broadcast::Reader};
+use forebay::{Error, Result, foreign::Foreign};
 use handshake::{Answer, Link};
+use incoming::{Descriptors, Incoming};
 
 /// Which users may attach, apart from root and the user that shares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -127,13 +131,18 @@ fn attach_to(name: &ShareName, link: Link, config: &TapConfig) -> Result<Tap> {
             ));
         }
     }
-    let Some(memory) = greeting.memory else {
+    let mut memory = greeting.memory.into_iter();
+    let Some(ring) = memory.next() else {
         return Err(Error::new(
             on,
-            "the share is damaged: it did not hand out one piece of memory",
+            "the share is damaged: it did not hand out its memory",
         ));
     };
-    let packets = Reader::attach(memory.trusted());
+    let descriptors = Descriptors {
+        ring: ring.trusted(),
+        buffers: memory.next().map(Foreign::trusted),
+    };
+    let packets = Incoming::attach(descriptors);
     let packets = packets.map_err(|error| Error::new(&on, error.to_string()))?;
     link.stay();
     let lost = match config.begin {

@@ -1,17 +1,22 @@
 //! The writing side: publishes packets, and notes about interfaces.
 
 use super::{
+    incoming::{Descriptors, Incoming},
     tap::Tap,
     tap_config::{Begin, TapConfig},
     wire::{HEAD, Head, MAX_INTERFACES, MAX_LOST, MAX_PACKET, Note},
 };
-use crate::port::{Frame, Interface};
+use crate::{
+    format::{Described, Format},
+    port::{Frame, Interface},
+};
 use forebay::{
     Error, Result,
-    ring::broadcast::{BroadcastConfig, Producer, Reader},
+    ring::broadcast::{BroadcastConfig, Producer},
+    store::{Appender, Live, LiveConfig, StoreConfig},
 };
 use std::{
-    os::fd::OwnedFd,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -29,11 +34,18 @@ const NOT_SHARED: u32 = u32::MAX;
 pub const MIN_RING_BYTES: u64 = 1 << 20;
 /// Bytes of memory for each packet that a share's index has room for.
 const BYTES_PER_PACKET: u64 = 128;
+/// The same for each batch of packets in the buffers of a file. A capture that is not busy takes few packets at a time.
+const BYTES_PER_BATCH: usize = 256;
+/// Memory for packets in buffers that the store of a file adds while the disk is slow.
+const MAX_COPIED_BYTES: usize = 64 << 20;
 
 /// Publishes packets to any number of readers, in this process and in others.
 ///
 /// The publisher never waits for a reader. It writes over the oldest packets, and a reader that was too slow finds out how many
-/// it has missed. [`Session::share`](crate::session::Session::share) publishes the packets of a session.
+/// it has missed. [`Session::open_shared`](crate::session::Session::open_shared) publishes the packets of a session.
+///
+/// There are two kinds. [`new`](Publisher::new) copies each packet to a ring. [`in_buffers`](Publisher::in_buffers) copies nothing: readers
+/// see the buffers in which the session composes its pcapng file.
 ///
 /// ```
 /// use forebay::time::Clock;
@@ -44,7 +56,7 @@ const BYTES_PER_PACKET: u64 = 128;
 /// let clock = Clock::virtual_time();
 /// let ports = open::ports(&["sim:clock=virtual,count=1000".parse()?], &Default::default(), &clock)?;
 /// let config = SessionConfig::default();
-/// let session = Session::open(ports, Output::Count, config.clone(), clock, Control::new()?)?.share(publisher);
+/// let session = Session::open_shared(ports, Output::Count, config.clone(), clock, Control::new()?, publisher)?;
 /// let tap = source.tap(&TapConfig::default())?; // sees all packets from here on
 /// assert_eq!(session.run(&mut |_| {}).shared, Some(1000));
 ///
@@ -54,15 +66,25 @@ const BYTES_PER_PACKET: u64 = 128;
 /// ```
 #[derive(Debug)]
 pub struct Publisher {
-    packets: Producer,
+    kind: Kind,
     note_bytes: usize,
     interfaces: u32,
+    /// No more interfaces can be described.
+    is_full: bool,
     /// Bytes published of a packet.
     snaplen: u32,
     /// Packets that the capture lost before it could share them: in its sources, and those of interfaces that found no room.
     lost: u64,
     lost_in_sources: u64,
     source: Source,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// Each packet is copied.
+    Ring(Producer),
+    /// Packets are shared in the buffers of a store, which has the memory once the session is open.
+    Buffers(Option<Live>),
 }
 
 /// Makes taps of a share in the process that publishes it.
@@ -72,9 +94,11 @@ pub struct Source(pub(super) Arc<Memory>);
 /// The memory of a share, and what new readers need to know.
 #[derive(Debug)]
 pub(super) struct Memory {
-    pub packets: OwnedFd,
-    /// Written by the publisher, read when a reader attaches. Relaxed: it publishes nothing else.
+    descriptors: Descriptors,
+    bytes: u64,
+    /// Written by the publisher, read when a reader attaches. Relaxed: they publish nothing else.
     pub lost: AtomicU64,
+    pub packets: AtomicU64,
 }
 
 impl Publisher {
@@ -95,22 +119,87 @@ impl Publisher {
             messages: usize::try_from(ring_bytes / BYTES_PER_PACKET).map_err(too_large)?,
             note_bytes: NOTE_BYTES,
         })?;
-        let copy = packets.memory().try_clone_to_owned();
-        let copy =
-            copy.map_err(|error| Error::new("share", "duplicating a descriptor").because(error))?;
-        let source = Source(Arc::new(Memory {
-            packets: copy,
-            lost: AtomicU64::new(0),
-        }));
-        Ok(Publisher {
-            packets,
+        let descriptors = Descriptors {
+            ring: copy(packets.memory())?,
+            buffers: None,
+        };
+        Ok(Publisher::with(
+            Kind::Ring(packets),
+            descriptors,
+            ring_bytes,
+        ))
+    }
+
+    /// For a session that writes a pcapng file with these settings of its store: shares the packets where they are composed. The initial buffers of
+    /// its store are allocated now: as many as it has, and more if they have less than `bytes`. Each file of a series begins in another
+    /// buffer, so a series of files that are shorter than a buffer keeps fewer packets for slow readers.
+    ///
+    /// ```
+    /// use forebay::time::Clock;
+    /// use forebay_net::{open, session::{Control, Output, Session, SessionConfig}, share::{Publisher, TapConfig}};
+    ///
+    /// let path = std::env::temp_dir().join(format!("shared-{}.pcapng", std::process::id()));
+    /// let config = SessionConfig::default();
+    /// let publisher = Publisher::in_buffers(16 << 20, &config.store, config.snaplen)?;
+    /// let source = publisher.source();
+    /// let clock = Clock::virtual_time();
+    /// let ports = open::ports(&["sim:clock=virtual,count=1000".parse()?], &Default::default(), &clock)?;
+    /// let session = Session::open_shared(ports, Output::File(path.clone()), config.clone(), clock, Control::new()?, publisher)?;
+    /// let tap = source.tap(&TapConfig::default())?;
+    /// assert_eq!(session.run(&mut |_| {}).ledger.written, 1000);
+    ///
+    /// let reading = Session::open(vec![Box::new(tap)], Output::Count, config, Clock::real(), Control::new()?)?;
+    /// assert_eq!(reading.run(&mut |_| {}).ledger.counted, 1000);
+    /// # std::fs::remove_file(path).unwrap();
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `bytes` or a setting is out of range, or the system has no more memory or descriptors.
+    pub fn in_buffers(bytes: u64, store: &StoreConfig, snaplen: u32) -> Result<Publisher> {
+        store.check()?;
+        let too_large = |_| Error::invalid("share", "the buffers are larger than memory can be");
+        let wanted = usize::try_from(bytes.max(MIN_RING_BYTES)).map_err(too_large)?;
+        let store = StoreConfig {
+            record_bytes: Format::Pcapng.max_record_bytes(snaplen, false),
+            ..store.clone()
+        };
+        let all = wanted.max(store.buffers.saturating_mul(store.buffer_bytes));
+        let live = Live::new(
+            &store,
+            &LiveConfig {
+                bytes: wanted,
+                batches: all / BYTES_PER_BATCH,
+                copied_bytes: all.min(MAX_COPIED_BYTES),
+                note_bytes: NOTE_BYTES,
+            },
+        )?;
+        let [ring, buffers] = live.memory();
+        let descriptors = Descriptors {
+            ring: copy(ring)?,
+            buffers: Some(copy(buffers)?),
+        };
+        let bytes = live.bytes() as u64;
+        let kind = Kind::Buffers(Some(live));
+        Ok(Publisher::with(kind, descriptors, bytes))
+    }
+
+    fn with(kind: Kind, descriptors: Descriptors, bytes: u64) -> Publisher {
+        Publisher {
+            kind,
             note_bytes: 0,
             interfaces: 0,
+            is_full: false,
             snaplen: MAX_PACKET as u32,
             lost: 0,
             lost_in_sources: 0,
-            source,
-        })
+            source: Source(Arc::new(Memory {
+                descriptors,
+                bytes,
+                lost: AtomicU64::new(0),
+                packets: AtomicU64::new(0),
+            })),
+        }
     }
 
     /// A handle that makes taps of this share. It stays valid when the publisher is dropped.
@@ -118,9 +207,28 @@ impl Publisher {
         self.source.clone()
     }
 
+    /// Takes the buffers for the store of the session, if packets are shared there.
+    pub(crate) fn take_buffers(&mut self) -> Option<Live> {
+        match &mut self.kind {
+            Kind::Ring(_) => None,
+            Kind::Buffers(buffers) => buffers.take(),
+        }
+    }
+
+    /// Whether each packet has to be [appended](Publisher::append).
+    #[inline]
+    pub(crate) fn copies(&self) -> bool {
+        matches!(self.kind, Kind::Ring(_))
+    }
+
+    /// Bytes of memory for packets.
+    pub fn memory_bytes(&self) -> u64 {
+        self.source.0.bytes
+    }
+
     /// Packets published so far.
     pub fn shared(&self) -> u64 {
-        self.packets.stats().published
+        self.source.0.packets.load(Relaxed)
     }
 
     /// Describes an interface to the readers, before its first packet, and returns its number for [`publish`](Self::publish).
@@ -129,9 +237,33 @@ impl Publisher {
     /// packets that were lost before they were shared.
     pub fn introduce(&mut self, interface: &Interface) -> u32 {
         let note = Note::Interface(interface.clone()).bytes();
+        self.introduce_by(&note, None)
+    }
+
+    /// As [`introduce`](Publisher::introduce), for an interface as it is described in the file of `store`, if packets are shared
+    /// in its buffers.
+    pub(crate) fn introduce_in(
+        &mut self,
+        interface: &Interface,
+        described: &Described,
+        store: Option<&mut Appender>,
+    ) -> u32 {
+        if self.copies() {
+            return self.introduce(interface);
+        }
+        let described = Interface {
+            resolution: described.resolution(),
+            ..interface.clone()
+        };
+        self.introduce_by(&Note::Interface(described).bytes(), store)
+    }
+
+    fn introduce_by(&mut self, note: &[u8], store: Option<&mut Appender>) -> u32 {
         let fits = (self.interfaces as usize) < MAX_INTERFACES
             && self.note_bytes + note.len() + END_BYTES <= NOTE_BYTES;
-        if !fits || self.packets.note(&note).is_err() {
+        if self.is_full || !fits || !self.note(note, store) {
+            // In a file, the notes have the numbers of its interfaces, so none may follow a gap.
+            self.is_full = !self.copies();
             return NOT_SHARED;
         }
         // A note takes whole words, and one more for its length.
@@ -140,10 +272,21 @@ impl Publisher {
         self.interfaces - 1
     }
 
+    /// Writes a note. `false`: no more fit.
+    fn note(&mut self, note: &[u8], store: Option<&mut Appender>) -> bool {
+        match (&mut self.kind, store.and_then(Appender::live)) {
+            (Kind::Ring(ring), _) => ring.note(note).is_ok(),
+            (Kind::Buffers(Some(live)), _) => live.note(note).is_ok(),
+            (Kind::Buffers(None), Some(live)) => live.note(note).is_ok(),
+            (Kind::Buffers(None), None) => false,
+        }
+    }
+
     /// Publishes a packet of the interface with this number, and those that were [appended](Self::append) before it. Never blocks
     /// and makes no system call.
     ///
-    /// Of packets above 262,144 bytes only these bytes are published.
+    /// Of packets above 262,144 bytes only these bytes are published. If packets are shared [in buffers](Publisher::in_buffers), this
+    /// publishes nothing.
     pub fn publish(&mut self, interface: u32, frame: &Frame<'_>) {
         self.append(interface, frame);
         self.publish_appended();
@@ -156,17 +299,37 @@ impl Publisher {
         if interface >= self.interfaces {
             return self.lose();
         }
+        let Kind::Ring(ring) = &mut self.kind else {
+            return;
+        };
         // There are fewer than 2^16 interfaces.
         let head = Head::of(frame, interface as u16, self.lost).bytes();
         let kept = frame.data.len().min(self.snaplen as usize);
-        if self.packets.append(&[&head, &frame.data[..kept]]).is_err() {
+        if ring.append(&[&head, &frame.data[..kept]]).is_err() {
             self.lose(); // impossible: the ring has room for the largest packet
         }
     }
 
     /// Publishes all packets that were [appended](Self::append).
     pub fn publish_appended(&mut self) {
-        self.packets.publish_appended();
+        self.publish_from(None);
+    }
+
+    /// Publishes all packets that were appended, to the ring or to `store`.
+    #[inline]
+    pub(crate) fn publish_from(&mut self, store: Option<&mut Appender>) {
+        let packets = match (&mut self.kind, store) {
+            (Kind::Ring(ring), _) => {
+                ring.publish_appended();
+                ring.stats().published
+            }
+            (Kind::Buffers(_), Some(store)) => {
+                store.publish(self.lost);
+                store.live().map_or(0, |live| live.published())
+            }
+            (Kind::Buffers(_), None) => 0,
+        };
+        self.source.0.packets.store(packets, Relaxed);
     }
 
     #[cold]
@@ -190,11 +353,24 @@ impl Publisher {
 
     /// Ends the share properly: readers end when they have read the packets that are left. A publisher that is dropped without
     /// this call ends it, too, but its readers do not learn the last count of lost packets.
-    pub fn finish(mut self, lost_in_sources: u64) {
+    pub fn finish(self, lost_in_sources: u64) {
+        self.finish_in(lost_in_sources, None);
+    }
+
+    /// As [`finish`](Publisher::finish); returns the number of packets shared. If they are shared in the buffers of `store`, readers end when
+    /// it is closed.
+    pub(crate) fn finish_in(mut self, lost_in_sources: u64, store: Option<&mut Appender>) -> u64 {
+        let mut store = store;
         self.set_lost(lost_in_sources);
-        let end = Note::End { lost: self.lost };
+        self.publish_from(store.as_deref_mut());
+        let packets = self.shared();
+        let end = Note::End {
+            lost: self.lost,
+            packets,
+        };
         // Room was kept for it.
-        let _ = self.packets.note(&end.bytes());
+        self.note(&end.bytes(), store);
+        packets
     }
 }
 
@@ -204,20 +380,33 @@ impl Source {
     /// # Errors
     /// The system has no more memory or descriptors.
     pub fn tap(&self, config: &TapConfig) -> Result<Tap> {
-        let packets = self.0.reader()?;
+        let incoming = self.0.incoming()?;
         let mut base = Some(self.0.lost.load(Relaxed));
         if config.begin != Begin::Newest {
             base = None; // counted from the first packet
         }
-        Tap::new("share".into(), packets, base, None, config)
+        Tap::new("share".into(), incoming, base, None, config)
     }
 }
 
 impl Memory {
-    pub fn reader(&self) -> Result<Reader> {
-        let copy = self.packets.try_clone();
-        let copy =
-            copy.map_err(|error| Error::new("share", "duplicating a descriptor").because(error));
-        Reader::attach(copy?)
+    fn incoming(&self) -> Result<Incoming> {
+        let Descriptors { ring, buffers } = &self.descriptors;
+        Incoming::attach(Descriptors {
+            ring: copy(ring.as_fd())?,
+            buffers: buffers.as_ref().map(|it| copy(it.as_fd())).transpose()?,
+        })
     }
+
+    /// The memory, for readers in other processes.
+    pub fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        let Descriptors { ring, buffers } = &self.descriptors;
+        let buffers = buffers.as_ref().map(|it| it.as_fd());
+        [ring.as_fd()].into_iter().chain(buffers).collect()
+    }
+}
+
+fn copy(descriptor: BorrowedFd<'_>) -> Result<OwnedFd> {
+    let copy = descriptor.try_clone_to_owned();
+    copy.map_err(|error| Error::new("share", "duplicating a descriptor").because(error))
 }

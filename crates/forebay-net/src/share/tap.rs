@@ -2,15 +2,12 @@
 
 use super::{
     handshake::Link,
+    incoming::{Got, Incoming},
     tap_config::{Begin, End, TapConfig},
-    wire::{Damage, HEAD, Head, MAX_INTERFACES, MAX_LOST, MAX_NOTE, MAX_PACKET, Note},
+    wire::{Damage, MAX_LOST},
 };
 use crate::port::{Burst, Counts, Frame, Frames, Interface, Port, PortInfo, Wake};
-use forebay::{
-    Error, Result,
-    ring::broadcast::{Reader, RecvError},
-    time::Clock,
-};
+use forebay::{Error, Result, time::Clock};
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering::Relaxed},
@@ -27,8 +24,6 @@ const LATE_NS: u64 = 300_000_000;
 /// The same after a packet from after the end, if there is one interface. Its packets are in order, except for those that several
 /// processors receive at the same moment.
 const LATE_IN_ORDER_NS: u64 = 10_000_000;
-/// A tap of full memory begins this part of it after the oldest packet, which is overwritten next.
-const MARGIN: u64 = 64;
 
 /// A port that reads the packets of a share.
 ///
@@ -41,19 +36,15 @@ const MARGIN: u64 = 64;
 /// memory and then returns an error.
 pub struct Tap {
     name: String,
-    packets: Reader,
+    /// The memory, and the last packet fetched.
+    incoming: Incoming,
     /// The connection to the publisher, if it is another process.
     link: Option<Link>,
-    interfaces: Vec<Interface>,
     clock: Clock,
     poll_every_ns: u64,
-    /// The last packet fetched, in `buffer`.
-    head: Head,
-    len: usize,
-    buffer: Box<[u8]>,
-    /// The packet in `buffer` was not handed out yet, or was put back.
+    /// The last packet fetched was not handed out yet, or was put back.
     is_held: bool,
-    /// Overruns before the packet in `buffer`, and since it.
+    /// Overruns before the last packet fetched, and since it.
     overrun_before: u64,
     overrun_since: u64,
     /// Packets that the present burst may still hand out.
@@ -63,6 +54,8 @@ pub struct Tap {
     /// Packets lost before they were shared: when the tap began, and now.
     lost_at_start: Option<u64>,
     lost: u64,
+    /// Packets of interfaces that could not be described.
+    not_described: u64,
     /// `None` from the first packet on.
     begin: Option<Begin>,
     /// The reader is where `begin` is.
@@ -97,22 +90,18 @@ impl Tap {
     /// Reads the notes and attaches to the first packet. `lost` is the publisher's count of lost packets, if it is known.
     pub(super) fn new(
         name: String,
-        mut packets: Reader,
+        mut incoming: Incoming,
         lost: Option<u64>,
         link: Option<Link>,
         config: &TapConfig,
     ) -> Result<Tap> {
-        let made_at = packets.seek_newest();
+        let made_at = incoming.seek_newest();
         let mut tap = Tap {
             name,
-            packets,
+            incoming,
             link,
-            interfaces: Vec::new(),
             clock: config.clock.clone(),
             poll_every_ns: (config.poll_every.as_nanos() as u64).max(1),
-            head: Head::default(),
-            len: 0,
-            buffer: vec![0; HEAD + MAX_PACKET].into(),
             is_held: false,
             overrun_before: 0,
             overrun_since: 0,
@@ -121,6 +110,7 @@ impl Tap {
             overrun: 0,
             lost_at_start: lost,
             lost: lost.unwrap_or(0),
+            not_described: 0,
             begin: (config.begin != Begin::Newest).then_some(config.begin),
             is_placed: config.begin == Begin::Newest,
             is_cut: false,
@@ -139,7 +129,7 @@ impl Tap {
         if let Err(damage) = tap.read_notes() {
             return Err(tap.damaged(damage));
         }
-        if tap.interfaces.is_empty() {
+        if tap.incoming.interfaces.is_empty() {
             return Err(tap.damaged(Damage("it describes no interface")));
         }
         Ok(tap)
@@ -157,19 +147,9 @@ impl Tap {
 
     /// Reads the notes that are new.
     fn read_notes(&mut self) -> std::result::Result<(), Damage> {
-        // A longer note than is possible is noticed by its length.
-        while let Some(note) = self.packets.note(self.interfaces.len(), MAX_NOTE + 1) {
-            match Note::parse(&note)? {
-                Note::Interface(_) if self.interfaces.len() >= MAX_INTERFACES => {
-                    return Err(Damage("it describes too many interfaces"));
-                }
-                Note::Interface(interface) => self.interfaces.push(interface),
-                Note::End { lost } => {
-                    // It does not say what was lost before the first packet of this tap.
-                    self.lost = self.lost.max(lost);
-                    break;
-                }
-            }
+        if let Some(lost) = self.incoming.read_notes()? {
+            // It does not say what was lost before the first packet of this tap.
+            self.lost = self.lost.max(lost);
         }
         Ok(())
     }
@@ -182,13 +162,7 @@ impl Tap {
     /// Moves to the oldest packet. Done at the first read, not when the tap is made: its session opens a file in between, and packets
     /// are overwritten meanwhile.
     fn place(&mut self) {
-        let intact = self.packets.intact();
-        self.is_cut = intact.start > 0;
-        let margin = match self.is_cut {
-            true => (intact.end - intact.start) / MARGIN,
-            false => 0,
-        };
-        self.packets.seek(intact.start + margin);
+        self.is_cut = self.incoming.seek_oldest();
         self.is_placed = true;
     }
 
@@ -206,16 +180,12 @@ impl Tap {
         self.is_skipping = false;
         let (mut skipped, mut overruns) = (0, 0);
         while self.fault.is_none() && !self.has_ended {
-            if self.end.is_some_and(|end| self.packets.stats().next >= end) {
+            if self.end.is_some_and(|end| self.incoming.next() >= end) {
                 return false;
             }
-            match self.packets.try_recv(&mut self.buffer) {
-                Ok(received) => {
-                    if let Err(damage) = self.decode(received.len) {
-                        self.fault = Some(self.damaged(damage));
-                        return false;
-                    }
-                    if self.is_early() || self.is_after_end(received.sequence) {
+            match self.incoming.read() {
+                Ok(Got::Packet(number)) => {
+                    if self.is_early() || self.is_after_end(number) {
                         skipped += 1;
                         if skipped == MAX_SKIPPED {
                             self.is_skipping = true;
@@ -223,12 +193,12 @@ impl Tap {
                         }
                         continue;
                     }
-                    self.set_lost(self.head.lost);
+                    self.set_lost(self.incoming.head.lost);
                     self.overrun_before = std::mem::take(&mut self.overrun_since);
                     self.is_held = true;
                     return true;
                 }
-                Err(RecvError::Overrun { lost }) => {
+                Ok(Got::Overrun(lost)) => {
                     self.count_overrun(lost);
                     overruns += 1;
                     if overruns == MAX_OVERRUNS {
@@ -236,17 +206,26 @@ impl Tap {
                         return false;
                     }
                 }
-                Err(RecvError::Empty | RecvError::TimedOut) => return false,
-                Err(RecvError::Closed) => {
+                Ok(Got::NotDescribed) => {
+                    // Its time is not known, so it counts only between the beginning and the end.
+                    self.not_described += u64::from(self.begin.is_none() && self.late.is_none());
+                    skipped += 1;
+                    if skipped == MAX_SKIPPED {
+                        self.is_skipping = true;
+                        return false;
+                    }
+                }
+                Ok(Got::Skipped) => {
+                    self.is_skipping = true;
+                    return false;
+                }
+                Ok(Got::Nothing) => return false,
+                Ok(Got::Closed) => {
                     self.has_closed = true;
                     return false;
                 }
-                Err(RecvError::TooSmall { .. }) => {
-                    self.fault = Some(self.damaged(Damage("a packet is too long")));
-                    return false;
-                }
-                Err(RecvError::Broken) => {
-                    self.fault = Some(self.damaged(Damage("a packet lies outside the memory")));
+                Err(damage) => {
+                    self.fault = Some(self.damaged(damage));
                     return false;
                 }
             }
@@ -265,9 +244,9 @@ impl Tap {
         if self.begin.is_some() {
             return self.place();
         }
-        let beyond = self.end.map_or(0, |end| {
-            self.packets.stats().next.saturating_sub(end).min(lost)
-        });
+        let beyond = self
+            .end
+            .map_or(0, |end| self.incoming.next().saturating_sub(end).min(lost));
         let lost = lost - beyond;
         if lost > MAX_LOST - self.overrun {
             self.fault = Some(self.damaged(Damage("its sequence numbers are impossible")));
@@ -275,22 +254,6 @@ impl Tap {
         }
         self.overrun += lost;
         self.overrun_since += lost;
-    }
-
-    /// Checks the message in the buffer.
-    fn decode(&mut self, len: usize) -> std::result::Result<(), Damage> {
-        let message = self.buffer.get(..len).unwrap_or_default();
-        let head = Head::parse(message)?;
-        if head.interface as usize >= self.interfaces.len() {
-            self.read_notes()?;
-        }
-        if head.interface as usize >= self.interfaces.len() {
-            return Err(Damage(
-                "a packet is from an interface that is not described",
-            ));
-        }
-        (self.head, self.len) = (head, len);
-        Ok(())
     }
 
     /// What to do when no packet is there.
@@ -309,7 +272,7 @@ impl Tap {
 
     /// Whether the packet in the buffer is from before the beginning.
     fn is_early(&mut self) -> bool {
-        if matches!(self.begin, Some(Begin::At(time)) if self.head.time_ns < time) {
+        if matches!(self.begin, Some(Begin::At(time)) if self.incoming.head.time_ns < time) {
             self.is_cut = false;
             return true;
         }
@@ -321,7 +284,7 @@ impl Tap {
 
     /// Whether the packet in the buffer is from after the end.
     fn is_after_end(&mut self, sequence: u64) -> bool {
-        let time = self.head.time_ns;
+        let time = self.incoming.head.time_ns;
         let Some(until) = &self.until else {
             return false;
         };
@@ -330,7 +293,7 @@ impl Tap {
             return false;
         }
         if self.late.is_none() {
-            let wait = match self.interfaces.len() {
+            let wait = match self.incoming.interfaces.len() {
                 1 => LATE_IN_ORDER_NS,
                 _ => LATE_NS,
             };
@@ -350,11 +313,9 @@ impl Tap {
 
     /// Ends after the packets that are in memory now.
     fn end_here(&mut self) {
-        let intact = self.packets.intact();
-        // No more packets can be in memory than heads.
-        let max = (2 * self.packets.largest() / HEAD) as u64;
-        let count = (intact.end - intact.start).min(max);
-        self.end.get_or_insert(intact.start + count);
+        if self.end.is_none() {
+            self.end = Some(self.incoming.end());
+        }
     }
 }
 
@@ -367,12 +328,13 @@ impl Frames for Tap {
         self.left -= 1;
         self.delivered += 1;
         self.is_held = false;
+        let head = &self.incoming.head;
         Some(Frame {
-            data: &self.buffer[HEAD..self.len],
-            wire_len: self.head.wire_len,
-            time_ns: self.head.time_ns,
-            interface: self.head.interface.into(),
-            direction: self.head.direction,
+            data: self.incoming.data(),
+            wire_len: head.wire_len,
+            time_ns: head.time_ns,
+            interface: head.interface.into(),
+            direction: head.direction,
             dropped_before: self.overrun_before,
             ..Frame::default()
         })
@@ -391,7 +353,7 @@ impl Frames for Tap {
 
 impl Port for Tap {
     fn interfaces(&self) -> &[Interface] {
-        &self.interfaces
+        &self.incoming.interfaces
     }
 
     fn name(&self) -> &str {
@@ -450,24 +412,20 @@ impl Port for Tap {
         Counts {
             received: self.delivered + self.overrun,
             dropped: Some(self.overrun),
-            interface_dropped: Some(self.lost_at_start.map_or(0, since)),
+            interface_dropped: Some(self.lost_at_start.map_or(0, since) + self.not_described),
             filtered: Some(0),
         }
     }
 
     fn ring_fill(&self) -> Option<f64> {
-        let intact = self.packets.intact();
-        // Before the first packet is overwritten, it is not known how many fit.
-        let held = (intact.end - intact.start) as f64;
-        let unread = intact.end.saturating_sub(self.packets.stats().next) as f64;
-        (intact.start > 0 && held > 0.0).then(|| (unread / held).min(1.0))
+        self.incoming.fill()
     }
 
     fn info(&self) -> PortInfo {
         PortInfo {
             backend: "tap",
             copy: "copied from shared memory",
-            ring_bytes: 2 * self.packets.largest() as u64,
+            ring_bytes: self.incoming.memory_bytes(),
             overruns: true,
             owner: self.link.as_ref().map(Link::owner),
             timestamps: "of the capture that shares its packets",

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::share::{MIN_RING_BYTES, Publisher};
+use forebay::ring::broadcast::Reader;
 
 fn publisher(interfaces: u32) -> Publisher {
     let mut publisher = Publisher::new(MIN_RING_BYTES).unwrap();
@@ -63,7 +64,8 @@ fn rest(tap: &mut Tap) -> Vec<u64> {
 
 /// The times of packets that are in memory.
 fn intact(publisher: &Publisher) -> std::ops::Range<u64> {
-    publisher.source().0.reader().unwrap().intact()
+    let memory = publisher.source().0.descriptors()[0].try_clone_to_owned();
+    Reader::attach(memory.unwrap()).unwrap().intact()
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::{
     port::{Frame, Interface, Port, Wake},
     session::{
         Output, Session, SessionConfig, Summary,
-        tests::{opened, session},
+        tests::{opened, session, shared_session},
     },
     sim::{Sim, Spec},
 };
@@ -19,10 +19,10 @@ use std::{ops::Range, sync::mpsc, time::Instant};
 const RING: u64 = MIN_RING_BYTES;
 
 /// A session of `count` simulated packets of `size` bytes, in virtual time.
-fn capture(count: u64, size: u32) -> Session {
+fn capture(count: u64, size: u32, publisher: Publisher) -> Session {
     let name = format!("sim:clock=virtual,count={count},size={size}");
     let (ports, clock) = opened(&[&name]);
-    session(ports, Output::Count, clock, |_| ()).0
+    shared_session(ports, Output::Count, clock, publisher).0
 }
 
 /// What a session reads from a tap: its summary, and the time and gap of each packet.
@@ -72,7 +72,7 @@ pub(super) fn publisher() -> Publisher {
 fn four_readers_see_every_packet_each_through_its_own_filter() {
     let publisher = Publisher::new(16 << 20).unwrap();
     let source = publisher.source();
-    let session = capture(10_000, 200).share(publisher);
+    let session = capture(10_000, 200, publisher);
     let taps = [(); 4].map(|()| source.tap(&TapConfig::default()).unwrap());
     let summary = session.run(&mut |_| {});
     assert_eq!(
@@ -102,7 +102,7 @@ fn four_readers_see_every_packet_each_through_its_own_filter() {
 fn a_reader_that_was_overtaken_counts_exactly_the_packets_that_it_missed() {
     let publisher = Publisher::new(RING).unwrap();
     let source = publisher.source();
-    let session = capture(20_000, 1000).share(publisher);
+    let session = capture(20_000, 1000, publisher);
     let slow = source.tap(&TapConfig::default()).unwrap();
     assert_eq!(session.run(&mut |_| {}).shared, Some(20_000));
     let (summary, packets) = read(slow);
@@ -275,7 +275,13 @@ fn hostile(notes: &[Vec<u8>], messages: &[Vec<u8>]) -> Result<Tap> {
         producer.note(note).unwrap();
     }
     let reader = producer.reader().unwrap();
-    let tap = Tap::new("tap:bad".into(), reader, None, None, &TapConfig::default());
+    let tap = Tap::new(
+        "tap:bad".into(),
+        Incoming::of_packets(reader),
+        None,
+        None,
+        &TapConfig::default(),
+    );
     for message in messages {
         producer.publish(&[message]).unwrap();
     }
@@ -433,7 +439,7 @@ fn readers_cannot_write_the_memory_and_their_number_is_limited() {
         (link, greeting)
     };
     let (_link, greeting) = connect();
-    let memory = std::fs::File::from(greeting.memory.unwrap().trusted());
+    let memory = std::fs::File::from(greeting.memory.into_iter().next().unwrap().trusted());
     let denied = |result: std::io::Result<usize>| {
         assert_eq!(result.unwrap_err().raw_os_error(), Some(libc::EPERM));
     };
@@ -446,7 +452,7 @@ fn readers_cannot_write_the_memory_and_their_number_is_limited() {
     let others: Vec<_> = (0..255).map(|_| connect()).collect();
     assert!(others.iter().all(|(_, it)| it.answer == Answer::Welcome));
     let (_, refused) = connect();
-    assert!(refused.answer == Answer::TooMany && refused.memory.is_none());
+    assert!(refused.answer == Answer::TooMany && refused.memory.is_empty());
     let error = attach(&name, &TapConfig::default()).err().unwrap();
     assert!(error.to_string().contains("as many readers"), "{error}");
     drop(others);
@@ -526,8 +532,7 @@ fn a_tap_sees_a_simulated_card_as_it_was() {
     let clock = Clock::real();
     let spec: Spec = "rate=1G,count=20000".parse().unwrap();
     let sim = Sim::new(spec, clock.clone());
-    let session = session(vec![Box::new(sim)], Output::Count, clock, |_| ()).0;
-    let session = session.share(publisher);
+    let session = shared_session(vec![Box::new(sim)], Output::Count, clock, publisher).0;
     let tap = source.tap(&TapConfig::default()).unwrap();
     let capturing = std::thread::spawn(move || session.run(&mut |_| {}));
     let (summary, packets) = read(tap);

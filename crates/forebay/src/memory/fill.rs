@@ -5,7 +5,8 @@
 //!  0                  len ──▶                             size
 //! ```
 //! The two halves own disjoint bytes of one region; the length is the boundary. Only [`Vacant`] changes it, and only upwards.
-//! A byte below the length belongs to [`Filled`], until one caller has both halves and calls [`Filled::restart`].
+//! A byte below the length belongs to [`Filled`], until one caller has both halves and calls [`Filled::restart`]. If the halves are frozen,
+//! nothing changes such a byte until then, and both halves may read it.
 //! A commit is one or three plain stores on x86-64, so concurrent readers add no cost to filling.
 //!
 //! Edges:
@@ -393,7 +394,8 @@ impl Filled {
         assert!(!self.shared.is_frozen);
         assert!(range.start <= range.end && range.end <= self.committed());
         self.shared.touch(range.clone(), true);
-        // SAFETY: as in `part`; the halves are not frozen, so `Vacant` does not read them; and the exclusive borrow of this half makes the slice the only one.
+        // SAFETY: as in `part`. The halves are not frozen, so `Vacant` does not read the bytes. And the exclusive borrow of this
+        // half makes the slice the only one.
         unsafe { slice::from_raw_parts_mut(self.shared.place(range.start), range.len()) }
     }
 

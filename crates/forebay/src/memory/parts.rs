@@ -49,7 +49,7 @@ pub(crate) struct Part {
 impl Part {
     /// Its first byte, page-aligned. Valid for reads and writes of `len()` bytes while the part lives.
     pub fn base(&self) -> NonNull<u8> {
-        // SAFETY: `number` is below the number of parts, all of which are in the mapping.
+        // SAFETY: `number` is below the number of parts, and the mapping has all parts.
         unsafe { self.mapping.start().add(self.number * self.each) }
     }
 

@@ -175,6 +175,7 @@ impl Appender {
                 .map(|_| halves(size, &map))
                 .collect::<Result<Vec<_>>>()?,
         };
+        let first_buffers = spare.len();
         let (vacant, filled) = spare.remove(0);
         let layout = Layout {
             head: framing.head_bytes(),
@@ -218,7 +219,7 @@ impl Appender {
             most_lent: if config.thread { MAX_LENT } else { 1 },
             framing,
             writer,
-            first_buffers: config.buffers,
+            first_buffers,
             huge_pages,
             live,
         };

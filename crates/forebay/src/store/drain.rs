@@ -137,7 +137,7 @@ impl Drain {
                 records: piece.records,
                 padding: piece.padding,
             };
-            // A framing of a live store seals nothing, as if all records were lent.
+            // Readers may see the bytes of a live store already, so such a store has only framings that change nothing.
             if !bytes.is_frozen() {
                 self.framing.seal(piece.own_mut(bytes), &seal);
             }

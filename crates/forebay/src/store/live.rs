@@ -14,7 +14,11 @@
 //! If the output is slow, the store adds buffers, whose memory is private: the memory that readers have mapped cannot grow. Records in those buffers
 //! are copied to the ring.
 
-use super::{StoreConfig, buffer::Empty, framing::Framing};
+use super::{
+    StoreConfig,
+    buffer::Empty,
+    framing::{Framing, Whole},
+};
 use crate::{
     Error, Result,
     memory::{Part, Vacant, halves_of, parts},
@@ -25,7 +29,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// What a reader accepts as the longest batch that is in the ring itself.
 pub(super) const MAX_COPIED: usize = 1 << 20;
 /// The length up to which records are copied together.
-const COPIED: usize = 64 << 10;
+pub(super) const COPIED: usize = 64 << 10;
 
 /// Where a batch is, in the first word of its message, if it follows in the message itself.
 const IN_MESSAGE: u64 = u64::MAX;
@@ -40,7 +44,10 @@ pub(super) const HEAD: usize = 5 * 8;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveConfig {
-    /// Batches that readers can be behind at most: at least 1, rounded up to a power of two; 65,536 by default. Each call of
+    /// Memory for the first buffers: 0 by default. The store gets more of them than [`StoreConfig::buffers`] if those are smaller than this.
+    /// Memory around each buffer, for the longest record, counts.
+    pub bytes: usize,
+    /// Batches that readers find at most: at least 1, rounded up to a power of two; 65,536 by default. Each call of
     /// [`publish`](super::Appender::publish) makes one, or two if a buffer became full. Each takes 48 bytes.
     pub batches: usize,
     /// Bytes for records in buffers that the store has added: 8 MiB by default. At least four of the longest records fit.
@@ -52,6 +59,7 @@ pub struct LiveConfig {
 impl Default for LiveConfig {
     fn default() -> Self {
         LiveConfig {
+            bytes: 0,
             batches: 1 << 16,
             copied_bytes: 8 << 20,
             note_bytes: 1024,
@@ -70,7 +78,9 @@ pub struct Live {
     part_bytes: usize,
     /// For each buffer, the number of the message after the last one about it.
     ends: Vec<u64>,
-    /// Records in all messages.
+    /// The number of the next message.
+    next: u64,
+    /// Records in all messages, and those that were lost before they could be in one.
     records: u64,
     tag: u64,
     /// Bytes of the current buffer that are in messages or were skipped, and its records in messages.
@@ -99,7 +109,8 @@ impl Live {
             note_bytes: config.note_bytes,
         })?;
         let buffer_bytes = store.whole_buffer_bytes();
-        let (memory, parts) = parts(buffer_bytes, store.buffers)?;
+        let count = config.bytes.div_ceil(buffer_bytes).max(store.buffers);
+        let (memory, parts) = parts(buffer_bytes, count)?;
         let part_bytes = parts.first().map_or(0, |part| part.len());
         Ok(Live {
             ring,
@@ -108,6 +119,7 @@ impl Live {
             parts,
             buffer_bytes,
             part_bytes,
+            next: 0,
             records: 0,
             tag: 0,
             from: 0,
@@ -129,6 +141,11 @@ impl Live {
         self.ring.note(note)
     }
 
+    /// Bytes of the first buffers, with the memory around each.
+    pub fn bytes(&self) -> usize {
+        self.ends.len() * self.part_bytes
+    }
+
     /// Records published so far.
     pub fn published(&self) -> u64 {
         self.records
@@ -142,7 +159,7 @@ impl Live {
     /// Takes the buffers for a store.
     pub(super) fn take_buffers(&mut self, config: &StoreConfig) -> Result<Vec<Empty>> {
         let fits = config.whole_buffer_bytes() <= self.buffer_bytes;
-        if !fits || config.buffers != self.parts.len() {
+        if !fits || config.buffers > self.parts.len() {
             let error = Error::invalid("store", "its buffers were made for other settings");
             return Err(error.advise("Make `Live` with the settings of the store"));
         }
@@ -157,7 +174,7 @@ impl Live {
         };
         if end > self.ring.stats().oldest {
             // Readers that attach need a message that says how many records there were.
-            if end == self.ring.stats().published {
+            if end == self.next {
                 self.send(0, 0, 0, &[]);
             }
             self.ring.retire(end);
@@ -183,26 +200,26 @@ impl Live {
 
     /// Copies the records of a private buffer from where the last message ended up to `len` to the ring.
     #[cold]
-    fn copy(&mut self, buffer: &Vacant, len: usize, records: u64, framing: &dyn Framing) {
-        let (mut from, mut records) = (self.from, records);
+    fn copy(&mut self, buffer: &Vacant, len: usize, mut records: u64, framing: &dyn Framing) {
+        let mut from = self.from;
         while from < len {
-            let mut to = len;
-            let mut some = records;
-            for limit in [COPIED, MAX_COPIED] {
-                if len - from > limit {
-                    let whole = framing.last_whole(buffer.committed(from..from + limit));
-                    (to, some) = (from + whole.bytes, whole.records);
-                }
-                if to > from {
-                    break;
-                }
-            }
-            if to == from {
-                break; // a record is longer than any may be
-            }
-            self.send(IN_MESSAGE, to - from, some, buffer.committed(from..to));
-            (from, records) = (to, records.saturating_sub(some));
+            let part = |limit: usize| match len - from > limit {
+                true => framing.last_whole(buffer.committed(from..from + limit)),
+                false => Whole {
+                    bytes: len - from,
+                    records,
+                },
+            };
+            let parts = [COPIED, MAX_COPIED].into_iter().map(part);
+            let Some(whole) = parts.into_iter().find(|whole| whole.bytes > 0) else {
+                break; // impossible: no record is longer than the longest part
+            };
+            let to = from + whole.bytes;
+            let some = whole.records.min(records);
+            self.send(IN_MESSAGE, whole.bytes, some, buffer.committed(from..to));
+            (from, records) = (to, records - some);
         }
+        self.records += records; // readers count them as lost
     }
 
     /// Appends a message, and returns the number of the next one.
@@ -214,10 +231,11 @@ impl Live {
             *to = word.to_ne_bytes();
         }
         self.records += records;
-        match self.ring.append(&[&head, bytes]) {
-            Ok(number) => number + 1,
-            Err(_) => self.ring.stats().published, // impossible: the ring has room for the longest one
+        // The ring has room for the longest one.
+        if let Ok(number) = self.ring.append(&[&head, bytes]) {
+            self.next = number + 1;
         }
+        self.next
     }
 
     /// Publishes what was appended.

@@ -1,6 +1,6 @@
 //! The reading side of [`Live`](super::Live), usually in another process.
 
-use super::live::{HEAD, MAX_COPIED, decode};
+use super::live::{COPIED, HEAD, MAX_COPIED, decode};
 use crate::{
     Error, Result,
     foreign::Foreign,
@@ -17,6 +17,8 @@ use std::{
 };
 
 const ON: &str = "live store";
+/// How often [`LiveReader::newest`] tries. Only a store that keeps overwriting its last message needs more.
+const MAX_TRIES: u32 = 1000;
 
 /// Reads the records of a store in the buffers in which the store composed them. It cannot disturb the store or other readers: it only
 /// reads.
@@ -61,6 +63,8 @@ pub struct LiveReader {
     memory: Theirs,
     /// The last message.
     message: Vec<u8>,
+    /// Another one, for [`newest`](LiveReader::newest).
+    other: Vec<u8>,
 }
 
 /// Consecutive records that were published together.
@@ -74,8 +78,8 @@ pub struct Batch {
     pub len: usize,
     /// The number that was given to [`publish`](super::Appender::publish).
     pub tag: u64,
-    /// The number of its message.
-    number: u64,
+    /// Number of batches published before it.
+    pub number: u64,
     /// Where it begins in the memory; `None`: in the message.
     at: Option<usize>,
 }
@@ -105,7 +109,8 @@ impl LiveReader {
         Ok(LiveReader {
             ring,
             memory: Theirs::new(mapping),
-            message: vec![0; HEAD + (64 << 10)],
+            message: vec![0; HEAD + COPIED],
+            other: Vec::new(),
         })
     }
 
@@ -150,12 +155,36 @@ impl LiveReader {
         })
     }
 
+    /// The batch that was published last; `None` if there is none. The reader stays where it is.
+    pub fn newest(&mut self) -> Option<Batch> {
+        let next = self.ring.stats().next;
+        self.other.resize(self.message.len(), 0);
+        std::mem::swap(&mut self.message, &mut self.other);
+        let mut newest = None;
+        // It may be overwritten before it is read.
+        for _ in 0..MAX_TRIES {
+            let Some(last) = self.ring.intact().end.checked_sub(1) else {
+                break;
+            };
+            self.ring.seek(last);
+            match self.next_batch() {
+                Ok(batch) => newest = Some(batch),
+                Err(RecvError::Overrun { .. } | RecvError::Empty) => continue,
+                Err(_) => {}
+            }
+            break;
+        }
+        std::mem::swap(&mut self.message, &mut self.other);
+        self.ring.seek(next);
+        newest
+    }
+
     fn memory_bytes(&self) -> u64 {
         (self.memory.len() * WORD) as u64
     }
 
-    /// Copies the bytes of the batch from byte `from` on: as many as `bytes` has. `false`: the store has filled the buffer again, or
-    /// may have, so the bytes are not those of the batch. The reader then skips some of the oldest batches, because they are overwritten next.
+    /// Copies the bytes of the batch from byte `from` on: as many as `bytes` has. `false`: the store fills the buffer again, so the
+    /// bytes may be others. While the store is open, the reader then also skips an eighth of the batches, because those are overwritten next.
     ///
     /// # Panics
     /// The batch does not have that many bytes; or it is neither the last one of this reader nor in a buffer.
@@ -167,7 +196,7 @@ impl LiveReader {
         };
         self.memory.snapshot_bytes(at + from, bytes);
         let is_intact = self.ring.is_intact(batch.number);
-        if !is_intact {
+        if !is_intact && !self.ring.is_closed() {
             let intact = self.ring.intact();
             let next = intact.start + (intact.end - intact.start) / 8;
             self.ring.seek(next.max(self.ring.stats().next));

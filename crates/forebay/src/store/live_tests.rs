@@ -176,6 +176,65 @@ fn records_in_buffers_that_were_added_are_shown_too() {
     assert_eq!(records(&recorder.tape().bytes).len(), 1000);
 }
 
+/// Records of a length in 4 bytes, and zeros.
+struct Long;
+
+impl Framing for Long {
+    fn takes_loans(&self) -> bool {
+        true
+    }
+    fn last_whole(&self, bytes: &[u8]) -> Whole {
+        let mut whole = Whole::default();
+        while let Some(head) = bytes[whole.bytes..].first_chunk() {
+            let end = whole.bytes + 4 + u32::from_le_bytes(*head) as usize;
+            if end > bytes.len() {
+                break;
+            }
+            whole.bytes = end;
+            whole.records += 1;
+        }
+        whole
+    }
+}
+
+#[test]
+fn long_records_in_buffers_that_were_added_are_shown_too() {
+    let config = StoreConfig {
+        limit: Limit::Bytes(64 << 20),
+        buffer_bytes: 1 << 20,
+        record_bytes: 300_000,
+        ..config(true)
+    };
+    let recorder = Recorder::default();
+    let (live, mut reader) = live(&config);
+    let sink = Box::new(Waiting(recorder.clone()));
+    let mut store = Appender::with_live(sink, Arc::new(Long), &config, live).unwrap();
+    let held = recorder.tape(); // the writer waits for it
+    let mut seen = 0;
+    for round in 0..40_usize {
+        for record in 0..5 {
+            let len = 1 + (round * 7919 + record * 70_001) % 290_000;
+            let mut slot = store.reserve(4 + len).unwrap().unwrap();
+            slot.fill(0);
+            slot[..4].copy_from_slice(&(len as u32).to_le_bytes());
+            slot.commit(1);
+        }
+        store.publish(0);
+        while let Ok(batch) = reader.next_batch() {
+            assert_eq!(batch.first, seen);
+            let mut bytes = vec![0; batch.len];
+            assert!(reader.copy(&batch, 0, &mut bytes));
+            let whole = Long.last_whole(&bytes);
+            assert_eq!((whole.bytes, whole.records), (batch.len, batch.records));
+            seen += batch.records;
+        }
+        assert_eq!(seen, 5 * (round as u64 + 1));
+    }
+    assert!(store.buffers() > 20);
+    drop(held);
+    assert_eq!(store.close().finish().totals.written, 200);
+}
+
 /// A sink that is not asked anything before it writes.
 struct Waiting(Recorder);
 

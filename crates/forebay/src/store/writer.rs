@@ -43,14 +43,9 @@ use std::{
 /// The writing side as the appender sees it.
 pub(super) struct Writer {
     shared: Arc<Shared>,
-    /// Empty buffers on the appender's side. With a thread, these are not touched yet.
+    /// Empty buffers on the appender's side. With a thread, these were not used yet.
     spare: VecDeque<Empty>,
-    /// Whether untouched buffers are used before those that came back. This is set if writes bypass the page cache: the device
-    /// has just read a returned buffer, not through this CPU's caches, and refilling it at once is slower than taking the one
-    /// that was read longest ago. Through the page cache the CPU itself read the buffer, so it is still in the cache.
-    spare_first: bool,
-    /// The buffer that was written longest ago is used first, so that readers find records as long as possible.
-    oldest_first: bool,
+    order: Order,
     /// All buffers, wherever they are. One whose memory was freed counts until its place was taken from the ring.
     buffers: usize,
     first: usize,
@@ -59,6 +54,18 @@ pub(super) struct Writer {
     /// Without a thread, what would otherwise lie on the desk.
     own: Option<Current>,
     place: Place,
+}
+
+/// Which empty buffer is used next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// One that came back. Writes go through the page cache, so the CPU itself has read the buffer, and it is still in the cache.
+    Returned,
+    /// One that was not used yet. Writes bypass the page cache: the device has just read a returned buffer, not through this CPU's
+    /// caches, and refilling it at once is slower than taking the one that was read longest ago.
+    Unused,
+    /// The one that was filled longest ago, so that readers find records as long as possible.
+    Oldest,
 }
 
 enum Place {
@@ -80,6 +87,7 @@ impl Place {
         drain: Drain,
         shared: &Arc<Shared>,
         config: &StoreConfig,
+        first: usize,
         max_buffers: usize,
     ) -> Result<Self> {
         let ring = spsc::RingConfig {
@@ -91,10 +99,11 @@ impl Place {
         let (full, to_write) = spsc::ring_with::<Handed, Park>(&ring)?;
         let (give_back, empty) = spsc::ring_with::<Option<Empty>, Park>(&ring)?;
         let shared = shared.clone();
-        let (period, first) = (period(config.flush_every), config.buffers);
+        let period = period(config.flush_every);
+        let plenty = config.buffers;
         let thread = std::thread::Builder::new()
             .name("forebay-writer".into())
-            .spawn(move || run(drain, to_write, give_back, &shared, period, first))
+            .spawn(move || run(drain, to_write, give_back, &shared, period, (first, plenty)))
             .map_err(|e| Error::new("store", "starting the writer thread").because(e))?;
         Ok(Place::Thread {
             full,
@@ -112,11 +121,16 @@ impl Writer {
         layout: Layout,
         is_live: bool,
     ) -> Result<Self> {
-        let spare_first = drain.is_direct() || is_live;
+        let order = match (is_live, drain.is_direct()) {
+            (true, _) => Order::Oldest,
+            (false, true) => Order::Unused,
+            (false, false) => Order::Returned,
+        };
         let shared = Arc::new(Shared::new(config.abandon.clone(), Desk::new(layout)));
-        let max_buffers = config.max_buffers();
+        let first = spare.len() + 1;
+        let max_buffers = config.max_buffers().max(first);
         let place = match config.thread {
-            true => Place::on_a_thread(drain, &shared, config, max_buffers)?,
+            true => Place::on_a_thread(drain, &shared, config, first, max_buffers)?,
             false => Place::Inline {
                 drain: Box::new(drain),
                 stuck: Default::default(),
@@ -125,10 +139,9 @@ impl Writer {
         Ok(Writer {
             shared,
             spare: spare.into(),
-            spare_first,
-            oldest_first: is_live,
-            buffers: config.buffers,
-            first: config.buffers,
+            order,
+            buffers: first,
+            first,
             max_buffers,
             ahead: Ahead::new(config, is_live),
             own: (!config.thread).then(Current::default),
@@ -164,14 +177,14 @@ impl Writer {
 
     /// Without a thread: writes the current buffer and keeps it as the current one, because it is still in the cache. If the
     /// write failed, there is no current buffer afterwards. Returns the output offset after it, and the number of the next record.
-    /// `None`: a thread writes, an earlier buffer waits for a retry, or other buffers are used first (see `spare_first`).
+    /// `None`: a thread writes, an earlier buffer waits for a retry, or other buffers are used first (see [`Order`]).
     #[inline(always)]
     pub fn write_in_place(&mut self, current: &mut Option<Vacant>) -> Option<(u64, u64)> {
         let (desk, vacant) = (&self.shared.desk, current.as_mut()?);
         let (Place::Inline { drain, stuck }, Some(own)) = (&mut self.place, &mut self.own) else {
             return None;
         };
-        if !stuck.is_empty() || self.spare_first {
+        if !stuck.is_empty() || self.order != Order::Returned {
             return None;
         }
         let (bytes, piece) = desk.complete(own, vacant)?;
@@ -276,10 +289,10 @@ impl Writer {
 
     /// An empty buffer, if there is one.
     pub fn take_empty(&mut self) -> Option<Empty> {
-        let first = match (self.spare_first, self.oldest_first) {
-            (_, true) => self.spare.pop_front(),
-            (true, false) => self.spare.pop_back(),
-            (false, false) => None,
+        let first = match self.order {
+            Order::Returned => None,
+            Order::Unused => self.spare.pop_back(),
+            Order::Oldest => self.spare.pop_front(),
         };
         let back = || match &mut self.place {
             Place::Thread { empty, .. } => loop {
@@ -338,7 +351,9 @@ impl Writer {
     pub fn wait_one(&mut self, limit: Duration) {
         if let Place::Thread { empty, .. } = &mut self.place {
             match empty.pop_timeout(limit) {
-                Ok(Some(buffer)) if self.spare.len() < self.first => self.spare.push_back(buffer),
+                Ok(Some(buffer)) if self.spare.len() < self.first || buffer.0.is_shared() => {
+                    self.spare.push_back(buffer);
+                }
                 Ok(_) => self.buffers -= 1,
                 Err(PopError::Empty) => {}
                 Err(PopError::Closed) if self.shared.abandon.is_set() => {}

@@ -42,21 +42,22 @@ pub(super) fn run(
     empty: Producer<Option<Empty>, Park>,
     shared: &Shared,
     period: u64,
-    first: usize,
+    buffers: (usize, usize),
 ) -> Drain {
-    write_all(&mut drain, full, empty, shared, period, first);
+    write_all(&mut drain, full, empty, shared, period, buffers);
     shared.close(&mut drain);
     drain
 }
 
-/// Writes what is handed over and what is due, until the appender has closed or the store is abandoned.
+/// Writes what is handed over and what is due, until the appender has closed or the store is abandoned. The store began with `first`
+/// buffers. If half of `plenty` wait, it no longer bypasses the page cache.
 fn write_all(
     drain: &mut Drain,
     mut full: Consumer<Handed, Park>,
     mut empty: Producer<Option<Empty>, Park>,
     shared: &Shared,
     period: u64,
-    first: usize,
+    (first, plenty): (usize, usize),
 ) {
     let began = Instant::now();
     let now = || began.elapsed().as_nanos() as u64;
@@ -92,7 +93,7 @@ fn write_all(
             Err(PopError::Closed) => return,
         };
         drain.keep_time(now());
-        drain.keep_up(full.len(), first);
+        drain.keep_up(full.len(), plenty);
         let is_written = write(drain, &mut buffer, shared);
         if is_written {
             drain.start_write_back();
@@ -106,7 +107,12 @@ fn write_all(
             From::Ring(vacant) => {
                 let back = empty.capacity() - empty.vacant();
                 // The ring has a slot for every buffer; a push fails only if the appender is gone, and then needs none back.
-                let is_kept = back < first || vacant.is_shared();
+                let is_kept = match vacant.is_shared() {
+                    true => true,
+                    // Records in a private buffer are copied for readers, so no such buffer stays if there are enough others.
+                    false if buffer.bytes.is_frozen() => back + 1 < first,
+                    false => back < first,
+                };
                 drop(empty.try_push(is_kept.then_some((vacant, buffer.bytes))));
             }
             From::Desk(serial) => in_hand = shared.desk.put_back(buffer.bytes, serial),

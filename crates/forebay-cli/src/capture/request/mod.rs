@@ -227,7 +227,13 @@ impl<'a> Request<'a> {
 
     /// Allocates the memory for these packets.
     pub fn publisher(&self) -> Result<Option<Publisher>> {
-        let publisher = self.publishes().then(|| Publisher::new(self.ring_bytes));
+        let is_in_file = self.flags.write.is_some()
+            && !is_classic(self.flags)
+            && self.flags.recording.recorder.is_none();
+        let publisher = self.publishes().then(|| match is_in_file {
+            true => Publisher::in_buffers(self.ring_bytes, &self.store, self.flags.snaplen),
+            false => Publisher::new(self.ring_bytes),
+        });
         publisher.transpose().with_context(|| {
             let flag = match self.flags.recording.recorder {
                 Some(_) => "--recorder",

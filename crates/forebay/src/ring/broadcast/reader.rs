@@ -117,6 +117,11 @@ impl Reader {
         self.reading.is_intact(sequence)
     }
 
+    /// Whether the producer has closed the ring: it publishes nothing more.
+    pub fn is_closed(&self) -> bool {
+        self.reading.is_closed()
+    }
+
     /// A copy of the first `max_bytes` of [note](super::Producer::note) `number`, if the producer has written that many. A producer
     /// that is not trusted may write notes as long as its memory.
     pub fn note(&self, number: usize, max_bytes: usize) -> Option<Vec<u8>> {

@@ -90,6 +90,10 @@ impl Reading {
         sequence >= self.words.load(OLDEST)
     }
 
+    pub(super) fn is_closed(&self) -> bool {
+        self.words.load_acquire(ENDED) != 0 // END
+    }
+
     /// Continues at `sequence`, or as close to it as messages are intact.
     pub(super) fn seek(&mut self, sequence: u64) -> u64 {
         let intact = self.intact();
@@ -153,7 +157,7 @@ impl Reading {
     /// overwritten while they are copied.
     #[cold]
     fn overrun(&mut self, oldest: u64) -> RecvError {
-        let has_ended = self.words.load_acquire(ENDED) != 0; // END
+        let has_ended = self.is_closed();
         let oldest = oldest.max(self.words.load(OLDEST)); // END: the last one, if the ring has ended
         self.published = self.words.load_acquire(PUBLISHED).max(oldest); // PUBLISH
         let in_danger = if has_ended {

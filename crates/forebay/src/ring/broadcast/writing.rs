@@ -39,7 +39,8 @@ pub(super) struct Writing {
     published: u64,
     /// The oldest message that is intact; if there is none, the next one.
     pub(super) oldest: u64,
-    /// The first message of each group that is intact. The first group begins with the oldest message.
+    /// The first message of each group whose words are not free. The first group begins with the oldest message, or before it if messages were
+    /// retired.
     groups: VecDeque<Start>,
     /// A message that would end after this position, or has this sequence number, begins a group.
     next_group: Start,
