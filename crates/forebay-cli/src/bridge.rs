@@ -11,8 +11,9 @@ use crate::{
 use anyhow::Result;
 use forebay_net::{
     bridge::{Bridge, BridgeConfig, Direction, Directions},
+    filter::{Filter, View},
     link::{self, Offload},
-    open::{self, Options},
+    open::{self, Name, Options},
     port::Outages,
     session::{Control, Event, Output, Progress, SessionConfig, Summary},
     transmit::{TxFailed, TxInfo},
@@ -51,6 +52,10 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let output = match &flags.tap {
         None => Output::Count,
         Some(path) => {
+            if let Some(filter) = &filter {
+                check(filter, &flags.first, &bridge.names()[0])?;
+            }
+            sandbox::create_output(path);
             needs = needs.writing(path);
             Output::File(path.clone())
         }
@@ -119,6 +124,18 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         output::summary(Stream::Output, &output::json(&object));
     }
     Ok(ExitCode::from(u8::from(!errors.is_empty())))
+}
+
+/// Rejects a filter that is not valid for the link type of the interfaces, before a file is created. A session rejects it, too, but only
+/// in the sandbox, where the new file cannot be removed.
+fn check(filter: &Filter, first: &Name, name: &str) -> Result<()> {
+    let (link, _) = open::link_of(first)?;
+    match filter.compile(link, View::Packet, 262_144) {
+        Err(error) if !error.matches_nothing() => {
+            Err(forebay::Error::new(name, error.to_string()).into())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Reasons why frames of one interface may not fit on the other.

@@ -30,7 +30,11 @@ mod files;
 use crate::args;
 use rustix::process::Pid;
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::{
+    fs::OpenOptions,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
 
 /// What a subcommand still has to do after it has entered the sandbox.
 #[derive(Default)]
@@ -148,6 +152,14 @@ pub struct Sandbox {
     landlock: Option<i32>,
     /// Whether system calls are filtered.
     seccomp: bool,
+}
+
+/// Creates an output file (mode 0600), so that [`Needs::writing`] allows this file instead of its folder. Whatever exists at `path` stays as
+/// it is. If the file cannot be created, this is reported when it is opened.
+pub fn create_output(path: &Path) {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    let _ = options.open(path);
 }
 
 /// Restricts this process to what it `needs`, for good. Called before any thread is started and any foreign byte is read.

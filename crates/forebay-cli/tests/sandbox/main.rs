@@ -257,6 +257,7 @@ fn packets_are_printed_in_the_time_zone_that_only_the_environment_names() {
 #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
 mod attacks {
     use super::*;
+    use forebay_testing::lab::{ip, lab, up};
     use nix::libc;
     use possessed::{Argument, Possessed};
 
@@ -277,51 +278,53 @@ mod attacks {
         if !offers("Landlock") || !offers("seccomp") {
             return;
         }
-        with_each("", FILTERED, |line, folder, child| {
-            let outside = folder.path("outside");
-            let inside = folder.path("output/inside");
-            let other = folder.path("output/other");
-            fs::write(&other, "another file").unwrap();
-            let renamed = format!("{outside}-2");
-            fs::write(&outside, "precious").unwrap();
-            let possessed = Possessed::new(child);
-            for path in ["/etc/group", "/dev/mem", &outside, "/proc/1/environ"] {
-                let opened = call!(possessed, SYS_openat, HERE, path, libc::O_RDONLY, 0);
-                let are_refused = opened.iter().all(|&it| it < 0);
-                assert!(are_refused, "{line}: {path}: {opened:?}");
-            }
-            for path in [&outside, &renamed] {
-                let made = call!(possessed, SYS_openat, HERE, &path[..], MAKE, 0o600);
-                let are_refused = made.iter().all(|&it| it == EACCES);
-                assert!(are_refused, "{line}: {path}: {made:?}");
-            }
-            let gone = call!(possessed, SYS_unlink, &outside[..]);
+        with_each("", FILTERED, opens_nothing_outside);
+    }
+
+    fn opens_nothing_outside(line: &str, folder: &Folder, child: &Child) {
+        let outside = folder.path("outside");
+        let inside = folder.path("output/inside");
+        let other = folder.path("output/other");
+        fs::write(&other, "another file").unwrap();
+        let renamed = format!("{outside}-2");
+        fs::write(&outside, "precious").unwrap();
+        let possessed = Possessed::new(child);
+        for path in ["/etc/group", "/dev/mem", &outside, "/proc/1/environ"] {
+            let opened = call!(possessed, SYS_openat, HERE, path, libc::O_RDONLY, 0);
+            let are_refused = opened.iter().all(|&it| it < 0);
+            assert!(are_refused, "{line}: {path}: {opened:?}");
+        }
+        for path in [&outside, &renamed] {
+            let made = call!(possessed, SYS_openat, HERE, &path[..], MAKE, 0o600);
+            let are_refused = made.iter().all(|&it| it == EACCES);
+            assert!(are_refused, "{line}: {path}: {made:?}");
+        }
+        let gone = call!(possessed, SYS_unlink, &outside[..]);
+        assert!(gone.iter().all(|&it| it == EACCES), "{line}: {gone:?}");
+        let moved = call!(possessed, SYS_rename, &outside[..], &renamed[..]);
+        assert!(moved.iter().all(|&it| it < 0), "{line}: {moved:?}");
+        let mode = call!(possessed, SYS_chmod, &outside[..], 0o777);
+        assert!(mode.iter().all(|&it| it == ENOSYS), "{line}: {mode:?}");
+        assert_eq!(fs::read(&outside).unwrap(), b"precious");
+        // Where files are written, they still can be: the attempts above were not refused for another reason.
+        // Only these read and remove what is beside their files.
+        let folders = ["-b ", "--recorder", "repair"];
+        let has_folder = folders.iter().any(|it| line.contains(it));
+        let makes_files = ["-r - -w", "-i tap", "get"];
+        let flags = libc::O_CREAT | libc::O_WRONLY;
+        let made = call!(possessed, SYS_openat, HERE, &inside[..], flags, 0o600);
+        match has_folder || makes_files.iter().any(|it| line.contains(it)) {
+            true => assert!(made.iter().all(|&it| it >= 0), "{line}: {made:?}"),
+            false => assert!(made.iter().all(|&it| it == EACCES), "{line}: {made:?}"),
+        }
+        if !has_folder {
+            let read = call!(possessed, SYS_openat, HERE, &other[..], libc::O_RDONLY, 0);
+            assert!(read.iter().all(|&it| it == EACCES), "{line}: {read:?}");
+        }
+        if !has_folder && !line.starts_with("get") {
+            let gone = call!(possessed, SYS_unlink, &other[..]);
             assert!(gone.iter().all(|&it| it == EACCES), "{line}: {gone:?}");
-            let moved = call!(possessed, SYS_rename, &outside[..], &renamed[..]);
-            assert!(moved.iter().all(|&it| it < 0), "{line}: {moved:?}");
-            let mode = call!(possessed, SYS_chmod, &outside[..], 0o777);
-            assert!(mode.iter().all(|&it| it == ENOSYS), "{line}: {mode:?}");
-            assert_eq!(fs::read(&outside).unwrap(), b"precious");
-            // Where files are written, they still can be: the attempts above were not refused for another reason.
-            // Only these read and remove what is beside their files.
-            let folders = ["-b ", "--recorder", "repair"];
-            let has_folder = folders.iter().any(|it| line.contains(it));
-            let makes_files = ["-r - -w", "-i tap", "get"];
-            let flags = libc::O_CREAT | libc::O_WRONLY;
-            let made = call!(possessed, SYS_openat, HERE, &inside[..], flags, 0o600);
-            match has_folder || makes_files.iter().any(|it| line.contains(it)) {
-                true => assert!(made.iter().all(|&it| it >= 0), "{line}: {made:?}"),
-                false => assert!(made.iter().all(|&it| it == EACCES), "{line}: {made:?}"),
-            }
-            if !has_folder {
-                let read = call!(possessed, SYS_openat, HERE, &other[..], libc::O_RDONLY, 0);
-                assert!(read.iter().all(|&it| it == EACCES), "{line}: {read:?}");
-            }
-            if !has_folder && !line.starts_with("get") {
-                let gone = call!(possessed, SYS_unlink, &other[..]);
-                assert!(gone.iter().all(|&it| it == EACCES), "{line}: {gone:?}");
-            }
-        });
+        }
     }
 
     #[test]
@@ -329,73 +332,94 @@ mod attacks {
         if !offers("seccomp") {
             return;
         }
-        with_each("", FILTERED, |line, folder, child| {
-            let possessed = Possessed::new(child);
-            let executable = folder.path("output/executable");
-            let us = std::process::id() as i32;
-            let is_refused = |call: &str, answers: Vec<i64>| {
-                assert!(!answers.is_empty());
-                let is_refused = |&it: &i64| it == ENOSYS || it == EACCES;
-                let are_refused = answers.iter().all(is_refused);
-                assert!(are_refused, "{line}: {call}: {answers:?}");
+        with_each("", FILTERED, makes_no_socket_and_runs_nothing);
+    }
+
+    fn makes_no_socket_and_runs_nothing(line: &str, folder: &Folder, child: &Child) {
+        let possessed = Possessed::new(child);
+        let executable = folder.path("output/executable");
+        let us = std::process::id() as i32;
+        let is_refused = |call: &str, answers: Vec<i64>| {
+            assert!(!answers.is_empty());
+            let is_refused = |&it: &i64| it == ENOSYS || it == EACCES;
+            let are_refused = answers.iter().all(is_refused);
+            assert!(are_refused, "{line}: {call}: {answers:?}");
+        };
+        macro_rules! refused {
+            ($number:ident $(, $argument:expr)*) => {
+                is_refused(stringify!($number), call!(possessed, $number $(, $argument)*))
             };
-            macro_rules! refused {
-                ($number:ident $(, $argument:expr)*) => {
-                    is_refused(stringify!($number), call!(possessed, $number $(, $argument)*))
-                };
+        }
+        // `get` connects: a redirect leads to another server.
+        if !line.starts_with("get") {
+            for family in [libc::AF_INET, libc::AF_INET6] {
+                refused!(SYS_socket, family, libc::SOCK_STREAM, 0);
             }
-            // `get` connects: a redirect leads to another server.
-            if !line.starts_with("get") {
-                for family in [libc::AF_INET, libc::AF_INET6] {
-                    refused!(SYS_socket, family, libc::SOCK_STREAM, 0);
-                }
-                if line != "shares" {
-                    refused!(SYS_connect, 0, Argument::Zeros(16), 16);
-                }
-                let code = libc::PROT_READ | libc::PROT_EXEC;
-                let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-                refused!(SYS_mmap, 0, 4096, code, private, -1, 0);
+            if line != "shares" {
+                refused!(SYS_connect, 0, Argument::Zeros(16), 16);
             }
-            refused!(SYS_listen, 0, 1);
-            for family in [libc::AF_UNIX, libc::AF_PACKET, libc::AF_VSOCK] {
-                refused!(SYS_socket, family, libc::SOCK_RAW, 0);
-            }
-            refused!(SYS_execve, "/bin/true", 0, 0);
-            refused!(SYS_execveat, HERE, "/bin/true", 0, 0, 0);
-            refused!(SYS_fork);
-            refused!(SYS_clone, libc::SIGCHLD, 0, 0, 0, 0);
-            refused!(SYS_clone3, Argument::Zeros(88), 88);
-            refused!(SYS_kill, us, 0);
-            refused!(SYS_tgkill, us, us, 0);
-            refused!(SYS_ptrace, libc::PTRACE_ATTACH as i32, us);
-            refused!(SYS_prlimit64, us, 0, 0, 0);
-            let [all, process, group] = [libc::PRIO_USER, libc::PRIO_PROCESS, libc::PRIO_PGRP];
-            for (which, who) in [(all, 0), (group, 0), (process, us)] {
-                refused!(SYS_setpriority, which as i32, who, 19);
-            }
-            refused!(SYS_sched_setaffinity, us, 8, Argument::Zeros(8));
-            for mode in [0o666, 0o755, 0o4700] {
-                refused!(SYS_fchmod, 0, mode);
-            }
-            let writes_files = ["-w ", "--metrics-file", "repair"];
-            if !writes_files.iter().any(|it| line.contains(it)) {
-                refused!(SYS_fchmod, 0, 0o600);
-            }
-            // Executing the file would give the rights of its owner to any user.
-            for mode in [0o4755, 0o2755] {
-                refused!(SYS_openat, HERE, &executable[..], MAKE, mode);
-                refused!(SYS_open, &executable[..], MAKE, mode);
-            }
-            refused!(SYS_io_uring_setup, 1, Argument::Zeros(120));
-            refused!(SYS_mount, "none", "/tmp", "tmpfs", 0, 0);
-            refused!(SYS_unshare, libc::CLONE_NEWUSER);
-            refused!(SYS_bpf, 0, 0, 0);
-            refused!(SYS_add_key, "user", "a", "b", 1, 0);
-            // The terminal's shell would run what is typed there.
-            refused!(SYS_ioctl, 0, libc::TIOCSTI as i32, "x");
-            // A thread has its own number still: not everything is refused.
-            let numbers = call!(possessed, SYS_gettid);
-            assert!(numbers.iter().all(|&it| it > 0), "{line}: {numbers:?}");
+            let code = libc::PROT_READ | libc::PROT_EXEC;
+            let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            refused!(SYS_mmap, 0, 4096, code, private, -1, 0);
+        }
+        refused!(SYS_listen, 0, 1);
+        for family in [libc::AF_UNIX, libc::AF_PACKET, libc::AF_VSOCK] {
+            refused!(SYS_socket, family, libc::SOCK_RAW, 0);
+        }
+        refused!(SYS_execve, "/bin/true", 0, 0);
+        refused!(SYS_execveat, HERE, "/bin/true", 0, 0, 0);
+        refused!(SYS_fork);
+        refused!(SYS_clone, libc::SIGCHLD, 0, 0, 0, 0);
+        refused!(SYS_clone3, Argument::Zeros(88), 88);
+        refused!(SYS_kill, us, 0);
+        refused!(SYS_tgkill, us, us, 0);
+        refused!(SYS_ptrace, libc::PTRACE_ATTACH as i32, us);
+        refused!(SYS_prlimit64, us, 0, 0, 0);
+        let [all, process, group] = [libc::PRIO_USER, libc::PRIO_PROCESS, libc::PRIO_PGRP];
+        for (which, who) in [(all, 0), (group, 0), (process, us)] {
+            refused!(SYS_setpriority, which as i32, who, 19);
+        }
+        refused!(SYS_sched_setaffinity, us, 8, Argument::Zeros(8));
+        for mode in [0o666, 0o755, 0o4700] {
+            refused!(SYS_fchmod, 0, mode);
+        }
+        let writes_files = ["-w ", "--metrics-file", "repair", "--tap"];
+        if !writes_files.iter().any(|it| line.contains(it)) {
+            refused!(SYS_fchmod, 0, 0o600);
+        }
+        // Executing the file would give the rights of its owner to any user.
+        for mode in [0o4755, 0o2755] {
+            refused!(SYS_openat, HERE, &executable[..], MAKE, mode);
+            refused!(SYS_open, &executable[..], MAKE, mode);
+        }
+        refused!(SYS_io_uring_setup, 1, Argument::Zeros(120));
+        refused!(SYS_mount, "none", "/tmp", "tmpfs", 0, 0);
+        refused!(SYS_unshare, libc::CLONE_NEWUSER);
+        refused!(SYS_bpf, 0, 0, 0);
+        refused!(SYS_add_key, "user", "a", "b", 1, 0);
+        // The terminal's shell would run what is typed there.
+        refused!(SYS_ioctl, 0, libc::TIOCSTI as i32, "x");
+        // A thread has its own number still: not everything is refused.
+        let numbers = call!(possessed, SYS_gettid);
+        assert!(numbers.iter().all(|&it| it > 0), "{line}: {numbers:?}");
+    }
+
+    #[test]
+    fn a_bridge_keeps_only_the_new_file_of_its_tap() {
+        if !offers("Landlock") || !offers("seccomp") {
+            return;
+        }
+        lab(&[], || {
+            let (folder, output) = Folder::with("output");
+            fs::create_dir(&output).unwrap();
+            ip("link add a0 type veth peer name a1");
+            up(&["a0", "a1"]);
+            let line = format!("bridge vb a0 --tap {output}/a.pcapng");
+            let mut child = Mortal(start!("{line}"));
+            heard(&mut child.0, "bridging vb and a0");
+            opens_nothing_outside(&line, &folder, &child.0);
+            makes_no_socket_and_runs_nothing(&line, &folder, &child.0);
+            assert!(!child.has_ended(), "{line} has ended");
         });
     }
 

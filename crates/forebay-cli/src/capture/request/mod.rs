@@ -33,11 +33,11 @@ use inputs::{names, parse_filter};
 use refusals::{check_time, refuse_contradicting_name, refuse_odd_printing, refuse_odd_sharing};
 use rustix::process::Pid;
 use std::{
-    fs::{File, OpenOptions},
+    fs::File,
     io::IsTerminal,
     os::{
         fd::{AsFd, BorrowedFd},
-        unix::fs::{MetadataExt, OpenOptionsExt},
+        unix::fs::MetadataExt,
     },
     path::{Path, PathBuf},
     time::Duration,
@@ -297,8 +297,7 @@ impl<'a> Request<'a> {
     }
 
     /// Creates the only output file, so that the sandbox can allow this file instead of its folder. Not with files, shares, `-y` and
-    /// `--keep-free`, which may still fail, nor with `-Z`, whose user shall own the file. What fails here is reported when the file is
-    /// opened.
+    /// `--keep-free`, which may still fail, nor with `-Z`, whose user shall own the file.
     fn create_output(&self) {
         let is_open = |name: &Name| matches!(name, Name::Sim(_) | Name::Interface(_));
         if !self.names.iter().all(is_open) || self.flags.printing.linktype.is_some() {
@@ -313,9 +312,7 @@ impl<'a> Request<'a> {
             && self.user.is_none()
             && self.flags.keep_free.is_none()
         {
-            let mut options = OpenOptions::new();
-            options.write(true).create_new(true).mode(0o600);
-            let _ = options.open(path);
+            sandbox::create_output(path);
         }
     }
 
