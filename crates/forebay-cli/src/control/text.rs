@@ -58,9 +58,15 @@ pub fn status(object: &Value) -> String {
     if get("unread").as_u64() > Some(0) {
         line("unread", count(get("unread")));
     }
-    let causes = get("dropped").as_object().into_iter().flatten();
-    let causes = causes.map(|(cause, lost)| format!("{cause} {}", count(lost)));
-    line("dropped", causes.collect::<Vec<_>>().join(", "));
+    if let Some(causes) = get("dropped").as_object() {
+        // A cause whose count is unknown may have lost packets.
+        let causes = causes.iter().filter(|(_, lost)| lost.as_u64() != Some(0));
+        let causes: Vec<_> = causes
+            .map(|(cause, lost)| format!("{cause} {}", count(lost)))
+            .collect();
+        let none = causes.is_empty();
+        line("dropped", if none { "0".into() } else { causes.join(", ") });
+    }
     if get("interface_dropped").as_u64() > Some(0) {
         let lost = count(get("interface_dropped"));
         line(
@@ -109,4 +115,26 @@ pub fn status(object: &Value) -> String {
     );
     line("share", get("share").as_str().unwrap_or_default().into());
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn causes_are_left_out_if_they_lost_nothing() {
+        for (dropped, shown) in [
+            (json!({ "kernel": 0, "disk": 0 }), "0"),
+            (
+                json!({ "kernel": 12, "peer": 0, "disk": 3 }),
+                "kernel 12, disk 3",
+            ),
+            (json!({ "kernel": null, "disk": 0 }), "kernel unknown"),
+        ] {
+            let text = status(&json!({ "dropped": dropped }));
+            let line = format!("dropped   {shown}");
+            assert!(text.lines().any(|it| it == line), "{line:?} in {text}");
+        }
+    }
 }
