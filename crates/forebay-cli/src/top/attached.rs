@@ -175,7 +175,7 @@ pub fn without_tables(flags: &Flags, attached: Option<Attached>) -> Result<ExitC
 }
 
 /// The counts of an answer. What it lacks is unknown or 0.
-fn status(object: &Value) -> Status {
+pub(super) fn status(object: &Value) -> Status {
     let count = |key: &str| object[key].as_u64();
     let dropped = |cause: &str| object["dropped"][cause].as_u64();
     let seconds = |value: &Value| {
@@ -186,6 +186,7 @@ fn status(object: &Value) -> Status {
         elapsed: seconds(&object["seconds"]),
         wire_bytes: count("wire_bytes").unwrap_or(0),
         ring_fill: object["ring_fill"].as_f64(),
+        filters_uncounted: count("filtered").is_none(),
         ..Progress::default()
     };
     let ledger = &mut progress.ledger;

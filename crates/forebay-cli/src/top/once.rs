@@ -4,7 +4,10 @@ use super::{
     state::State,
     tables::{Kind, Row},
 };
-use crate::output::{self, plain};
+use crate::{
+    capture,
+    output::{self, plain},
+};
 use forebay_net::units::scaled;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
@@ -87,8 +90,9 @@ pub fn json(state: &mut State) -> String {
     put("bytes", progress.wire_bytes.into());
     put("packets_per_second", state.rates.0.into());
     put("bits_per_second", state.rates.1.into());
-    put("filtered", progress.ledger.filtered.into());
     let ledger = &progress.ledger;
+    let filtered = capture::filtered(ledger, progress.filters_uncounted);
+    put("filtered", filtered.into());
     put(
         "lost",
         json!({

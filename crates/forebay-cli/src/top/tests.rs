@@ -4,8 +4,8 @@
 
 use super::{
     Latest,
-    attached::Status,
-    is_writable, screen,
+    attached::{self, Status},
+    is_writable, once, screen,
     state::{Mode, Sort, State},
     tables::{Kind, Tables},
 };
@@ -170,6 +170,29 @@ fn rates_are_those_of_the_last_interval() {
     assert_eq!(download.bits_per_second, 300.0 * 1514.0 * 8.0);
     assert_eq!((download.packets, download.bytes), (600, 600 * 1514));
     assert!((state.asleep - 0.94).abs() < 1e-9 && state.fill == Some((0.03, 0.41)));
+}
+
+#[test]
+fn packets_that_nobody_counted_are_null_in_json_and_not_0() {
+    let filtered = |state: &mut State| {
+        let json: serde_json::Value = serde_json::from_str(&once::json(state)).unwrap();
+        json["filtered"].clone()
+    };
+    let mut state = sample();
+    assert_eq!(filtered(&mut state), 0);
+    // The kernel filters.
+    state.progress.filters_uncounted = true;
+    assert!(filtered(&mut state).is_null());
+    let answer = |filtered: &str| {
+        let object = serde_json::from_str(&format!("{{\"filtered\": {filtered}}}"));
+        attached::status(&object.unwrap())
+            .progress
+            .filters_uncounted
+    };
+    assert_eq!(
+        [answer("null"), answer("0"), answer("7")],
+        [true, false, false]
+    );
 }
 
 #[test]
