@@ -28,8 +28,8 @@ pub struct Share {
     pub share_group: Option<String>,
 
     /// Memory for shared packets. A number without a unit is in MiB. New packets overwrite the oldest; a reader loses the
-    /// packets that are overwritten before it has read them. With a pcapng file, these are the buffers of --store, and more
-    /// if they are smaller than this [default: 64M]
+    /// packets that are overwritten before it has read them. With a pcapng file, readers see the buffers of --store; if these are
+    /// smaller than SIZE, there are more of them [default: 64M]
     #[arg(long, value_name = "SIZE", value_parser = share_size)]
     pub share_size: Option<u64>,
 

@@ -183,7 +183,8 @@ impl Session {
     ///
     /// The packets are those that pass the filter, with at most [`SessionConfig::snaplen`] bytes, and only those that the closure
     /// of [`each`](Session::each) takes, if there is one. Publishing never waits for readers. [`run`](Session::run) ends the share
-    /// after the last packet, before it waits for the output to be written.
+    /// after the last packet, before it waits for the output to be written; if packets are shared in buffers, after the end of the file is
+    /// composed. [`Publisher`] has examples.
     ///
     /// # Errors
     /// Those of [`open`](Session::open). If the publisher shares packets [in buffers](Publisher::in_buffers): the output is not pcapng, the

@@ -390,27 +390,70 @@ fn a_stopped_tap_reads_what_was_published_until_then_and_not_more() {
     assert_eq!(tap.counts().received, 11);
 }
 
+/// Shares other blocks until all buffers were filled again.
+fn overwrite(store: &mut Appender) {
+    for _ in 0..20 {
+        share(store, &other(60_000), 0, 0);
+        store.flush().unwrap();
+    }
+}
+
 #[test]
 fn packets_that_were_overwritten_last_are_counted_at_the_end() {
     let (mut store, mut tap) = shared();
     share(&mut store, &block(1, 0, 60), 1, 0);
     assert_eq!(times(&mut tap), [1]);
     share(&mut store, &block(2, 0, 60), 1, 0);
-    let end = Note::End {
-        lost: 0,
-        packets: 2,
-    };
-    store.live().unwrap().note(&end.bytes()).unwrap();
     // What follows the packets in the file fills all buffers again.
-    for _ in 0..20 {
-        share(&mut store, &other(60_000), 0, 0);
-        store.flush().unwrap();
-    }
+    overwrite(&mut store);
     drop(store);
     assert!(times(&mut tap).is_empty());
     assert!(matches!(tap.arm(), Ok(Wake::End)));
     let counts = tap.counts();
     assert_eq!((counts.received, counts.dropped), (2, Some(1)));
+}
+
+#[test]
+fn a_reader_that_is_stopped_far_behind_reads_what_is_there_and_counts_the_rest() {
+    let (mut store, mut tap) = shared();
+    // More batches than the ring has room for, and more bytes than the buffers have.
+    for time in 0..100_000 {
+        share(&mut store, &block(time, 0, 4), 1, 0);
+    }
+    tap.stop().unwrap();
+    let mut read = 0;
+    while !matches!(tap.arm(), Ok(Wake::End)) {
+        read += times(&mut tap).len() as u64;
+    }
+    assert!(read > 3000, "{read}");
+    let counts = tap.counts();
+    assert_eq!(
+        (counts.received, counts.dropped),
+        (100_000, Some(100_000 - read))
+    );
+}
+
+#[test]
+fn packets_that_are_overwritten_after_a_stop_are_counted_up_to_the_end() {
+    let all: Vec<_> = (0..11).flat_map(|time| block(time, 0, 60)).collect();
+    for read in [0, 3] {
+        let (mut store, mut tap) = shared();
+        share(&mut store, &all, 11, 0);
+        let mut burst = tap.receive(read).unwrap();
+        while burst.next_frame().is_some() {}
+        drop(burst);
+        tap.stop().unwrap();
+        share(&mut store, &all, 11, 0);
+        overwrite(&mut store);
+        // What is in the tap already is delivered.
+        let more = times(&mut tap).len();
+        assert!(matches!(tap.arm(), Ok(Wake::End)));
+        let counts = tap.counts();
+        assert_eq!(
+            (counts.received, counts.dropped),
+            (11, Some(11 - (read + more) as u64))
+        );
+    }
 }
 
 #[test]

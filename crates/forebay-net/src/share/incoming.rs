@@ -1,33 +1,19 @@
 //! What a tap reads: packets that a capture copied to the ring, or the buffers of the file that it writes.
 
-use super::wire::{Damage, HEAD, Head, MAX_INTERFACES, MAX_NOTE, MAX_PACKET, Note};
-use crate::{
-    format::{
-        Format,
-        pcapng::ENHANCED_PACKET,
-        read::{Decoder, Step},
-    },
-    port::{Frame, Interface},
+use super::{
+    buffers::{Buffers, Found, MAX_BLOCK, word},
+    wire::{Damage, HEAD, Head, MAX_INTERFACES, MAX_NOTE, MAX_PACKET, Note},
 };
+use crate::port::Interface;
 use forebay::{
     Result,
     ring::broadcast::{Reader, RecvError},
-    store::{Batch, LiveReader},
+    store::LiveReader,
 };
 use std::{ops::Range, os::fd::OwnedFd};
 
 /// A tap of full memory begins this part of it after the oldest packet, which is overwritten next.
 const MARGIN: u64 = 64;
-/// Bytes of a file's buffer that are copied at a time, unless a block is longer.
-const CHUNK: usize = 64 << 10;
-/// The longest block of a packet: the options have fewer bytes than this leaves.
-const MAX_BLOCK: usize = MAX_PACKET + 1024;
-/// Blocks without a packet, or batches without any, that one call skips.
-const MAX_OTHERS: usize = 1024;
-/// Without options.
-const BLOCK_HEAD: usize = 28;
-
-const OUTSIDE: Damage = Damage("a packet lies outside the memory");
 
 /// The descriptors of a share's memory: the ring, and the buffers of the file, if packets are read there.
 #[derive(Debug)]
@@ -41,8 +27,8 @@ pub(super) struct Incoming {
     kind: Kind,
     /// The interfaces described so far.
     pub interfaces: Vec<Interface>,
-    /// Packets that the capture lost before it could share them, and all that it shared, once it has ended properly.
-    summary: Option<(u64, u64)>,
+    /// Packets that the capture lost before it could share them, once it has ended properly.
+    lost: Option<u64>,
     pub head: Head,
     bytes: Box<[u8]>,
     /// The bytes of the packet.
@@ -89,7 +75,7 @@ impl Incoming {
         let mut incoming = Incoming {
             kind,
             interfaces: Vec::new(),
-            summary: None,
+            lost: None,
             head: Head::default(),
             bytes: vec![0; bytes].into(),
             data: 0..0,
@@ -106,7 +92,7 @@ impl Incoming {
 
     /// Reads the notes that are new. Returns the packets that the capture had lost at its end, if it has ended.
     pub fn read_notes(&mut self) -> std::result::Result<Option<u64>, Damage> {
-        while self.summary.is_none() {
+        while self.lost.is_none() {
             // A longer note than is possible is noticed by its length.
             let (number, max) = (self.interfaces.len(), MAX_NOTE + 1);
             let note = match &self.kind {
@@ -126,10 +112,10 @@ impl Incoming {
                     }
                     self.interfaces.push(interface);
                 }
-                Note::End { lost, packets } => self.summary = Some((lost, packets)),
+                Note::End { lost } => self.lost = Some(lost),
             }
         }
-        Ok(self.summary.map(|(lost, _)| lost))
+        Ok(self.lost)
     }
 
     /// Moves to the next packet to be published, and returns its number.
@@ -154,8 +140,7 @@ impl Incoming {
             }
             Kind::Buffers(buffers) => {
                 let (_, intact) = buffers.reader.batches();
-                buffers.seek(place(intact.clone()));
-                buffers.next = None;
+                buffers.seek_to(place(intact.clone()));
                 intact.start > 0
             }
         }
@@ -203,6 +188,14 @@ impl Incoming {
         (intact.start > 0 && held > 0.0).then(|| (unread / held).min(1.0))
     }
 
+    /// Called before several reads, which together do a limited amount of work, so that they return soon.
+    #[inline]
+    pub fn begin(&mut self) {
+        if let Kind::Buffers(buffers) = &mut self.kind {
+            buffers.begin();
+        }
+    }
+
     /// Reads the next packet.
     #[inline]
     pub fn read(&mut self) -> std::result::Result<Got, Damage> {
@@ -213,7 +206,7 @@ impl Incoming {
                 Err(RecvError::Empty | RecvError::TimedOut) => Ok(Got::Nothing),
                 Err(RecvError::Closed) => Ok(Got::Closed),
                 Err(RecvError::TooSmall { .. }) => Err(Damage("a packet is too long")),
-                Err(RecvError::Broken) => Err(OUTSIDE),
+                Err(RecvError::Broken) => Err(Damage("a packet lies outside the memory")),
             };
         }
         self.read_block()
@@ -238,283 +231,32 @@ impl Incoming {
 
     /// Reads the next packet from a buffer of the file.
     fn read_block(&mut self) -> std::result::Result<Got, Damage> {
-        for _ in 0..MAX_OTHERS {
-            let Kind::Buffers(buffers) = &mut self.kind else {
-                return Ok(Got::Nothing);
-            };
+        while let Kind::Buffers(buffers) = &mut self.kind {
             let block = match buffers.next_block(&mut self.bytes)? {
                 Found::Block(block) => block,
-                Found::Skipped => continue,
+                Found::Other => continue,
                 Found::Lost => return Ok(Got::Overrun(0)),
-                Found::End => match buffers.next_batch(self.summary.map(|(_, packets)| packets))? {
+                Found::Tired => return Ok(Got::Skipped),
+                Found::End => match buffers.next_batch()? {
                     None => continue,
-                    Some(Got::Closed) => {
-                        // The end says how many packets there were, also those that were overwritten last.
-                        if self.summary.is_none() && self.read_notes()?.is_some() {
-                            continue;
-                        }
-                        return Ok(Got::Closed);
-                    }
                     Some(got) => return Ok(got),
                 },
             };
-            let bytes = &self.bytes[block.clone()];
-            if word(bytes, 0) != ENHANCED_PACKET {
-                continue;
-            }
-            let (number, lost) = buffers.count()?;
-            let interface = match bytes.len() >= BLOCK_HEAD {
-                true => word(bytes, 8),
-                false => 0, // the decoder refuses it
-            };
-            if interface as usize >= self.interfaces.len() {
+            let number = buffers.count()?;
+            let interface = word(&self.bytes[block.clone()], 8) as usize;
+            if interface >= self.interfaces.len() {
                 self.read_notes()?;
             }
-            if interface as usize >= self.interfaces.len() {
+            if interface >= self.interfaces.len() {
                 return Ok(Got::NotDescribed);
             }
-            let Kind::Buffers(buffers) = &mut self.kind else {
-                return Ok(Got::Nothing);
-            };
-            let (head, len) = buffers.parse(&self.bytes[block.clone()])?;
-            self.head = Head { lost, ..head };
-            self.data = block.start + BLOCK_HEAD..block.start + BLOCK_HEAD + len;
+            if let Kind::Buffers(buffers) = &mut self.kind {
+                let (head, data) = buffers.parse(&self.bytes[block.clone()])?;
+                self.head = head;
+                self.data = block.start + data.start..block.start + data.end;
+            }
             return Ok(Got::Packet(number));
         }
-        Ok(Got::Skipped)
+        Ok(Got::Nothing)
     }
-}
-
-/// The buffers in which a capture composes its file, and a copy of a part of them.
-struct Buffers {
-    reader: LiveReader,
-    decoder: Decoder,
-    batch: Option<Batch>,
-    /// Bytes of the batch that were copied, and its packets so far.
-    copied: usize,
-    packets: u64,
-    /// Where the blocks that were copied and not parsed are.
-    unread: Range<usize>,
-    /// The number of the next packet, if it is known.
-    next: Option<u64>,
-    /// No batches from this one on are read.
-    end: Option<u64>,
-    /// The last block was skipped without being copied.
-    has_skipped: bool,
-}
-
-/// The next block in a batch.
-enum Found {
-    /// It is there in the buffer.
-    Block(Range<usize>),
-    /// It is long, and is not a packet.
-    Skipped,
-    /// The rest of the batch was overwritten.
-    Lost,
-    /// There are no more.
-    End,
-}
-
-impl Buffers {
-    fn new(reader: LiveReader) -> Buffers {
-        let header = Format::Pcapng.header("");
-        let mut decoder = Decoder::begin(&header).ok().flatten();
-        if let Some(decoder) = &mut decoder {
-            let _ = decoder.next(&header); // it is ours
-        }
-        Buffers {
-            reader,
-            decoder: decoder.expect("a header of ours begins like pcapng"),
-            batch: None,
-            copied: 0,
-            packets: 0,
-            unread: 0..0,
-            next: None,
-            end: None,
-            has_skipped: false,
-        }
-    }
-
-    /// Describes an interface to the decoder.
-    fn describe(&mut self, interface: &Interface, number: u32) -> std::result::Result<(), Damage> {
-        let described = Format::Pcapng.describe(interface, number);
-        let block = Format::Pcapng.interface(interface, &described, interface.snaplen);
-        let decoded = self.decoder.next(&block);
-        let refused = |_| Damage("an interface cannot be described");
-        decoded.map(drop).map_err(refused)
-    }
-
-    fn seek(&mut self, batch: u64) {
-        self.reader.seek(batch);
-        (self.batch, self.unread) = (None, 0..0);
-    }
-
-    /// Moves to the batch after the newest one, and returns the number of its first packet.
-    fn seek_newest(&mut self) -> u64 {
-        match self.reader.newest() {
-            Some(batch) => {
-                self.seek(batch.number + 1);
-                self.next = Some(batch.first + batch.records);
-            }
-            None => {
-                self.seek(0);
-                // Otherwise there are batches, and the first one that is received shows the number.
-                self.next = (self.reader.batches().1.end == 0).then_some(0);
-            }
-        }
-        self.next.unwrap_or(0)
-    }
-
-    /// The number after the last packet of the newest batch. No batches after it will be read.
-    fn end(&mut self) -> u64 {
-        let next = self.next.unwrap_or(0);
-        let (end, packets) = match self.reader.newest() {
-            Some(batch) => (batch.number + 1, batch.first + batch.records),
-            None => (self.reader.batches().0, next),
-        };
-        self.end = Some(end);
-        packets.max(next)
-    }
-
-    /// Makes the next batch the current one. `None`: it is.
-    fn next_batch(&mut self, all: Option<u64>) -> std::result::Result<Option<Got>, Damage> {
-        let next = self.reader.batches().0;
-        if self.end.is_some_and(|end| next >= end) {
-            return Ok(Some(Got::Nothing));
-        }
-        let batch = match self.reader.next_batch() {
-            Ok(batch) => batch,
-            Err(RecvError::Overrun { .. }) => return Ok(Some(Got::Overrun(0))),
-            Err(RecvError::Empty | RecvError::TimedOut) => return Ok(Some(Got::Nothing)),
-            Err(RecvError::Closed) => {
-                return Ok(Some(match (self.next, all) {
-                    (Some(next), Some(all)) if next < all => {
-                        self.next = Some(all);
-                        Got::Overrun(all - next)
-                    }
-                    _ => Got::Closed,
-                }));
-            }
-            Err(RecvError::TooSmall { .. } | RecvError::Broken) => return Err(OUTSIDE),
-        };
-        let next = self.next.unwrap_or(batch.first);
-        let Some(lost) = batch.first.checked_sub(next) else {
-            return Err(Damage("its sequence numbers are impossible"));
-        };
-        self.next = Some(batch.first);
-        self.batch = Some(batch);
-        (self.copied, self.packets, self.unread) = (0, 0, 0..0);
-        Ok((lost > 0).then_some(Got::Overrun(lost)))
-    }
-
-    /// Finds the next block of the batch in `bytes`, and copies more if needed.
-    fn next_block(&mut self, bytes: &mut [u8]) -> std::result::Result<Found, Damage> {
-        const LENGTH: Damage = Damage("a block has an impossible length");
-        let Some(batch) = self.batch else {
-            return Ok(Found::End);
-        };
-        loop {
-            let unread = &bytes[self.unread.clone()];
-            // After a long block another one may follow, so only its length is copied.
-            let mut wanted = match self.has_skipped {
-                true => 12,
-                false => CHUNK,
-            };
-            if unread.len() >= 12 {
-                let len = word(unread, 4) as usize;
-                if len < 12 || !len.is_multiple_of(4) {
-                    return Err(LENGTH);
-                }
-                self.has_skipped = false;
-                if len <= unread.len() {
-                    let block = self.unread.start..self.unread.start + len;
-                    self.unread.start = block.end;
-                    return Ok(Found::Block(block));
-                }
-                if len > MAX_BLOCK {
-                    // Other blocks than packets may be longer; nothing in them is needed.
-                    let beyond = len - unread.len();
-                    if word(unread, 0) == ENHANCED_PACKET || beyond > batch.len - self.copied {
-                        return Err(Damage("a packet is too long"));
-                    }
-                    self.copied += beyond;
-                    self.unread = 0..0;
-                    self.has_skipped = true;
-                    return Ok(Found::Skipped);
-                }
-                wanted = wanted.max(len);
-            }
-            let left = batch.len - self.copied;
-            if left == 0 {
-                return match (self.unread.is_empty(), self.packets == batch.records) {
-                    (false, _) => Err(LENGTH),
-                    (true, false) => Err(Damage("a batch has other packets than it says")),
-                    (true, true) => {
-                        self.batch = None;
-                        Ok(Found::End)
-                    }
-                };
-            }
-            let rest = self.unread.len();
-            bytes.copy_within(self.unread.clone(), 0);
-            let some = left.min(wanted - rest);
-            let to = &mut bytes[rest..rest + some];
-            if !self.reader.copy(&batch, self.copied, to) {
-                self.batch = None;
-                return Ok(Found::Lost);
-            }
-            self.copied += some;
-            self.unread = 0..rest + some;
-        }
-    }
-
-    /// Counts a packet. Returns its number, and how many the capture had lost.
-    fn count(&mut self) -> std::result::Result<(u64, u64), Damage> {
-        let Some(batch) = &self.batch else {
-            return Err(OUTSIDE);
-        };
-        if self.packets == batch.records {
-            return Err(Damage("a batch has other packets than it says"));
-        }
-        let number = batch.first + self.packets;
-        self.packets += 1;
-        self.next = Some(number + 1);
-        match batch.tag {
-            lost @ 0..=super::wire::MAX_LOST => Ok((number, lost)),
-            _ => Err(Damage("a count of lost packets is impossible")),
-        }
-    }
-
-    /// Decodes the block of a packet. Returns its head, and the number of its bytes.
-    fn parse(&mut self, block: &[u8]) -> std::result::Result<(Head, usize), Damage> {
-        let refused = Damage("a packet is malformed");
-        let Ok(Step::Packet(frame, _)) = self.decoder.next(block) else {
-            return Err(refused);
-        };
-        let Frame {
-            data,
-            wire_len,
-            time_ns,
-            interface,
-            direction,
-            ..
-        } = frame;
-        if data.len() > MAX_PACKET {
-            return Err(Damage("a packet is too long"));
-        }
-        let head = Head {
-            time_ns,
-            lost: 0,
-            wire_len,
-            interface: interface as u16,
-            direction,
-        };
-        Ok((head, data.len()))
-    }
-}
-
-/// The word at `at`; 0 if there is none.
-fn word(bytes: &[u8], at: usize) -> u32 {
-    let word = bytes.get(at..at + 4).and_then(|word| word.first_chunk());
-    word.map_or(0, |word| u32::from_le_bytes(*word))
 }

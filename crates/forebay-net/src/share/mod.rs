@@ -20,6 +20,7 @@
 //! To offer packets, use a [`Publisher`], with a [`Listener`] or [`serve`](crate::serve). To read them, open the port `tap:NAME`
 //! ([`open`](crate::open)) or call [`attach`]. [`list`](list()) finds the shares of this machine.
 
+mod buffers;
 #[cfg(test)]
 mod buffers_tests;
 #[cfg(test)]

@@ -44,8 +44,8 @@ const MAX_COPIED_BYTES: usize = 64 << 20;
 /// The publisher never waits for a reader. It writes over the oldest packets, and a reader that was too slow finds out how many
 /// it has missed. [`Session::open_shared`](crate::session::Session::open_shared) publishes the packets of a session.
 ///
-/// There are two kinds. [`new`](Publisher::new) copies each packet to a ring. [`in_buffers`](Publisher::in_buffers) copies nothing: readers
-/// see the buffers in which the session composes its pcapng file.
+/// There are two kinds. [`new`](Publisher::new) copies each packet to a ring. [`in_buffers`](Publisher::in_buffers) copies nothing, unless the
+/// disk is so slow that buffers are added: readers see the buffers in which the session composes its pcapng file.
 ///
 /// ```
 /// use forebay::time::Clock;
@@ -130,9 +130,13 @@ impl Publisher {
         ))
     }
 
-    /// For a session that writes a pcapng file with these settings of its store: shares the packets where they are composed. The initial buffers of
-    /// its store are allocated now: as many as it has, and more if they have less than `bytes`. Each file of a series begins in another
-    /// buffer, so a series of files that are shorter than a buffer keeps fewer packets for slow readers.
+    /// For a session that writes a pcapng file, whose store has the settings `store`, with packets of up to `snaplen` bytes: shares the packets
+    /// where they are composed. The initial buffers of the store are allocated now. There are more of them than [`StoreConfig::buffers`] if
+    /// those, with the room after each for a long packet, have less than `bytes`; less than [`MIN_RING_BYTES`] counts as that. As much memory
+    /// again, but at most 64 MiB, is for packets in buffers that the store adds while the disk is slow.
+    ///
+    /// Each file of a series begins in another buffer, so a series of files that are shorter than a buffer keeps fewer packets for slow
+    /// readers.
     ///
     /// ```
     /// use forebay::time::Clock;
@@ -221,7 +225,7 @@ impl Publisher {
         matches!(self.kind, Kind::Ring(_))
     }
 
-    /// Bytes of memory for packets.
+    /// Bytes of memory for packets, without that for packets in buffers that are added.
     pub fn memory_bytes(&self) -> u64 {
         self.source.0.bytes
     }
@@ -233,8 +237,8 @@ impl Publisher {
 
     /// Describes an interface to the readers, before its first packet, and returns its number for [`publish`](Self::publish).
     ///
-    /// A share has room for up to 4095 interfaces. Packets of further ones are not published. Readers see them in the count of
-    /// packets that were lost before they were shared.
+    /// A share has room for up to 4095 interfaces. Packets of further ones are not published, or cannot be read. Readers see them in the
+    /// count of packets that were lost before they were shared.
     pub fn introduce(&mut self, interface: &Interface) -> u32 {
         let note = Note::Interface(interface.clone()).bytes();
         self.introduce_by(&note, None)
@@ -364,10 +368,7 @@ impl Publisher {
         self.set_lost(lost_in_sources);
         self.publish_from(store.as_deref_mut());
         let packets = self.shared();
-        let end = Note::End {
-            lost: self.lost,
-            packets,
-        };
+        let end = Note::End { lost: self.lost };
         // Room was kept for it.
         self.note(&end.bytes(), store);
         packets

@@ -178,6 +178,7 @@ impl Tap {
             self.end_here();
         }
         self.is_skipping = false;
+        self.incoming.begin();
         let (mut skipped, mut overruns) = (0, 0);
         while self.fault.is_none() && !self.has_ended {
             if self.end.is_some_and(|end| self.incoming.next() >= end) {
@@ -207,8 +208,10 @@ impl Tap {
                     }
                 }
                 Ok(Got::NotDescribed) => {
-                    // Its time is not known, so it counts only between the beginning and the end.
-                    self.not_described += u64::from(self.begin.is_none() && self.late.is_none());
+                    // Its time is not known, so it does not count where a time decides.
+                    let is_unclear =
+                        matches!(self.begin, Some(Begin::At(_))) || self.late.is_some();
+                    self.not_described += u64::from(!is_unclear);
                     skipped += 1;
                     if skipped == MAX_SKIPPED {
                         self.is_skipping = true;
@@ -234,7 +237,7 @@ impl Tap {
     }
 
     /// Counts packets that were overwritten or skipped: not those before the first one, and not those published after the tap was stopped.
-    /// The count may include packets from after the end.
+    /// If the tap ends at a time, the count may include packets from after it.
     fn count_overrun(&mut self, lost: u64) {
         self.late_overruns += u32::from(self.end.is_some());
         if self.late_overruns > MAX_LATE_OVERRUNS {

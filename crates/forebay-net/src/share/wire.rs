@@ -3,7 +3,7 @@
 //! ```text
 //!  packet:     time_ns 8 │ lost 8 │ wire_len 4 │ interface 2 │ direction 1 │ 0 │ bytes kept …
 //!  interface:  1 │ resolution 1 │ link 2 │ snaplen 4 │ bits_per_second 8 │ name_len 2 │ description_len 2 │ name │ description
-//!  end:        2 │ 0 ×7 │ lost 8 │ packets 8
+//!  end:        2 │ 0 ×7 │ lost 8
 //! ```
 //! A reader trusts none of these bytes: everything that a value may not be is a [`Damage`].
 
@@ -106,8 +106,8 @@ impl Head {
 pub(super) enum Note {
     /// The next interface.
     Interface(Interface),
-    /// The capture has ended properly. It had lost `lost` packets before it could share them, and has shared `packets`.
-    End { lost: u64, packets: u64 },
+    /// The capture has ended properly, after it had lost this many packets before it could share them.
+    End { lost: u64 },
 }
 
 impl Note {
@@ -126,10 +126,9 @@ impl Note {
                 bytes.extend(description.as_bytes());
                 bytes
             }
-            Note::End { lost, packets } => {
+            Note::End { lost } => {
                 let mut bytes = vec![END, 0, 0, 0, 0, 0, 0, 0];
                 bytes.extend(lost.to_le_bytes());
-                bytes.extend(packets.to_le_bytes());
                 bytes
             }
         }
@@ -164,10 +163,9 @@ impl Note {
                 }))
             }
             Some(&END) => {
-                let bytes = note.first_chunk::<24>().ok_or(SHORT)?;
-                let packets = u64_at(bytes, 16);
+                let bytes = note.first_chunk::<16>().ok_or(SHORT)?;
                 match u64_at(bytes, 8) {
-                    lost @ 0..=MAX_LOST => Ok(Note::End { lost, packets }),
+                    lost @ 0..=MAX_LOST => Ok(Note::End { lost }),
                     _ => Err(Damage("a count of lost packets is impossible")),
                 }
             }
@@ -220,13 +218,7 @@ mod tests {
             bits_per_second: Some(1_000_000_000),
             ..Interface::default()
         };
-        for note in [
-            Note::Interface(interface),
-            Note::End {
-                lost: 5,
-                packets: 9,
-            },
-        ] {
+        for note in [Note::Interface(interface), Note::End { lost: 5 }] {
             assert_eq!(Note::parse(&note.bytes()), Ok(note));
         }
     }

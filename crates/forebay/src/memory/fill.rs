@@ -118,20 +118,14 @@ unsafe impl Sync for Place {}
 /// At least this many bytes follow the mark of a [`Vacant`].
 const AFTER_MARK: usize = 4096;
 
-/// Maps `size` bytes and divides them: all of them are vacant. The caller has checked that there is enough memory.
-pub(crate) fn halves(size: usize, config: &MapConfig) -> Result<(Vacant, Filled)> {
+/// Maps `size` bytes and divides them: all of them are vacant. Of frozen halves, committed bytes cannot be changed. The caller has
+/// checked that there is enough memory.
+pub(crate) fn halves(size: usize, config: &MapConfig, is_frozen: bool) -> Result<(Vacant, Filled)> {
     let region = Region::part(size, config)?;
-    Ok(divide(Memory::Own(region), size, false))
+    Ok(divide(Memory::Own(region), size, is_frozen))
 }
 
-/// As [`halves`], but committed bytes cannot be changed.
-#[cfg(all(feature = "shared", not(loom)))]
-pub(crate) fn frozen_halves(size: usize, config: &MapConfig) -> Result<(Vacant, Filled)> {
-    let region = Region::part(size, config)?;
-    Ok(divide(Memory::Own(region), size, true))
-}
-
-/// As [`frozen_halves`], of memory that other processes can read.
+/// As [`halves`], frozen, of memory that other processes can read.
 #[cfg(all(feature = "shared", not(loom)))]
 pub(crate) fn halves_of(part: Part) -> (Vacant, Filled) {
     let size = part.len();
@@ -258,7 +252,7 @@ impl Vacant {
         }
     }
 
-    /// Committed bytes, of halves that were made [frozen](frozen_halves).
+    /// Committed bytes, of [frozen halves](halves).
     ///
     /// # Panics
     /// If they can be changed, or not all of `range` is committed.
@@ -439,7 +433,7 @@ mod tests {
             populate: false,
             huge_pages: false,
         };
-        halves(size, &config).unwrap().0
+        halves(size, &config, false).unwrap().0
     }
 
     #[test]
@@ -477,7 +471,7 @@ mod models {
                 populate: false,
                 huge_pages: false,
             };
-            let (mut vacant, mut filled) = halves(4096, &config).unwrap();
+            let (mut vacant, mut filled) = halves(4096, &config, false).unwrap();
             filled.restart(&mut vacant, 1);
             let using = thread::spawn(move || {
                 if let Some((len, counted)) = filled.snapshot() {

@@ -29,9 +29,9 @@ mod tests;
 
 pub(crate) use cold_path::cold_path;
 pub(crate) use copy::{copy_in, copy_out};
-pub(crate) use fill::{Filled, Reservation, Vacant, halves};
 #[cfg(all(feature = "shared", not(loom)))]
-pub(crate) use fill::{frozen_halves, halves_of};
+pub(crate) use fill::halves_of;
+pub(crate) use fill::{Filled, Reservation, Vacant, halves};
 pub(crate) use lines::{LINE, can_evict, evict, fetch_to_read, fetch_to_write, ticks};
 pub use mirror::Mirror;
 pub(crate) use mirror::view_barrier;

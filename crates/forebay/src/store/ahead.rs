@@ -36,12 +36,7 @@ struct Make {
 
 impl Make {
     fn make(&self) -> Option<Empty> {
-        let (size, map) = (self.whole_buffer_bytes, &self.map);
-        match self.is_frozen {
-            #[cfg(all(feature = "shared", not(loom)))]
-            true => crate::memory::frozen_halves(size, map).ok(),
-            _ => halves(size, map).ok(),
-        }
+        halves(self.whole_buffer_bytes, &self.map, self.is_frozen).ok()
     }
 }
 

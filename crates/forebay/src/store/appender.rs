@@ -137,10 +137,12 @@ impl Appender {
     /// records are [published](Appender::publish).
     ///
     /// Such a store keeps records in memory as long as possible: it fills the buffer next that was filled longest ago, and hands over
-    /// no buffer early. It [takes no loans](Appender::takes_loans). The flush period is kept by the writer thread alone.
+    /// no buffer early. It [takes no loans](Appender::takes_loans). The flush period is kept by the writer thread alone. Huge pages are
+    /// used whatever [`StoreConfig::huge_pages`] says. [`LiveReader`](super::LiveReader) has an example.
     ///
     /// # Errors
-    /// As [`checked`](Appender::checked); or `live` was made for other settings; or the framing adds something to records.
+    /// As [`checked`](Appender::checked); or `live` was made for other settings; or the framing has a head, or [takes no
+    /// loans](Framing::takes_loans). As for loans, [`Framing::seal`] is never called.
     #[cfg(all(feature = "shared", not(loom)))]
     pub fn with_live(
         sink: Box<dyn Sink>,
@@ -172,7 +174,7 @@ impl Appender {
         let mut spare = match &mut live {
             Some(live) => live.take_buffers(config)?,
             None => (0..config.buffers)
-                .map(|_| halves(size, &map))
+                .map(|_| halves(size, &map, false))
                 .collect::<Result<Vec<_>>>()?,
         };
         let first_buffers = spare.len();
@@ -509,11 +511,11 @@ impl Appender {
         }
     }
 
-    /// Shows readers all records that were committed since the last call, as one batch, or two if a buffer became full meanwhile. Copies
-    /// nothing and makes no system call, unless the records are in a buffer that the store has added. `tag` is a number that readers get with the batches.
+    /// Shows readers all records that were committed since the last call. They are one batch, and one more for each buffer that became
+    /// full meanwhile. Makes no system call, and copies nothing unless the store has added a buffer: records in such a buffer are copied,
+    /// in batches of about 64 KiB. `tag` is a number that readers get with the batches.
     ///
-    /// Records of a buffer that is filled again before the call are never shown, but have numbers, so readers count them as lost. Does nothing if
-    /// the store has no [`Live`](super::Live).
+    /// Does nothing if the store has no [`Live`](super::Live). [`LiveReader`](super::LiveReader) has an example.
     #[cfg(all(feature = "shared", not(loom)))]
     #[inline]
     pub fn publish(&mut self, tag: u64) {

@@ -37,8 +37,8 @@ pub trait Framing: Send + Sync {
         None
     }
 
-    /// Whether records may be written from the caller's memory ([`Loan`](super::Loan)). [`seal`](Framing::seal) does not see such
-    /// records.
+    /// Whether records may be written from the caller's memory ([`Loan`](super::Loan)), or be read by others before they are written
+    /// ([`Live`](super::Live)). [`seal`](Framing::seal) does not see such records.
     fn takes_loans(&self) -> bool {
         false
     }

@@ -8,11 +8,11 @@
 //! ```
 //! Publishing costs one short message for all records that were accepted since the last one: nothing is copied. The messages are in
 //! a [broadcast ring](crate::ring::broadcast). Before a buffer is filled again, the messages about it are
-//! [retired](crate::ring::broadcast::Producer::retire), and readers count the records that they have not read as lost. To keep records as long
-//! as possible, the store fills the buffer next that was filled longest ago.
+//! [retired](crate::ring::broadcast::Producer::retire), and readers count the records that they have not read as lost. To keep
+//! records as long as possible, the store fills the buffer next that was filled longest ago.
 //!
-//! If the output is slow, the store adds buffers, whose memory is private: the memory that readers have mapped cannot grow. Records in those buffers
-//! are copied to the ring.
+//! If the output is slow, the store adds buffers, whose memory is private: the memory that readers have mapped cannot grow. Records
+//! in those buffers are copied to the ring.
 
 use super::{
     StoreConfig,
@@ -33,7 +33,7 @@ pub(super) const COPIED: usize = 64 << 10;
 
 /// Where a batch is, in the first word of its message, if it follows in the message itself.
 const IN_MESSAGE: u64 = u64::MAX;
-/// Bytes of a message without records: where the batch begins and its length, the number of records and of the first one, and the tag.
+/// Bytes of a message without records: where the batch begins, its length, the number of its records, that of the first one, and the tag.
 pub(super) const HEAD: usize = 5 * 8;
 
 /// Settings of what readers can see of a store.
@@ -44,13 +44,14 @@ pub(super) const HEAD: usize = 5 * 8;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveConfig {
-    /// Memory for the first buffers: 0 by default. The store gets more of them than [`StoreConfig::buffers`] if those are smaller than this.
-    /// Memory around each buffer, for the longest record, counts.
+    /// Memory for the first buffers: 0 by default. The store gets more buffers than [`StoreConfig::buffers`] if those are smaller than
+    /// this. It includes the room after each buffer for a long record.
     pub bytes: usize,
-    /// Batches that readers find at most: at least 1, rounded up to a power of two; 65,536 by default. Each call of
-    /// [`publish`](super::Appender::publish) makes one, or two if a buffer became full. Each takes 48 bytes.
+    /// The maximum number of batches that readers can still receive: at least 1, rounded up to a power of two; 65,536 by default. Each
+    /// call of [`publish`](super::Appender::publish) makes at least one. Each takes 48 bytes.
     pub batches: usize,
-    /// Bytes for records in buffers that the store has added: 8 MiB by default. At least four of the longest records fit.
+    /// Room in the ring for records of buffers that the store adds when its output is slow: 8 MiB by default. At least four of the
+    /// longest records fit.
     pub copied_bytes: usize,
     /// Bytes for [notes](Live::note): 1024 by default.
     pub note_bytes: usize,
@@ -67,14 +68,14 @@ impl Default for LiveConfig {
     }
 }
 
-/// The memory of a store that readers can see: its first buffers, and the ring with the batches.
+/// The memory of a store that readers can see: its first buffers, and the ring with the batches. [`LiveReader`](super::LiveReader) has an
+/// example.
 #[derive(Debug)]
 pub struct Live {
     ring: Producer,
     memory: OwnedFd,
     /// The memory of the first buffers, until the store takes them.
     parts: Vec<Part>,
-    buffer_bytes: usize,
     part_bytes: usize,
     /// For each buffer, the number of the message after the last one about it.
     ends: Vec<u64>,
@@ -102,7 +103,7 @@ impl Live {
         }
         let longest = HEAD + store.record_bytes.max(COPIED);
         let copied = config.copied_bytes.max(4 * longest);
-        let messages = config.batches.saturating_mul(HEAD + 8);
+        let messages = config.batches.saturating_mul(HEAD);
         let ring = Producer::new(&BroadcastConfig {
             data_bytes: copied.saturating_add(messages),
             messages: config.batches,
@@ -117,7 +118,6 @@ impl Live {
             memory,
             ends: vec![0; parts.len()],
             parts,
-            buffer_bytes,
             part_bytes,
             next: 0,
             records: 0,
@@ -146,7 +146,7 @@ impl Live {
         self.ends.len() * self.part_bytes
     }
 
-    /// Records published so far.
+    /// Records in all batches so far, also in those that are not published yet.
     pub fn published(&self) -> u64 {
         self.records
     }
@@ -158,7 +158,8 @@ impl Live {
 
     /// Takes the buffers for a store.
     pub(super) fn take_buffers(&mut self, config: &StoreConfig) -> Result<Vec<Empty>> {
-        let fits = config.whole_buffer_bytes() <= self.buffer_bytes;
+        let fits =
+            config.whole_buffer_bytes() <= self.part_bytes && config.record_bytes <= MAX_COPIED;
         if !fits || config.buffers > self.parts.len() {
             let error = Error::invalid("store", "its buffers were made for other settings");
             return Err(error.advise("Make `Live` with the settings of the store"));
@@ -210,8 +211,9 @@ impl Live {
                     records,
                 },
             };
-            let parts = [COPIED, MAX_COPIED].into_iter().map(part);
-            let Some(whole) = parts.into_iter().find(|whole| whole.bytes > 0) else {
+            let most = MAX_COPIED.min(self.ring.largest() - HEAD);
+            let mut parts = [COPIED, most].into_iter().map(part);
+            let Some(whole) = parts.find(|whole| whole.bytes > 0) else {
                 break; // impossible: no record is longer than the longest part
             };
             let to = from + whole.bytes;

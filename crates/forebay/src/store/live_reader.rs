@@ -61,8 +61,9 @@ const MAX_TRIES: u32 = 1000;
 pub struct LiveReader {
     ring: Reader,
     memory: Theirs,
-    /// The last message.
+    /// The last message, and its number; `None` if it was not received completely.
     message: Vec<u8>,
+    received: Option<u64>,
     /// Another one, for [`newest`](LiveReader::newest).
     other: Vec<u8>,
 }
@@ -72,7 +73,7 @@ pub struct LiveReader {
 pub struct Batch {
     /// Number of records published before it.
     pub first: u64,
-    /// Number of records in it. What else is between them counts as bytes only.
+    /// Number of records in it. Other bytes, such as headers, are in `len`, but are not records.
     pub records: u64,
     /// Length in bytes.
     pub len: usize,
@@ -110,6 +111,7 @@ impl LiveReader {
             ring,
             memory: Theirs::new(mapping),
             message: vec![0; HEAD + COPIED],
+            received: None,
             other: Vec::new(),
         })
     }
@@ -122,6 +124,7 @@ impl LiveReader {
     /// - [`Empty`](RecvError::Empty), [`Closed`](RecvError::Closed).
     /// - [`Broken`](RecvError::Broken): only if the process of the store breaks the protocol.
     pub fn next_batch(&mut self) -> std::result::Result<Batch, RecvError> {
+        self.received = None;
         let received = match self.ring.try_recv(&mut self.message) {
             Err(RecvError::TooSmall { needed }) if needed <= HEAD + MAX_COPIED => {
                 self.message.resize(HEAD + MAX_COPIED, 0);
@@ -145,6 +148,7 @@ impl LiveReader {
         if place.is_none() || records > len || first.checked_add(records).is_none() {
             return Err(RecvError::Broken);
         }
+        self.received = Some(received.sequence);
         Ok(Batch {
             first,
             records,
@@ -155,9 +159,10 @@ impl LiveReader {
         })
     }
 
-    /// The batch that was published last; `None` if there is none. The reader stays where it is.
+    /// The batch that was published last; `None` if there is none, or none can be received. The reader stays where it is. Only batches
+    /// in buffers can be [copied](LiveReader::copy) after this call.
     pub fn newest(&mut self) -> Option<Batch> {
-        let next = self.ring.stats().next;
+        let (next, received) = (self.ring.stats().next, self.received);
         self.other.resize(self.message.len(), 0);
         std::mem::swap(&mut self.message, &mut self.other);
         let mut newest = None;
@@ -175,6 +180,7 @@ impl LiveReader {
             break;
         }
         std::mem::swap(&mut self.message, &mut self.other);
+        self.received = received;
         self.ring.seek(next);
         newest
     }
@@ -184,13 +190,15 @@ impl LiveReader {
     }
 
     /// Copies the bytes of the batch from byte `from` on: as many as `bytes` has. `false`: the store fills the buffer again, so the
-    /// bytes may be others. While the store is open, the reader then also skips an eighth of the batches, because those are overwritten next.
+    /// bytes may be others. While the store is open, the reader then also skips an eighth of the batches, because those are overwritten
+    /// next.
     ///
     /// # Panics
-    /// The batch does not have that many bytes; or it is neither the last one of this reader nor in a buffer.
+    /// The batch does not have that many bytes; or it is not in a buffer, and another one was received after it.
     pub fn copy(&mut self, batch: &Batch, from: usize, bytes: &mut [u8]) -> bool {
         assert!(from <= batch.len && bytes.len() <= batch.len - from);
         let Some(at) = batch.at else {
+            assert!(self.received == Some(batch.number));
             bytes.copy_from_slice(&self.message[HEAD + from..][..bytes.len()]);
             return true; // the message was intact when it was received
         };
@@ -217,6 +225,11 @@ impl LiveReader {
     /// A copy of the first `max_bytes` of [note](super::Live::note) `number`, if there are that many.
     pub fn note(&self, number: usize, max_bytes: usize) -> Option<Vec<u8>> {
         self.ring.note(number, max_bytes)
+    }
+
+    /// The most batches that can be intact at the same time.
+    pub fn capacity(&self) -> u64 {
+        self.ring.capacity()
     }
 
     /// Bytes of the buffers.

@@ -237,6 +237,7 @@ impl<'a> Request<'a> {
         publisher.transpose().with_context(|| {
             let flag = match self.flags.recording.recorder {
                 Some(_) => "--recorder",
+                None if is_in_file => "--share-size, or --store if that is larger",
                 None => "--share-size",
             };
             format!("{flag}: {} of memory", units::binary(self.ring_bytes))

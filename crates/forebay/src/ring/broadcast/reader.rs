@@ -133,6 +133,11 @@ impl Reader {
         self.reading.layout().largest()
     }
 
+    /// The most messages that can be intact at the same time.
+    pub fn capacity(&self) -> u64 {
+        self.reading.layout().entries
+    }
+
     /// What this reader has received and lost so far.
     pub fn stats(&self) -> ReaderStats {
         ReaderStats {
