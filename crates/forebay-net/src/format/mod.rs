@@ -8,7 +8,7 @@ pub(crate) mod copied;
 pub mod pcap;
 pub mod pcapng;
 pub mod read;
-mod sizes;
+pub(crate) mod sizes;
 mod ticks;
 
 use crate::port::{Frame, InSection, Interface, Resolution, Statistics};

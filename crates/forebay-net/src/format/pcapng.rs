@@ -31,7 +31,7 @@ pub(crate) const ENHANCED_PACKET: u32 = 6;
 pub(super) const PADDING: u32 = 0x8000_f0b4;
 
 /// The size of an empty block: type, length, length.
-pub(super) const MIN_BLOCK: usize = 12;
+pub(crate) const MIN_BLOCK: usize = 12;
 /// The maximum size of an option's value that we write, a multiple of four.
 const MAX_OPTION: usize = 0xfffc;
 /// The maximum size of an interface description block, without copied options: two long options, two short ones, a comment, and

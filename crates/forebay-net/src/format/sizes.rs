@@ -22,7 +22,7 @@ pub(super) fn put(slot: &mut [u8], at: usize, value: u32) {
 }
 
 /// Reads the little-endian word at `at`; `None` if there are too few bytes.
-pub(super) fn word(bytes: &[u8], at: usize) -> Option<u32> {
+pub(crate) fn word(bytes: &[u8], at: usize) -> Option<u32> {
     let four = bytes.get(at..at + 4)?;
     Some(u32::from_le_bytes(four.try_into().ok()?))
 }

@@ -7,8 +7,9 @@ use super::{
 use crate::{
     format::{
         Format,
-        pcapng::ENHANCED_PACKET,
+        pcapng::{ENHANCED_PACKET, MIN_BLOCK},
         read::{Decoder, Step},
+        sizes::word,
     },
     port::Interface,
 };
@@ -186,19 +187,21 @@ impl Buffers {
             let unread = &bytes[self.unread.clone()];
             // After a long block another one may follow, so only its length is copied.
             let mut wanted = match self.has_skipped {
-                true => 12,
+                true => MIN_BLOCK,
                 false => CHUNK,
             };
-            if unread.len() >= 12 {
-                let len = word(unread, 4) as usize;
-                if len < 12 || !len.is_multiple_of(4) {
+            if unread.len() >= MIN_BLOCK
+                && let (Some(kind), Some(len)) = (word(unread, 0), word(unread, 4))
+            {
+                let len = len as usize;
+                if len < MIN_BLOCK || !len.is_multiple_of(4) {
                     return Err(LENGTH);
                 }
                 self.has_skipped = false;
                 if len <= unread.len() {
                     let block = self.unread.start..self.unread.start + len;
                     self.unread.start = block.end;
-                    return Ok(match word(unread, 0) {
+                    return Ok(match kind {
                         ENHANCED_PACKET if len < BLOCK_HEAD => return Err(MALFORMED),
                         ENHANCED_PACKET => Found::Block(block),
                         _ => Found::Other,
@@ -207,7 +210,7 @@ impl Buffers {
                 if len > MAX_BLOCK {
                     // Other blocks than packets may be longer; nothing in them is needed.
                     let beyond = len - unread.len();
-                    if word(unread, 0) == ENHANCED_PACKET || beyond > batch.len - self.copied {
+                    if kind == ENHANCED_PACKET || beyond > batch.len - self.copied {
                         return Err(Damage("a packet is too long"));
                     }
                     self.copied += beyond;
@@ -271,10 +274,4 @@ impl Buffers {
         };
         Ok((head, BLOCK_HEAD..BLOCK_HEAD + frame.data.len()))
     }
-}
-
-/// The word at `at`; 0 if there is none.
-pub(super) fn word(bytes: &[u8], at: usize) -> u32 {
-    let word = bytes.get(at..at + 4).and_then(|word| word.first_chunk());
-    word.map_or(0, |word| u32::from_le_bytes(*word))
 }

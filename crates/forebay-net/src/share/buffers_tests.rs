@@ -2,7 +2,7 @@
 
 use super::{
     incoming::Descriptors,
-    tests::name,
+    tests::{cannot_be_written, name},
     wire::{MAX_PACKET, Note},
     *,
 };
@@ -20,7 +20,7 @@ use forebay::{
     time::Clock,
 };
 use std::{
-    os::fd::{AsRawFd, BorrowedFd, OwnedFd},
+    os::fd::{BorrowedFd, OwnedFd},
     path::Path,
     sync::Arc,
 };
@@ -458,7 +458,6 @@ fn packets_that_are_overwritten_after_a_stop_are_counted_up_to_the_end() {
 
 #[test]
 fn readers_in_other_processes_get_both_memories_and_can_write_neither() {
-    use std::{fs::OpenOptions, os::unix::fs::FileExt};
     let path = Scratch::new(".pcapng");
     let sim = "sim:clock=virtual,count=1000";
     let (session, source) = sharing(sim, Output::File(path.0.clone()), small());
@@ -469,18 +468,7 @@ fn readers_in_other_processes_get_both_memories_and_can_write_neither() {
     let link = handshake::Link::to(&name).unwrap();
     let memory = link.greeting(&name).unwrap().memory;
     assert_eq!(memory.len(), 2);
-    for memory in memory {
-        let memory = std::fs::File::from(memory.trusted());
-        let denied = |result: std::io::Result<usize>| {
-            assert_eq!(result.unwrap_err().raw_os_error(), Some(libc::EPERM));
-        };
-        denied(memory.write_at(&[1], 0));
-        denied(memory.set_len(0).map(|()| 0));
-        let path = format!("/proc/self/fd/{}", memory.as_raw_fd());
-        if let Ok(again) = OpenOptions::new().write(true).open(path) {
-            denied(again.write_at(&[1], 0));
-        }
-    }
+    cannot_be_written(memory);
     let summary = session.run(&mut |_| {});
     assert_eq!(summary.shared, Some(1000));
     let (summary, packets, _) = read(Box::new(tap));

@@ -1,10 +1,10 @@
 //! What a tap reads: packets that a capture copied to the ring, or the buffers of the file that it writes.
 
 use super::{
-    buffers::{Buffers, Found, MAX_BLOCK, word},
+    buffers::{Buffers, Found, MAX_BLOCK},
     wire::{Damage, HEAD, Head, MAX_INTERFACES, MAX_NOTE, MAX_PACKET, Note},
 };
-use crate::port::Interface;
+use crate::{format::sizes::word, port::Interface};
 use forebay::{
     Result,
     ring::broadcast::{Reader, RecvError},
@@ -243,7 +243,7 @@ impl Incoming {
                 },
             };
             let number = buffers.count()?;
-            let interface = word(&self.bytes[block.clone()], 8) as usize;
+            let interface = word(&self.bytes[block.clone()], 8).unwrap_or(0) as usize;
             if interface >= self.interfaces.len() {
                 self.read_notes()?;
             }

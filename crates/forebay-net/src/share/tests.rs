@@ -427,9 +427,25 @@ fn readers_that_send_garbage_or_never_read_disturb_nobody() {
     drop((links, others));
 }
 
+/// Requires that a reader that got these descriptors can write none of them, nor change their lengths.
+pub(super) fn cannot_be_written(memory: Vec<Foreign>) {
+    use std::{fs::OpenOptions, os::fd::AsRawFd, os::unix::fs::FileExt};
+    let denied = |result: std::io::Result<usize>| {
+        assert_eq!(result.unwrap_err().raw_os_error(), Some(libc::EPERM));
+    };
+    for memory in memory {
+        let memory = std::fs::File::from(memory.trusted());
+        denied(memory.write_at(&[1], 0));
+        denied(memory.set_len(0).map(|()| 0));
+        let path = format!("/proc/self/fd/{}", memory.as_raw_fd());
+        if let Ok(again) = OpenOptions::new().write(true).open(path) {
+            denied(again.write_at(&[1], 0));
+        }
+    }
+}
+
 #[test]
 fn readers_cannot_write_the_memory_and_their_number_is_limited() {
-    use std::{fs::OpenOptions, os::fd::AsRawFd, os::unix::fs::FileExt};
     let name = name("limit");
     let publisher = publisher();
     let _listener = Listener::start(&name, &publisher.source(), Access::default()).unwrap();
@@ -439,16 +455,8 @@ fn readers_cannot_write_the_memory_and_their_number_is_limited() {
         (link, greeting)
     };
     let (_link, greeting) = connect();
-    let memory = std::fs::File::from(greeting.memory.into_iter().next().unwrap().trusted());
-    let denied = |result: std::io::Result<usize>| {
-        assert_eq!(result.unwrap_err().raw_os_error(), Some(libc::EPERM));
-    };
-    denied(memory.write_at(&[1], 0));
-    denied(memory.set_len(0).map(|()| 0));
-    let path = format!("/proc/self/fd/{}", memory.as_raw_fd());
-    if let Ok(again) = OpenOptions::new().write(true).open(path) {
-        denied(again.write_at(&[1], 0));
-    }
+    assert_eq!(greeting.memory.len(), 1);
+    cannot_be_written(greeting.memory);
     let others: Vec<_> = (0..255).map(|_| connect()).collect();
     assert!(others.iter().all(|(_, it)| it.answer == Answer::Welcome));
     let (_, refused) = connect();
