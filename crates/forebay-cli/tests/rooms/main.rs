@@ -1,5 +1,8 @@
 //! The documents are true where a test can see it. The tables of modules in ARCHITECTURE.md and in the archive's README: which module
-//! imports which, and which files hold `unsafe`. Links: each leads to a file, and to a heading in it.
+//! imports which, and which files hold `unsafe`. Links: each leads to a file, and to a heading in it. And the files of a crate keep an
+//! order: none of them import each other in a circle.
+
+mod circles;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -154,6 +157,62 @@ fn rooms_import_and_hold_what_the_architecture_says() {
             "{krate}: rooms that are gone"
         );
     }
+}
+
+/// The folders of the crates, by name.
+fn crates(root: &Path) -> Vec<PathBuf> {
+    let folders = std::fs::read_dir(root.join("crates")).unwrap();
+    let mut found: Vec<_> = folders.map(|entry| entry.unwrap().path()).collect();
+    found.sort();
+    assert!(found.len() > 6, "the crates were not found");
+    found
+}
+
+/// The files of the crate in `folder`, tests left out: paths inside its folder `src`, each with its code.
+fn sources(folder: &Path) -> Vec<(String, String)> {
+    let source = folder.join("src");
+    let mut paths = Vec::new();
+    files(&source, "rs", &mut paths);
+    paths.retain(|path| !is_test(path));
+    let name = |path: &Path| {
+        path.strip_prefix(&source)
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .to_owned()
+    };
+    paths.iter().map(|path| (name(path), code(path))).collect()
+}
+
+#[test]
+fn no_files_of_a_crate_import_each_other_in_a_circle() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    // Crates that still have some. A crate leaves this list with its last circle, and none comes back to it.
+    let left = [
+        "forebay",
+        "forebay-archive",
+        "forebay-bench",
+        "forebay-cli",
+        "forebay-io",
+        "forebay-net",
+        "forebay-texts",
+    ];
+    let mut found = Vec::new();
+    for folder in crates(&root) {
+        if left.iter().any(|name| folder.ends_with(name)) {
+            continue;
+        }
+        let circles = circles::circles(&sources(&folder));
+        if !circles.is_empty() {
+            let krate = folder.file_name().unwrap().to_str().unwrap().to_owned();
+            let imports: Vec<_> = circles.into_iter().map(|circle| circle.imports).collect();
+            found.push((krate, imports));
+        }
+    }
+    assert!(
+        found.is_empty(),
+        "files that import each other in circles: {found:#?}"
+    );
 }
 
 #[test]
