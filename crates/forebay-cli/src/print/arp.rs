@@ -1,6 +1,13 @@
 //! ARP and reverse ARP.
 
-use super::{Data, Kind, Printer, Text, data::Printed, hex, link::IPV4, names};
+use super::{
+    data::{Data, Printed},
+    hex,
+    link::IPV4,
+    names,
+    printer::{Kind, Printer},
+    text::Text,
+};
 
 /// Types of protocol whose addresses are IPv4's.
 fn is_ip(kind: u16) -> bool {

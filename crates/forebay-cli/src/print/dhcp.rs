@@ -1,8 +1,9 @@
 //! DHCP, and BOOTP before it.
 
 use super::{
-    Data, Printer, Text,
-    data::{Cut, Printed},
+    data::{Cut, Data, Printed},
+    printer::Printer,
+    text::Text,
 };
 
 const HEADER: usize = 236;

@@ -1,8 +1,9 @@
 //! DNS, and its multicast and link-local relatives.
 
 use super::{
-    Data, Printer, Text,
-    data::{Cut, Printed},
+    data::{Cut, Data, Printed},
+    printer::Printer,
+    text::Text,
 };
 
 const HEADER: usize = 12;

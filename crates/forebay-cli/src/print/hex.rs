@@ -1,6 +1,6 @@
 //! Dumps of bytes: `-x`, `-X` and `-A`.
 
-use super::Text;
+use super::text::Text;
 
 const A_LINE: usize = 16;
 /// Columns of sixteen bytes in hexadecimal digits.

@@ -1,9 +1,11 @@
 //! ICMP for IPv4.
 
 use super::{
-    Data, Kind, Printer, Text,
-    data::{Printed, checksum, right_checksum},
-    ipv4::{Ends, TCP, UDP},
+    data::{Data, Printed, checksum, right_checksum},
+    ends::Ends,
+    ipv4::{TCP, UDP},
+    printer::{Kind, Printer},
+    text::Text,
 };
 
 /// The packet that an error is about begins here.

@@ -1,11 +1,13 @@
 //! ICMPv6: errors, echo, neighbour discovery, multicast groups.
 
 use super::{
-    Data, Kind, Printer, Text,
-    data::{Cut, Printed},
+    data::{Cut, Data, Printed},
+    ends::Ends,
     hex,
-    ipv4::{Ends, TCP, UDP},
+    ipv4::{TCP, UDP},
     names,
+    printer::{Kind, Printer},
+    text::Text,
 };
 
 const ICMP6: u8 = 58;

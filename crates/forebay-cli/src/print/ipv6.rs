@@ -1,10 +1,12 @@
 //! IPv6 and its extension headers.
 
 use super::{
-    Data, Printer, Text,
-    data::{Cut, Printed},
-    ipv4::{Address, Ends, has_ports},
+    data::{Cut, Data, Printed},
+    ends::{Address, Ends},
+    ipv4::has_ports,
     names,
+    printer::Printer,
+    text::Text,
 };
 use etherparse::Ipv6HeaderSlice;
 

@@ -1,6 +1,9 @@
 //! One JSON object a packet, for `jq` and other programs: `--json-lines`.
 
-use super::{Packet, Printer, Text};
+use super::{
+    printer::{Packet, Printer},
+    text::Text,
+};
 use etherparse::{EtherType, LaxPacketHeaders, LinkHeader, NetHeaders, TransportHeader};
 use forebay_net::port::Direction;
 use serde_json::{Map, Value, json};

@@ -1,9 +1,10 @@
 //! Link layers: Ethernet and VLAN, Linux "cooked" headers, loopback, PPP and raw IP.
 
 use super::{
-    Data, Printer, Text,
-    data::{Cut, Printed},
+    data::{Cut, Data, Printed},
     names,
+    printer::{MAX_DEPTH, Printer},
+    text::Text,
 };
 use etherparse::{Ethernet2HeaderSlice, SingleVlanHeaderSlice};
 use forebay_net::port::LinkType;
@@ -157,7 +158,7 @@ impl Printer {
 
     /// Prints a packet inside another one, unless there are too many around it already.
     pub(super) fn nested(&mut self, print: impl FnOnce(&mut Self) -> Printed) -> Printed {
-        if self.depth == super::MAX_DEPTH {
+        if self.depth == MAX_DEPTH {
             return Err(Cut);
         }
         self.depth += 1;

@@ -1,6 +1,11 @@
 //! IEEE 802.2 headers in 802.3 frames.
 
-use super::{Data, Printer, Text, data::Cut, names};
+use super::{
+    data::{Cut, Data},
+    names,
+    printer::Printer,
+    text::Text,
+};
 
 /// The organisation of an Ethernet type in a SNAP header.
 const SNAP: u8 = 0xaa;

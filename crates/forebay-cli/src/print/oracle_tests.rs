@@ -1,6 +1,10 @@
 //! Lines are those of `tcpdump -nt`, for captures of other programs, simulated packets and composed ones.
 
-use super::{Packet, Printer, Style, Text};
+use super::{
+    printer::{Dump, Form, Packet, Printer, Style},
+    text::Text,
+    times::Times,
+};
 use forebay_net::{
     open::{self, Name, Options},
     port::{Direction, LinkType, Wake},
@@ -149,7 +153,7 @@ pub fn ours(packets: &[Owned], style: &Style) -> Vec<String> {
 
 pub fn untimed() -> Style {
     Style {
-        times: super::Times::None,
+        times: Times::None,
         ..Style::default()
     }
 }
@@ -281,7 +285,7 @@ fn simulated_packets_look_as_in_tcpdump() {
     let cases: [Case; 3] = [
         (&["-t"], |_| ()),
         (&["-tt", "--time-stamp-precision=nano"], |it| {
-            (it.times, it.nanoseconds) = (super::Times::Epoch, true);
+            (it.times, it.nanoseconds) = (Times::Epoch, true);
         }),
         (&["-t", "-vv", "-e"], |it| {
             (it.verbose, it.link_header) = (2, true);
@@ -294,19 +298,19 @@ fn simulated_packets_look_as_in_tcpdump() {
 #[test]
 fn composed_packets_look_as_in_tcpdump() {
     let all = composed(1, 4000);
-    const fn dump(form: super::Form) -> super::Dump {
+    const fn dump(form: Form) -> Dump {
         let with_link = true;
-        super::Dump { form, with_link }
+        Dump { form, with_link }
     }
     let cases: [Case; 8] = [
         (&["-t"], |_| ()),
         (&["-t", "-S"], |it| it.absolute_sequence = true),
         (&["-t", "-q"], |it| it.brief = true),
         (&["-t", "-e"], |it| it.link_header = true),
-        (&["-ttt"], |it| it.times = super::Times::SincePrevious),
-        (&["-ttttt"], |it| it.times = super::Times::SinceFirst),
-        (&["-t", "-xx"], |it| it.dump = dump(super::Form::Hex)),
-        (&["-t", "-XX"], |it| it.dump = dump(super::Form::HexAndText)),
+        (&["-ttt"], |it| it.times = Times::SincePrevious),
+        (&["-ttttt"], |it| it.times = Times::SinceFirst),
+        (&["-t", "-xx"], |it| it.dump = dump(Form::Hex)),
+        (&["-t", "-XX"], |it| it.dump = dump(Form::HexAndText)),
     ];
     compare_all(&all, &cases, 3851);
 }

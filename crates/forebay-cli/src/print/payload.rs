@@ -1,8 +1,9 @@
 //! What TCP and UDP carry: which formatter prints it, and the short ones (HTTP, TLS).
 
 use super::{
-    Data, Printer, Text,
-    data::{Cut, Printed},
+    data::{Cut, Data, Printed},
+    printer::Printer,
+    text::Text,
 };
 
 type Ports = (u16, u16);

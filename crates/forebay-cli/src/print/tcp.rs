@@ -1,10 +1,12 @@
 //! TCP.
 
 use super::{
-    Data, Kind, Printer, Text,
-    data::{Cut, Printed, right_checksum},
+    data::{Cut, Data, Printed, right_checksum},
+    ends::Ends,
     flows::Base,
-    ipv4::{Ends, TCP},
+    ipv4::TCP,
+    printer::{Kind, Printer},
+    text::Text,
 };
 use etherparse::TcpHeaderSlice;
 

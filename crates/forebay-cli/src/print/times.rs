@@ -1,6 +1,6 @@
 //! The time before a line: `-t` to `-ttttt`.
 
-use super::Text;
+use super::text::Text;
 use jiff::{Timestamp, tz::TimeZone};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

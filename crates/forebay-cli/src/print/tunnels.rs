@@ -1,9 +1,10 @@
 //! Tunnels: GRE, VXLAN, Geneve. The packet inside follows on the same line.
 
 use super::{
-    Data, Printer, Text,
-    data::Printed,
+    data::{Data, Printed},
     link::{BRIDGED, IPV4, IPV6},
+    printer::Printer,
+    text::Text,
 };
 
 impl Printer {

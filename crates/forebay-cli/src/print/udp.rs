@@ -1,9 +1,11 @@
 //! UDP.
 
 use super::{
-    Data, Kind, Printer, Text,
-    data::{Cut, Printed},
-    ipv4::{Ends, UDP},
+    data::{Cut, Data, Printed},
+    ends::Ends,
+    ipv4::UDP,
+    printer::{Kind, Printer},
+    text::Text,
 };
 use etherparse::UdpHeaderSlice;
 
