@@ -1,6 +1,9 @@
 //! The interfaces as one JSON object.
 
-use super::{Listed, Rights, state};
+use super::{
+    backends::Rights,
+    listed::{Listed, state},
+};
 use crate::output;
 use serde_json::{Map, Value, json};
 

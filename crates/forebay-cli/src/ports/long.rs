@@ -1,6 +1,10 @@
 //! Every detail of each interface, in several lines.
 
-use super::{Listed, Rights, queues, state, table::speed};
+use super::{
+    backends::Rights,
+    listed::{Listed, queues, state},
+    table::speed,
+};
 use crate::output::{plain, wrapped_at};
 use forebay_net::link::{Device, Link, Setting};
 

@@ -5,21 +5,16 @@
 
 mod backends;
 mod json;
+mod listed;
 mod long;
 mod table;
 
 use crate::{args::Ports as Flags, output, privileges};
 use anyhow::Result;
 use backends::{Backends, Rights};
-use forebay_net::link::{self, Device, Link};
+use forebay_net::link::{self, Link};
+use listed::Listed;
 use std::process::ExitCode;
-
-/// An interface with everything that is known of it.
-struct Listed {
-    link: Link,
-    device: Device,
-    backends: Backends,
-}
 
 /// Lists the interfaces. Exit code 1 if one of those named does not exist.
 ///
@@ -57,31 +52,4 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     };
     output::answer(&text)?;
     Ok(ExitCode::from(u8::from(!missing.is_empty())))
-}
-
-/// `up`, `down`, or `no link`: up, but no cable is connected.
-fn state(link: &Link) -> &'static str {
-    match (link.is_up(), link.is_running()) {
-        (true, true) => "up",
-        (true, false) => "no link",
-        (false, _) => "down",
-    }
-}
-
-/// The clock that can stamp every received frame, in one word.
-fn time(device: &Device) -> &'static str {
-    match device.stamps {
-        Some(stamps) if stamps.hardware_all => "hard",
-        Some(stamps) if stamps.hardware => "ptp",
-        Some(stamps) if stamps.software => "soft",
-        _ => "-",
-    }
-}
-
-/// Queues that receive and send. Without an answer of the driver, those for which the kernel has memory.
-fn queues(it: &Listed) -> (u32, u32) {
-    match it.device.queues {
-        Some(queues) => (queues.receive, queues.transmit),
-        None => it.link.queues,
-    }
 }

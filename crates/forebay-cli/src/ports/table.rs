@@ -1,6 +1,9 @@
 //! One line for each interface, within 80 columns, and then the reasons why something is not available.
 
-use super::{Listed, Rights, queues, state, time};
+use super::{
+    backends::Rights,
+    listed::{Listed, queues, state, time},
+};
 use crate::output::{plain, wrapped};
 use forebay_net::units::scaled;
 use std::{collections::BTreeMap, fmt::Write};
