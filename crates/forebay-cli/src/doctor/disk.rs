@@ -1,6 +1,6 @@
 //! The disk that captures go to: room, direct writes, and speed.
 
-use super::{Finding, Findings, State};
+use super::finding::{Finding, Findings, State};
 use forebay_net::units;
 use rustix::{
     fs::{Mode, OFlags},

@@ -1,6 +1,6 @@
 //! Interfaces: whether they are up, what they lost, and settings that change what a capture sees.
 
-use super::{Finding, Findings, State};
+use super::finding::{Finding, Findings, State};
 use crate::output::counted;
 use anyhow::Result;
 use forebay_net::link::{self, Link, Offload};

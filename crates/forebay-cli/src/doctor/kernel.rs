@@ -1,6 +1,6 @@
 //! What the kernel offers.
 
-use super::{Finding, Findings, State, read};
+use super::finding::{Finding, Findings, State};
 use crate::output::counted;
 use forebay_net::units;
 use rustix::fs::MemfdFlags;
@@ -87,4 +87,10 @@ fn setting(found: &mut Findings, name: &str, otherwise: &str) {
         Some(value) => found.fine(format!("{name} is {value}")),
         None => {}
     }
+}
+
+/// The first line of a small file of the kernel.
+fn read(path: &str) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    text.lines().next().map(|line| line.trim().to_owned())
 }

@@ -3,6 +3,7 @@
 //! Each module checks one subject and returns findings. Nothing is changed.
 
 mod disk;
+mod finding;
 mod interfaces;
 mod kernel;
 mod rights;
@@ -13,74 +14,11 @@ use crate::{
     sandbox::{self, Needs},
 };
 use anyhow::Result;
+use finding::{Finding, Findings, State};
 use serde_json::json;
 use std::process::ExitCode;
 
 const SCHEMA: u32 = 1;
-
-/// How a finding is to be taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Fine,
-    /// Worth knowing, or a setting that changes what a capture sees.
-    Note,
-    /// It loses packets, or prevents capturing.
-    Loss,
-}
-
-impl State {
-    fn loss_if(is_loss: bool) -> State {
-        if is_loss { State::Loss } else { State::Fine }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            State::Fine => "ok",
-            State::Note => "note",
-            State::Loss => "LOSS",
-        }
-    }
-}
-
-struct Finding {
-    subject: String,
-    state: State,
-    text: String,
-    /// The command that changes it.
-    command: Option<String>,
-}
-
-/// The findings about one subject.
-struct Findings {
-    subject: String,
-    list: Vec<Finding>,
-}
-
-impl Findings {
-    fn about(subject: impl Into<String>) -> Self {
-        Findings {
-            subject: subject.into(),
-            list: Vec::new(),
-        }
-    }
-
-    fn put(&mut self, state: State, text: impl Into<String>, command: Option<String>) {
-        self.list.push(Finding {
-            subject: self.subject.clone(),
-            state,
-            text: text.into(),
-            command,
-        });
-    }
-
-    fn fine(&mut self, text: impl Into<String>) {
-        self.put(State::Fine, text, None);
-    }
-
-    fn note(&mut self, text: impl Into<String>) {
-        self.put(State::Note, text, None);
-    }
-}
 
 /// Prints the findings; exit code 1 if one of them loses packets.
 ///
@@ -151,10 +89,4 @@ fn as_json(findings: &[Finding], is_fine: bool) -> String {
         .collect();
     let object = json!({ "schema": SCHEMA, "fine": is_fine, "checks": checks });
     output::json(&object) + "\n"
-}
-
-/// The first line of a small file of the kernel.
-fn read(path: &str) -> Option<String> {
-    let text = std::fs::read_to_string(path).ok()?;
-    text.lines().next().map(|line| line.trim().to_owned())
 }

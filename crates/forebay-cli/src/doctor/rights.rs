@@ -1,6 +1,6 @@
 //! Rights: whether this user may capture, and which rights it has.
 
-use super::{Finding, Findings, State};
+use super::finding::{Finding, Findings, State};
 use forebay_net::af_packet;
 use nix::unistd::{Group, User, getegid, geteuid, getgroups};
 use rustix::io::Errno;
