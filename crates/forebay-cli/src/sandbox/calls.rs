@@ -8,7 +8,7 @@
 //! Calls that are frequent are allowed by their number alone. The kernel keeps these numbers in a bitmap (Linux 5.11) and runs no
 //! filter for them.
 
-use super::Needs;
+use super::needs::Needs;
 use libc::{c_int, c_long};
 use seccompiler::{
     SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,

@@ -1,6 +1,6 @@
 //! Which files can be opened: Landlock.
 
-use super::Needs;
+use super::needs::Needs;
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, PathFd, Ruleset,
     RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
