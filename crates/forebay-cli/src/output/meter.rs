@@ -1,6 +1,10 @@
 //! Shows how much of a file is read, while another thread reads it.
 
-use super::{finish, hide, plain, progress::reading, show, start};
+use super::{
+    escape::plain,
+    printer::{finish, hide, show, start},
+    progress::reading,
+};
 use std::{
     io::{IsTerminal, stderr},
     path::Path,

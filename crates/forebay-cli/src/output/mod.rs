@@ -5,6 +5,7 @@
 
 mod escape;
 mod meter;
+mod notes;
 mod printer;
 mod progress;
 mod reports;
@@ -13,79 +14,9 @@ mod terminal;
 pub use escape::{json, plain};
 pub use forebay_net::units::counted;
 pub use meter::Meter;
-pub use printer::{finish, hide, keep, report, say, show, start, summary, write_whole};
+pub use notes::{
+    answer, causes, error, note, note_wrapped, packets, say_wrapped, some_of, warning,
+};
+pub use printer::{Stream, finish, hide, keep, report, say, show, start, summary, write_whole};
 pub use progress::{Fields, Layout, Line, clock, percent, time_left, wrapped, wrapped_at};
 pub use reports::{Form, report_on};
-
-use anyhow::{Context, Result};
-use forebay::standard;
-use std::{fmt::Display, io, io::Write};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stream {
-    Output,
-    Error,
-}
-
-/// Prints lines on standard output, with foreign text made safe. A reader that left is not an error.
-///
-/// # Errors
-/// It cannot be written, for any other reason.
-pub fn answer(text: &str) -> Result<()> {
-    let safe = |line: &str| line.split('\t').map(plain).collect::<Vec<_>>().join("\t");
-    let lines: Vec<_> = text.split('\n').map(safe).collect();
-    match standard::output()?.write_all(lines.join("\n").as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(error).context("standard output cannot be written")
-        }
-        _ => Ok(()),
-    }
-}
-
-pub fn packets(count: u64) -> String {
-    counted(count, "packet", "packets")
-}
-
-/// The counts that are not 0, each with what was counted: `3 too long`.
-pub fn some_of(counts: &[(u64, &str)]) -> Vec<String> {
-    let some = counts.iter().filter(|(count, _)| *count > 0);
-    some.map(|(count, what)| format!("{count} {what}"))
-        .collect()
-}
-
-/// Prints `forebay: TEXT` on standard error.
-pub fn note(text: impl Display) {
-    say(&format!("forebay: {text}"));
-}
-
-/// Prints a line for people on standard error, on several lines if it is long.
-pub fn say_wrapped(text: &str) {
-    wrapped(text).iter().for_each(|line| say(line));
-}
-
-/// The same with `forebay: ` before it.
-pub fn note_wrapped(text: impl Display) {
-    say_wrapped(&format!("forebay: {text}"));
-}
-
-/// Prints `forebay: warning: TEXT` on standard error.
-pub fn warning(text: impl Display) {
-    note(format_args!("warning: {text}"));
-}
-
-/// Prints `forebay: error: TEXT` on standard error.
-pub fn error(text: impl Display) {
-    note(format_args!("error: {text}"));
-}
-
-/// An error with its causes, in one line. An error of the library already contains its causes.
-pub fn causes(error: &anyhow::Error) -> String {
-    let mut texts = Vec::new();
-    for cause in error.chain() {
-        texts.push(cause.to_string());
-        if cause.is::<forebay::Error>() {
-            break;
-        }
-    }
-    texts.join(": ")
-}

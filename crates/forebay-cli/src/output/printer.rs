@@ -9,7 +9,7 @@
 //! display and the lines of one terminal stay in order. Before [`start`], the calling thread writes its lines itself.
 
 use super::{
-    Stream, plain,
+    escape::plain,
     terminal::{Display, columns_of_stderr},
 };
 use crate::signals;
@@ -30,6 +30,12 @@ const REPORT_BYTES: usize = 64 << 10;
 
 /// After an interrupt, printing is abandoned when nothing could be printed for this time.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    Output,
+    Error,
+}
 
 static PRINTERS: OnceLock<Printers> = OnceLock::new();
 
@@ -345,13 +351,15 @@ pub fn finish() -> bool {
     let interrupts = signals::stops();
     let mut is_printed = printers.output.finish(interrupts);
     if !is_printed {
-        super::error("the summary was not printed: nobody reads standard output");
+        say("forebay: error: the summary was not printed: nobody reads standard output");
     }
     is_printed &= printers.error.finish(interrupts);
     for printer in [&printers.output, &printers.error] {
         let failed = printer.state().failed.take();
         if let Some(error) = failed.filter(|error| error.kind() != ErrorKind::BrokenPipe) {
-            super::error(format_args!("the summary cannot be printed: {error}"));
+            say(&format!(
+                "forebay: error: the summary cannot be printed: {error}"
+            ));
             printers.error.finish(interrupts);
             is_printed = false;
         }

@@ -1,6 +1,9 @@
 //! Reports on several files: text, or one JSON object a line.
 
-use super::{answer, causes, error, json};
+use super::{
+    escape::json,
+    notes::{answer, causes, error},
+};
 use anyhow::Result;
 use std::{
     path::{Path, PathBuf},
