@@ -64,5 +64,5 @@ pub struct Bridge {
     pub json: bool,
 
     #[command(flatten)]
-    pub sandbox: super::Sandbox,
+    pub sandbox: super::sandbox::Sandbox,
 }

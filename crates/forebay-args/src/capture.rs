@@ -298,7 +298,7 @@ pub struct Capture {
     pub fail_on_drop: bool,
 
     #[command(flatten)]
-    pub sandbox: super::Sandbox,
+    pub sandbox: super::sandbox::Sandbox,
 
     #[command(flatten)]
     pub sharing: Share,

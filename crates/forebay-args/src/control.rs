@@ -39,7 +39,7 @@ pub struct Control {
     pub json: bool,
 
     #[command(flatten)]
-    pub sandbox: super::Sandbox,
+    pub sandbox: super::sandbox::Sandbox,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -67,5 +67,5 @@ pub struct Trigger {
     pub json: bool,
 
     #[command(flatten)]
-    pub sandbox: super::Sandbox,
+    pub sandbox: super::sandbox::Sandbox,
 }

@@ -71,7 +71,7 @@ pub struct Generate {
     pub from_mac: Option<[u8; 6]>,
 
     #[command(flatten)]
-    pub sending: super::Sending,
+    pub sending: super::sending::Sending,
 }
 
 /// What a simulated card would receive, without the keys about receiving.

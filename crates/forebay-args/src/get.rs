@@ -78,5 +78,5 @@ pub struct Get {
     pub quiet: bool,
 
     #[command(flatten)]
-    pub sandbox: super::Sandbox,
+    pub sandbox: super::sandbox::Sandbox,
 }

@@ -175,7 +175,7 @@ pub struct Pipe {
     pub force: bool,
 
     #[command(flatten)]
-    pub sandbox: super::Sandbox,
+    pub sandbox: super::sandbox::Sandbox,
 }
 
 /// The value of `-i`, which is pv's with a number and mbuffer's with anything else.

@@ -79,7 +79,7 @@ pub struct Send {
     pub close: bool,
 
     #[command(flatten)]
-    pub sandbox: super::Sandbox,
+    pub sandbox: super::sandbox::Sandbox,
 }
 
 #[derive(ClapArgs)]
@@ -101,7 +101,7 @@ pub struct Recv {
     pub count: Option<u64>,
 
     #[command(flatten)]
-    pub sandbox: super::Sandbox,
+    pub sandbox: super::sandbox::Sandbox,
 }
 
 #[derive(ClapArgs)]
@@ -115,7 +115,7 @@ pub struct Stat {
     pub json: bool,
 
     #[command(flatten)]
-    pub sandbox: super::Sandbox,
+    pub sandbox: super::sandbox::Sandbox,
 }
 
 #[derive(ClapArgs)]

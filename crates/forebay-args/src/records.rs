@@ -55,7 +55,7 @@ pub struct Check {
     pub json: bool,
 
     #[command(flatten)]
-    pub sandbox: super::Sandbox,
+    pub sandbox: super::sandbox::Sandbox,
 }
 
 #[derive(ClapArgs)]
@@ -73,5 +73,5 @@ pub struct Dump {
     pub framed: bool,
 
     #[command(flatten)]
-    pub sandbox: super::Sandbox,
+    pub sandbox: super::sandbox::Sandbox,
 }

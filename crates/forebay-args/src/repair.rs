@@ -31,5 +31,5 @@ pub struct Repair {
     pub json: bool,
 
     #[command(flatten)]
-    pub sandbox: super::Sandbox,
+    pub sandbox: super::sandbox::Sandbox,
 }

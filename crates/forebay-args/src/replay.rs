@@ -98,7 +98,7 @@ pub struct Replay {
     pub cut: CutFrames,
 
     #[command(flatten)]
-    pub sending: super::Sending,
+    pub sending: super::sending::Sending,
 }
 
 fn above_zero(text: &str) -> Parsed<f64> {

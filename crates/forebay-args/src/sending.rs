@@ -28,7 +28,7 @@ pub struct Sending {
     pub json: bool,
 
     #[command(flatten)]
-    pub sandbox: super::Sandbox,
+    pub sandbox: super::sandbox::Sandbox,
 }
 
 fn patience(text: &str) -> Parsed<Duration> {

@@ -46,7 +46,7 @@ pub struct Shares {
     pub json: bool,
 
     #[command(flatten)]
-    pub sandbox: super::Sandbox,
+    pub sandbox: super::sandbox::Sandbox,
 }
 
 fn share_size(text: &str) -> Parsed<u64> {

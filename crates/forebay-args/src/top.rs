@@ -66,5 +66,5 @@ pub struct Top {
     pub expression: Vec<String>,
 
     #[command(flatten)]
-    pub sandbox: super::Sandbox,
+    pub sandbox: super::sandbox::Sandbox,
 }

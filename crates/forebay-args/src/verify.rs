@@ -79,7 +79,7 @@ pub struct Verify {
     pub expression: Vec<String>,
 
     #[command(flatten)]
-    pub sandbox: super::Sandbox,
+    pub sandbox: super::sandbox::Sandbox,
 }
 
 /// A criterion of `-a`, for commands that write no files.
