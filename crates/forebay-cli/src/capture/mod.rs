@@ -8,14 +8,12 @@ mod on_files;
 mod operate;
 mod recording;
 mod request;
-mod rotation;
 mod sharing;
+mod summary;
 mod text;
 mod threads;
 
-pub use json::{causes, filtered, source};
 pub use on_files::helper;
-pub use text::listening;
 
 use crate::{
     args::Capture as Flags,
@@ -48,7 +46,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     if flags.dump > 0 {
         return dump::print(&request, flags.dump);
     }
-    if request.flags.json && json::stream(&request) == Stream::Output {
+    if request.flags.json && request.json_stream() == Stream::Output {
         standard::output()?;
     }
     if flags.printing.list_data_link_types {
@@ -153,7 +151,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
                 let is_printed = match request.flags.json {
                     true => {
                         let object = output::json(&json::progress(&report));
-                        output::report(json::stream(&request), &object)
+                        output::report(request.json_stream(), &object)
                     }
                     false => screen.counts(&report),
                 };
@@ -210,7 +208,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         false => code,
     };
     if request.flags.json || operate.is_some() {
-        let mut object = json::summary(
+        let mut object = summary::object(
             &summary,
             &request,
             reports.unprinted,
@@ -224,7 +222,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
             .map(|(report, window)| verify::object(report, *window))
             .into();
         if request.flags.json {
-            output::summary(json::stream(&request), &output::json(&object));
+            output::summary(request.json_stream(), &output::json(&object));
         }
         if let Some(operate) = operate {
             operate.finish(&summary, object, code);

@@ -1,86 +1,29 @@
 //! `--recorder`: keeps the last packets in memory, and writes those around a trigger to files.
 
-use super::{json, request::Request, sharing};
+use super::{json, request::Request};
 use crate::{
-    args::Capture as Flags,
     output::{self, Stream, note_wrapped, packets, say_wrapped},
     usage::refuse,
 };
 use anyhow::Result;
-use forebay::memory;
 use forebay_net::{
     filter::{Filter, Programs},
-    open::{self, Name},
     port::{Frame, Interface},
     recorder::{Cut, Event, Recorded, Recorder, RecorderConfig, Trigger},
     session::{Control, Session, SessionConfig},
-    share::{MIN_RING_BYTES, Source},
+    share::Source,
     units,
 };
 use std::{
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::mpsc::Sender,
     time::{Duration, Instant},
 };
-
-/// The most memory for packets if only a time is given, and if the kernel does not report how much is free.
-const MAX_BYTES: u64 = 2 << 30;
-const BYTES_IF_UNKNOWN: u64 = 256 << 20;
 
 /// A running recorder.
 pub struct Recording {
     recorder: Recorder,
     filter: Option<Filter>,
-}
-
-/// Memory for the packets of a time: an eighth of what is free.
-fn default_bytes() -> u64 {
-    let available = memory::available().map_or(8 * BYTES_IF_UNKNOWN, |bytes| bytes as u64);
-    (available / 8).clamp(MIN_RING_BYTES, MAX_BYTES)
-}
-
-/// Memory for packets that are shared or kept.
-pub fn ring_bytes(flags: &Flags) -> u64 {
-    let is_shared = flags.sharing.share.is_some() || flags.sharing.serve.is_some();
-    let shared = flags.sharing.share_size.unwrap_or(sharing::SHARE_BYTES);
-    match flags.recording.recorder {
-        None => shared,
-        Some(depth) => {
-            let bytes = depth.bytes.unwrap_or_else(default_bytes);
-            bytes.max(if is_shared { shared } else { 0 })
-        }
-    }
-}
-
-/// Checks `--recorder`, and parses `--trigger`.
-pub fn trigger(flags: &Flags, names: &[Name]) -> Result<Option<Filter>> {
-    let recording = &flags.recording;
-    if recording.recorder.is_none() {
-        return Ok(None);
-    }
-    if names.iter().any(|name| matches!(name, Name::File(_)))
-        || open::clock(names).is_ok_and(|clock| clock.is_virtual())
-    {
-        return refuse(
-            "--recorder keeps the last packets of a live source: those of a file are all in the file. Use a filter, with -r",
-        );
-    }
-    let ends_files = flags.file_size.is_some() || flags.rotate_seconds.is_some();
-    if ends_files || !flags.ring_buffer.is_empty() {
-        return refuse("-b, -C and -G end files, and with --recorder triggers do. Use --after");
-    }
-    let path = flags.write.as_deref().unwrap_or(Path::new("-"));
-    if path == Path::new("-") || path.metadata().is_ok_and(|it| !it.is_file()) {
-        return refuse("--recorder makes a file for each trigger: name them with -w");
-    }
-    let text = recording.trigger.as_deref();
-    text.map(|text| match text.trim() {
-        "" => refuse("--trigger: an empty expression matches every packet"),
-        _ => text
-            .parse()
-            .or_else(|error| refuse(format!("--trigger: {error}"))),
-    })
-    .transpose()
 }
 
 impl Recording {
@@ -113,7 +56,7 @@ impl Recording {
         }
         let (wanted, is_quiet) = (depth.time, request.flags.quiet);
         let prints_objects = request.flags.json && request.flags.stats_interval.is_some();
-        let stream = prints_objects.then(|| json::stream(request));
+        let stream = prints_objects.then(|| request.json_stream());
         let report = move |event: Event<'_>| {
             if let (
                 Event::Ended(Cut {

@@ -19,9 +19,6 @@ use forebay_net::{
 use nix::unistd::{Gid, Group};
 use std::net::{SocketAddr, TcpListener};
 
-/// The memory for shared packets.
-pub const SHARE_BYTES: u64 = 64 << 20;
-
 /// The names and ports of a capture that is not running yet.
 pub struct Sharing {
     /// Until the session is opened.
@@ -114,7 +111,7 @@ impl Sharing {
         if let Some(listener) = self.listener {
             let address = listener.local_addr()?;
             let prints_objects = request.flags.json && request.flags.stats_interval.is_some();
-            let stream = prints_objects.then(|| json::stream(request));
+            let stream = prints_objects.then(|| request.json_stream());
             let report = move |client: &Client| left(client, is_quiet, stream);
             let server = Server::start(listener, &source, report)?;
             readers.server = Some((server, address));

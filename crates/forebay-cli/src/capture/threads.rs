@@ -1,96 +1,15 @@
 //! `--threads`: several threads that capture into one file, or each into its own.
 
 use super::request::Request;
-use crate::{
-    args::{Capture as Flags, Criterion},
-    usage::refuse,
-};
+use crate::usage::refuse;
 use anyhow::Result;
 use forebay_net::{
-    open::Name,
     port::Port,
     session::{Control, Event, Output, Rotation, Session, SessionConfig, Summary},
     share::Publisher,
     threads::{Beside, Merged, ThreadsConfig, run_each},
 };
-use rustix::thread::sched_getaffinity;
 use std::path::{Path, PathBuf};
-
-/// Flags that contradict `--threads`, or that have no meaning with it.
-pub fn refuse_odd(flags: &Flags, names: &[Name]) -> Result<()> {
-    let it = &flags.threading;
-    let Some(threads) = it.threads else {
-        return Ok(());
-    };
-    match names {
-        [Name::Interface(name)] if name == "any" => {
-            return refuse(
-                "--threads captures from one interface, and any is all of them. Name one with -i",
-            );
-        }
-        [Name::Sim(_)] if it.fanout.is_some() => {
-            return refuse(
-                "--fanout is about the kernel: threads that read a simulated card take turns. Leave it out",
-            );
-        }
-        [Name::Sim(spec)] if spec.virtual_clock => {
-            return refuse("--threads needs real time: leave clock=virtual out");
-        }
-        [Name::Interface(_) | Name::Sim(_)] => {}
-        _ => {
-            return refuse(
-                "--threads captures from one interface. Name one with -i, and no file with -r",
-            );
-        }
-    }
-    if let Some(cpus) = &it.cpus {
-        let given = cpus.0.len();
-        if given != threads {
-            return refuse(format!(
-                "--cpus names {given} of {threads} processors. Name one for each thread"
-            ));
-        }
-        let allowed = sched_getaffinity(None);
-        let refused = |&&cpu: &&u32| {
-            let allowed = allowed.as_ref();
-            allowed.is_ok_and(|allowed| !allowed.is_set(cpu as usize))
-        };
-        if let Some(cpu) = cpus.0.iter().find(refused) {
-            return refuse(format!(
-                "--cpus {cpu}: this process may not run there, or there is no such processor. taskset -p $$ shows which ones may be used"
-            ));
-        }
-    }
-    if it.per_thread {
-        refuse_odd_files(flags)?;
-    }
-    Ok(())
-}
-
-/// Flags that need the packets of all threads in one place.
-fn refuse_odd_files(flags: &Flags) -> Result<()> {
-    if flags.write.as_deref().is_none_or(|path| path == "-") {
-        return refuse("--per-thread writes one file a thread: name them with -w");
-    }
-    let printing = &flags.printing;
-    let is_count = |it: &Criterion| matches!(it, Criterion::Packets(_));
-    let given = [
-        (printing.print || printing.json_lines, "--print"),
-        (flags.sharing.share.is_some(), "--share"),
-        (flags.sharing.serve.is_some(), "--serve"),
-        (flags.recording.recorder.is_some(), "--recorder"),
-        (flags.verify, "--verify"),
-        (flags.count.is_some(), "-c"),
-        (flags.autostop.iter().any(is_count), "-a packets"),
-        (flags.keep_free.is_some(), "--keep-free"),
-    ];
-    match given.iter().find(|(is_given, _)| *is_given) {
-        Some((_, flag)) => refuse(format!(
-            "{flag} is about the packets of all threads, and --per-thread keeps them apart. Leave one of them out"
-        )),
-        None => Ok(()),
-    }
-}
 
 /// The name of the file of one of `threads` threads: `day-0.pcapng`. All numbers have the same length, so that no name equals a
 /// numbered one of another thread's series.
@@ -114,11 +33,6 @@ fn name_of(path: &Path, number: usize, threads: usize) -> PathBuf {
 }
 
 impl Request<'_> {
-    /// Whether each thread writes its own file.
-    pub fn writes_each(&self) -> bool {
-        self.flags.threading.per_thread
-    }
-
     fn cpus(&self) -> Vec<u32> {
         let cpus = self.flags.threading.cpus.as_ref();
         cpus.map(|cpus| cpus.0.clone()).unwrap_or_default()

@@ -21,7 +21,7 @@ mod calls;
     target_arch = "riscv64"
 )))]
 mod calls {
-    pub fn restrict(_: &super::needs::Needs) -> bool {
+    pub fn restrict(_: &crate::sandbox::Needs) -> bool {
         false
     }
 }

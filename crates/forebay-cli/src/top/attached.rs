@@ -1,6 +1,12 @@
 //! `--control NAME`: the counts of a running capture from its control socket. Its flows come from its share, if it has one.
 
-use super::{Latest, Terminal, Update, end_now, print_once, show, state::State, tables::Snapshot};
+use super::{
+    latest::{Latest, Update},
+    once,
+    state::{State, Status},
+    tables::Snapshot,
+    terminal::{Terminal, end_now, show},
+};
 use crate::{
     args::Top as Flags,
     control::Client,
@@ -31,28 +37,6 @@ pub struct Attached {
     pub share: Option<Name>,
     /// Its first counts.
     pub first: Status,
-}
-
-/// The counts of a capture at one time.
-#[derive(Clone, Default)]
-pub struct Status {
-    pub progress: Progress,
-    /// The highest fill level of the ring.
-    pub max_fill: f64,
-    /// Fill level of another capture's buffers before its output, now and at most.
-    pub store: Option<(f64, f64)>,
-    pub has_ended: bool,
-}
-
-impl Status {
-    /// The counts of a session of this process.
-    pub fn of(progress: Progress, max_fill: f64) -> Self {
-        Status {
-            progress,
-            max_fill,
-            ..Status::default()
-        }
-    }
 }
 
 impl Attached {
@@ -155,7 +139,7 @@ pub fn without_tables(flags: &Flags, attached: Option<Attached>) -> Result<ExitC
             status: attached.ask()?,
             ..Update::default()
         };
-        print_once(flags, state, Some(update))?;
+        once::print(flags, state, Some(update))?;
         return Ok(ExitCode::SUCCESS);
     }
     signals::listen(&[], |_| {

@@ -8,11 +8,13 @@
 //! the middle of a frame, the main thread blocks, and a second stop signal ends the process.
 
 mod attached;
+mod latest;
 mod once;
 mod screen;
 mod sketch;
 mod state;
 mod tables;
+mod terminal;
 #[cfg(test)]
 mod tests;
 
@@ -25,71 +27,27 @@ use crate::{
     usage::{self, Usage, refuse},
 };
 use anyhow::{Context, Result};
-use attached::{Attached, Status, follow, of_capture, without_tables};
+use attached::{Attached, follow, of_capture, without_tables};
 use forebay_net::{
     open::{self, Name, Opening, Options},
     session::{Control, Event, Output, Progress, Session, SessionConfig, Summary},
 };
-use ratatui::{
-    DefaultTerminal,
-    crossterm::{
-        event::{self, Event as Input, KeyEventKind},
-        terminal::{disable_raw_mode, is_raw_mode_enabled},
-    },
-};
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    io::{retry_on_intr, write},
-};
-use state::{KindOfSource, State};
+use latest::{Latest, Update};
+use state::{KindOfSource, State, Status};
 use std::{
     io::{IsTerminal, stderr, stdout},
-    mem::ManuallyDrop,
-    os::fd::AsFd,
     process::ExitCode,
     sync::{Arc, Mutex, PoisonError},
     thread,
     time::{Duration, Instant},
 };
-use tables::{Snapshot, Tables};
+use tables::Tables;
+use terminal::{TERMINAL_WAIT, Terminal, end_now, is_writable, show};
 
 /// Bytes of a packet that are looked at: all headers fit in.
 const SNAPLEN: u32 = 256;
 /// How often the fill level of the ring is checked.
 const CHECK_EVERY: Duration = Duration::from_millis(250);
-/// The longest wait for a key before the screen looks for new counts.
-const KEY_WAIT: Duration = Duration::from_millis(100);
-/// The longest wait for a terminal that accepts no output.
-const TERMINAL_WAIT: Duration = Duration::from_millis(100);
-/// Leaves the alternate screen and shows the cursor.
-const LEAVE_SCREEN: &[u8] = b"\x1b[?1049l\x1b[?25h";
-
-/// What the session's thread reports.
-#[derive(Default)]
-struct Update {
-    status: Status,
-    snapshot: Snapshot,
-    /// No more packets arrive.
-    ended: Option<String>,
-}
-
-/// The latest update. A newer one replaces it, so that memory stays fixed while nothing takes them.
-struct Latest<T>(Mutex<Option<T>>);
-
-impl<T> Latest<T> {
-    fn new() -> Self {
-        Latest(Mutex::new(None))
-    }
-
-    fn set(&self, update: T) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(update);
-    }
-
-    fn take(&self) -> Option<T> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
 pub fn run(flags: &Flags) -> Result<ExitCode> {
     let files = flags.read.iter().cloned().map(Name::File);
     let mut names: Vec<_> = flags.interfaces.iter().cloned().chain(files).collect();
@@ -178,7 +136,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
             if let (Some(mut attached), Some(update)) = (attached, &mut update) {
                 update.status = attached.ask()?;
             }
-            print_once(flags, state, update)?;
+            once::print(flags, state, update)?;
             print_error(&summary);
             Ok(exit_code(&summary))
         }
@@ -267,97 +225,6 @@ fn capture(session: Session, interval: Option<Duration>, updates: &Latest<Update
         ended: Some(ended),
     });
     summary
-}
-
-/// A terminal in raw mode, on its alternate screen. It is restored when this is dropped, and before a panic is printed. If it
-/// accepts no output, only raw mode ends: dropping the inner terminal would block.
-struct Terminal(ManuallyDrop<DefaultTerminal>);
-
-impl Terminal {
-    fn with<T>(act: impl FnOnce(&mut DefaultTerminal) -> Result<T>) -> Result<T> {
-        let terminal = ratatui::try_init().context("the terminal cannot be used")?;
-        act(&mut Terminal(ManuallyDrop::new(terminal)).0)
-    }
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        restore(TERMINAL_WAIT);
-    }
-}
-
-/// Ends raw mode, and leaves the alternate screen if the terminal accepts output within `wait`.
-fn restore(wait: Duration) {
-    // It writes nothing.
-    let _ = disable_raw_mode();
-    if is_writable(stdout(), wait) {
-        // Not through the lock of standard output: another thread may hold it.
-        let _ = write(stdout(), LEAVE_SCREEN);
-    }
-}
-
-/// Ends the process although the main thread may be blocked by the terminal.
-fn end_now() {
-    if is_raw_mode_enabled().unwrap_or(false) {
-        restore(Duration::ZERO);
-    }
-    // Unlike `std::process::exit`, it flushes nothing to the terminal.
-    signal_hook::low_level::exit(1);
-}
-
-/// Whether a write to `file` would not block, or becomes so within `wait`. A file that only returns errors is writable.
-fn is_writable(file: impl AsFd, wait: Duration) -> bool {
-    let wait = Timespec {
-        tv_sec: 0,
-        tv_nsec: wait.subsec_nanos().into(),
-    };
-    let ready = retry_on_intr(|| poll(&mut [PollFd::new(&file, PollFlags::OUT)], Some(&wait)));
-    ready.is_ok_and(|files| files > 0)
-}
-
-/// Draws, until the user quits or a signal ends the program.
-fn show(terminal: &mut DefaultTerminal, mut state: State, updates: &Latest<Update>) -> Result<()> {
-    let mut waiting = None;
-    let mut is_changed = true;
-    loop {
-        waiting = updates.take().or(waiting);
-        if let Some(update) = waiting.take_if(|update| !state.is_paused || update.ended.is_some()) {
-            state.update(update.status, &update.snapshot);
-            state.ended = update.ended;
-            is_changed = true;
-        }
-        if is_changed && is_writable(stdout(), TERMINAL_WAIT) {
-            terminal
-                .draw(|frame| screen::draw(frame, &state))
-                .context("cannot draw on the terminal")?;
-            is_changed = false;
-        }
-        if signals::stops() > 0 {
-            return Ok(());
-        }
-        if event::poll(KEY_WAIT).context("cannot read keys")? {
-            match event::read().context("cannot read keys")? {
-                Input::Key(key) if key.kind != KeyEventKind::Release => {
-                    is_changed = true;
-                    if !state.key(key) {
-                        return Ok(());
-                    }
-                }
-                Input::Resize(..) => is_changed = true,
-                _ => {}
-            }
-        }
-    }
-}
-
-fn print_once(flags: &Flags, mut state: State, update: Option<Update>) -> Result<()> {
-    if let Some(last) = update {
-        state.update(last.status, &last.snapshot);
-    }
-    output::answer(&match flags.json {
-        true => once::json(&mut state) + "\n",
-        false => once::text(&mut state),
-    })
 }
 
 fn print_summary(summary: &Summary) {

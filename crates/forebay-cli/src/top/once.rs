@@ -1,13 +1,16 @@
 //! `--once`: the tables as text or JSON.
 
 use super::{
+    latest::Update,
     state::State,
     tables::{Kind, Row},
 };
 use crate::{
-    capture,
+    args::Top as Flags,
+    counts,
     output::{self, plain},
 };
+use anyhow::Result;
 use forebay_net::units::scaled;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
@@ -91,7 +94,7 @@ pub fn json(state: &mut State) -> String {
     put("packets_per_second", state.rates.0.into());
     put("bits_per_second", state.rates.1.into());
     let ledger = &progress.ledger;
-    let filtered = capture::filtered(ledger, progress.filters_uncounted);
+    let filtered = counts::filtered(ledger, progress.filters_uncounted);
     put("filtered", filtered.into());
     put(
         "lost",
@@ -111,6 +114,20 @@ pub fn json(state: &mut State) -> String {
         object.insert(kind.name().into(), rows.map(row_as_json).collect());
     }
     output::json(&object.into())
+}
+
+/// Prints the tables as the flags ask.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub fn print(flags: &Flags, mut state: State, update: Option<Update>) -> Result<()> {
+    if let Some(last) = update {
+        state.update(last.status, &last.snapshot);
+    }
+    output::answer(&match flags.json {
+        true => json(&mut state) + "\n",
+        false => text(&mut state),
+    })
 }
 
 fn row_as_json(row: &Row) -> Value {

@@ -1,9 +1,6 @@
 //! What the screen shows, and how keys change it.
 
-use super::{
-    attached::Status,
-    tables::{Kind, Row, Rows, Snapshot},
-};
+use super::tables::{Kind, Row, Rows, Snapshot};
 use forebay_net::session::Progress;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::{
@@ -68,6 +65,28 @@ pub struct State {
     pub mode: Mode,
     pub scroll: usize,
     pub is_paused: bool,
+}
+
+/// The counts of a capture at one time.
+#[derive(Clone, Default)]
+pub struct Status {
+    pub progress: Progress,
+    /// The highest fill level of the ring.
+    pub max_fill: f64,
+    /// Fill level of another capture's buffers before its output, now and at most.
+    pub store: Option<(f64, f64)>,
+    pub has_ended: bool,
+}
+
+impl Status {
+    /// The counts of a session of this process.
+    pub fn of(progress: Progress, max_fill: f64) -> Self {
+        Status {
+            progress,
+            max_fill,
+            ..Status::default()
+        }
+    }
 }
 
 /// What is watched, apart from files. It decides what losses are called.

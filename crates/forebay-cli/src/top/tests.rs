@@ -3,11 +3,12 @@
 //! `FOREBAY_WRITE_SCREENS=1 cargo test -p forebay-cli top` writes the screens anew.
 
 use super::{
-    Latest,
-    attached::{self, Status},
-    is_writable, once, screen,
-    state::{Mode, Sort, State},
+    attached,
+    latest::Latest,
+    once, screen,
+    state::{Mode, Sort, State, Status},
     tables::{Kind, Tables},
+    terminal::is_writable,
 };
 use etherparse::PacketBuilder;
 use forebay::poll::Modes;

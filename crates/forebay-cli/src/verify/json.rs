@@ -1,6 +1,6 @@
 //! JSON output of a verification. The schema is documented in docs/generate.md; a change of meaning raises its number.
 
-use crate::{capture, sandbox::Sandbox};
+use crate::{counts, sandbox::Sandbox};
 use forebay_net::{
     session::Summary,
     verify::{SenderReport, VerifyReport},
@@ -69,14 +69,14 @@ pub fn summary(summary: &Summary, report: &VerifyReport, window: u64, sandbox: &
         "schema": SCHEMA,
         "received": ledger.received,
         "counted": ledger.counted,
-        "filtered": capture::filtered(ledger, summary.filters_uncounted),
+        "filtered": counts::filtered(ledger, summary.filters_uncounted),
         "unread": ledger.unread,
-        "dropped": capture::causes(&ledger.dropped),
+        "dropped": counts::causes(&ledger.dropped),
         "interface_dropped": ledger.interface_dropped,
         "seconds": summary.elapsed.as_secs_f64(),
         "cpu_seconds": summary.cpu.as_secs_f64(),
         "verify": object(report, window),
-        "got": { "sources": summary.sources.iter().map(capture::source).collect::<Vec<_>>() },
+        "got": { "sources": summary.sources.iter().map(counts::source).collect::<Vec<_>>() },
         "sandbox": sandbox.as_json(),
         "error": summary.port_error.as_ref().map(|error| error.to_string()),
         "law_holds": holds,

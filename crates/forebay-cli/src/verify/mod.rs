@@ -8,7 +8,7 @@ pub use text::lines;
 
 use crate::{
     args::{Criterion, Verify as Flags},
-    capture::listening,
+    listening::listening,
     output, privileges,
     sandbox::{self, Needs, Sandbox},
     shares,

@@ -10,7 +10,7 @@
 //! most 4 KiB are read from it, so that a client that sends without end does not keep others from being served.
 
 use super::{
-    Desk,
+    desk::{Desk, error},
     http::{self, Request},
     scrapers::Peer,
     snapshot::Peaks,
@@ -236,9 +236,4 @@ impl Connection {
         self.output.push(b'\n');
         self.deadline = now + PATIENCE;
     }
-}
-
-/// An answer to a request that was not carried out.
-pub fn error(text: impl std::fmt::Display) -> Value {
-    json!({ "ok": false, "error": text.to_string() })
 }

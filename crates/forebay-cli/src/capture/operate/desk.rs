@@ -1,13 +1,13 @@
 //! The answers to requests, from the latest snapshot.
 
 use super::{
-    super::{json as counts, request::Request},
-    connection::error,
+    super::{json::progress as running, request::Request},
     file::MetricsFile,
     metrics::{self, Form, Sample},
     scrapers::Scrapers,
     snapshot::{Latest, Peaks, Snapshot},
 };
+use crate::counts;
 use forebay::store::StoreInfo;
 use forebay_net::session::{Control, Session, Source};
 use serde_json::{Value, json};
@@ -115,7 +115,7 @@ impl Desk {
             summary,
             ..
         } = self.latest.get();
-        let mut status = summary.unwrap_or_else(|| counts::progress(&progress));
+        let mut status = summary.unwrap_or_else(|| running(&progress));
         let about = &self.about;
         let started = about.started.duration_since(UNIX_EPOCH);
         let sources = about.sources.iter().map(|source| {
@@ -188,4 +188,9 @@ impl Desk {
         let sample = self.sample(self.latest.get(), peaks);
         file.write(&metrics::text(sample, &self.about.capture, Form::Plain))
     }
+}
+
+/// An answer to a request that was not carried out.
+pub fn error(text: impl std::fmt::Display) -> Value {
+    json!({ "ok": false, "error": text.to_string() })
 }

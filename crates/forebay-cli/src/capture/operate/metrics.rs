@@ -2,10 +2,8 @@
 //!
 //! A count that is unknown has no sample; it is never 0.
 
-use super::{
-    super::json,
-    snapshot::{Peaks, Snapshot},
-};
+use super::snapshot::{Peaks, Snapshot};
+use crate::counts;
 use forebay_net::session::Progress;
 use prometheus_client::{
     collector::Collector,
@@ -185,7 +183,7 @@ impl Sample {
         put.counter(
             "packets_filtered",
             "Packets rejected by the filter",
-            one(json::filtered(ledger, progress.filters_uncounted)),
+            one(counts::filtered(ledger, progress.filters_uncounted)),
         )?;
         put.counter(
             "packets_unread",

@@ -1,12 +1,14 @@
 //! Turns flags into a request for a capture, and rejects flags that contradict each other.
 
 mod inputs;
+mod recorder;
 mod refusals;
+pub mod rotation;
 
-use super::{recording, rotation::Limits, threads};
 use crate::{
     args::Capture as Flags,
     control::place,
+    output::Stream,
     privileges::{self, Identity},
     sandbox::{self, Needs, Sandbox},
     shares,
@@ -30,7 +32,11 @@ use forebay_net::{
     verify::VerifyConfig,
 };
 use inputs::{names, parse_filter};
-use refusals::{check_time, refuse_contradicting_name, refuse_odd_printing, refuse_odd_sharing};
+use refusals::{
+    check_time, refuse_contradicting_name, refuse_odd_printing, refuse_odd_sharing,
+    refuse_odd_threads,
+};
+use rotation::Limits;
 use rustix::process::Pid;
 use std::{
     fs::File,
@@ -82,7 +88,7 @@ impl<'a> Request<'a> {
         if flags.keep_free.is_some() && flags.write.as_deref().is_none_or(|it| it == "-") {
             return refuse("--keep-free is about the disk of a file: name one with -w");
         }
-        threads::refuse_odd(flags, &names)?;
+        refuse_odd_threads(flags, &names)?;
         let limits = Limits::from_flags(flags)?;
         refuse_odd_printing(flags)?;
         let mut store = match &flags.store {
@@ -108,14 +114,14 @@ impl<'a> Request<'a> {
         store.sync = flags.sync;
         check_time(flags, &names)?;
         let filter = parse_filter(flags, &names)?;
-        let trigger = recording::trigger(flags, &names)?;
+        let trigger = recorder::trigger(flags, &names)?;
         let clock = open::clock(&names).map_err(|error| Usage(error.to_string()))?;
         let count = flags.count.into_iter().chain(limits.packets).min();
         let wants_few = count.is_some_and(|count| count <= FEW)
             && names.iter().all(|name| matches!(name, Name::Interface(_)));
         let is_immediate = flags.unbuffered || flags.printing.immediate_mode || wants_few;
         let request = Request {
-            ring_bytes: recording::ring_bytes(flags),
+            ring_bytes: recorder::ring_bytes(flags),
             names,
             clock,
             flags,
@@ -263,6 +269,19 @@ impl<'a> Request<'a> {
             .filter(|name| !matches!(name, Name::File(_)));
         let is_any = |name: &Name| matches!(name, Name::Interface(name) if name == "any");
         live.count() > 1 || self.names.iter().any(is_any)
+    }
+
+    /// Whether each thread writes its own file.
+    pub fn writes_each(&self) -> bool {
+        self.flags.threading.per_thread
+    }
+
+    /// Objects go to standard output, or to standard error if packets go to standard output.
+    pub fn json_stream(&self) -> Stream {
+        match self.writes_stdout() || self.prints() {
+            true => Stream::Error,
+            false => Stream::Output,
+        }
     }
 
     pub fn writes_stdout(&self) -> bool {

@@ -1,6 +1,5 @@
 //! The lines after a capture: tcpdump's three, the accounting, what was kept and what was lost.
 
-use super::{share, some_files};
 use crate::output::{counted, packets, some_of};
 use forebay::store::Totals;
 use forebay_net::{
@@ -314,6 +313,15 @@ fn loss(ledger: &Ledger, summary: &Summary, lost: u64) -> String {
         text += ". Try a larger -B, a larger --store-limit, or a faster output";
     }
     text
+}
+
+/// A part in percent of the whole.
+pub fn share(part: u64, whole: u64) -> f64 {
+    part as f64 * 100.0 / whole.max(1) as f64
+}
+
+pub fn some_files(count: u64) -> String {
+    counted(count, "file", "files")
 }
 
 #[cfg(test)]

@@ -2,20 +2,19 @@
 //! ours. All of it goes to standard error.
 
 mod closing;
-mod starting;
 
 use super::{
     lines::{Printed, not_shown},
     on_files::Ran,
-    request::Request,
-    rotation,
+    request::{Request, rotation},
 };
 use crate::{
+    listening::{listening, not_as_on_the_wire},
     output::{self, Line, Stream, counted, note_wrapped, packets, say, say_wrapped},
     sandbox::Sandbox,
     signals, verify,
 };
-use closing::{closing_lines, left_line, odd_lines};
+use closing::{closing_lines, left_line, odd_lines, share, some_files};
 use forebay::memory::HugePages;
 use forebay_net::{
     port::Outages,
@@ -23,7 +22,6 @@ use forebay_net::{
     units,
     verify::VerifyReport,
 };
-pub use starting::{listening, not_as_on_the_wire};
 use std::{
     cell::Cell,
     fs::File,
@@ -52,10 +50,6 @@ pub struct Screen {
 /// `1.488 Mpps`, `0.95 Gb/s`.
 fn rate(value: f64, unit: &str) -> String {
     format!("{}{unit}", units::scaled(value))
-}
-
-fn share(part: u64, whole: u64) -> f64 {
-    part as f64 * 100.0 / whole.max(1) as f64
 }
 
 /// Whether a progress line would be between printed packets, or between the lines of a program that reads them.
@@ -423,8 +417,4 @@ fn progress_line(progress: &Progress, writes: bool, columns: usize) -> String {
         }
     }
     line.fit("  ", columns)
-}
-
-fn some_files(count: u64) -> String {
-    counted(count, "file", "files")
 }

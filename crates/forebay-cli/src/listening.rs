@@ -6,6 +6,7 @@ use forebay_net::{port::Owner, session::Source, units};
 /// Number of interfaces of a share that are named when reading it begins.
 const MAX_INTERFACES_SHOWN: usize = 5;
 
+/// `forebay: listening on eth0, link-type EN10MB (Ethernet), …`.
 pub fn listening(source: &Source, snaplen: u32, verbose: bool) -> String {
     let links = links(source);
     let got = &source.got;

@@ -1,0 +1,68 @@
+//! The memory for packets that are shared or kept, and what `--recorder` needs.
+
+use crate::{args::Capture as Flags, usage::refuse};
+use anyhow::Result;
+use forebay::memory;
+use forebay_net::{
+    filter::Filter,
+    open::{self, Name},
+    share::MIN_RING_BYTES,
+};
+use std::path::Path;
+
+/// The memory for shared packets.
+const SHARE_BYTES: u64 = 64 << 20;
+
+/// The most memory for packets if only a time is given, and if the kernel does not report how much is free.
+const MAX_BYTES: u64 = 2 << 30;
+const BYTES_IF_UNKNOWN: u64 = 256 << 20;
+
+/// Memory for the packets of a time: an eighth of what is free.
+fn default_bytes() -> u64 {
+    let available = memory::available().map_or(8 * BYTES_IF_UNKNOWN, |bytes| bytes as u64);
+    (available / 8).clamp(MIN_RING_BYTES, MAX_BYTES)
+}
+
+/// Memory for packets that are shared or kept.
+pub fn ring_bytes(flags: &Flags) -> u64 {
+    let is_shared = flags.sharing.share.is_some() || flags.sharing.serve.is_some();
+    let shared = flags.sharing.share_size.unwrap_or(SHARE_BYTES);
+    match flags.recording.recorder {
+        None => shared,
+        Some(depth) => {
+            let bytes = depth.bytes.unwrap_or_else(default_bytes);
+            bytes.max(if is_shared { shared } else { 0 })
+        }
+    }
+}
+
+/// Checks `--recorder`, and parses `--trigger`.
+pub fn trigger(flags: &Flags, names: &[Name]) -> Result<Option<Filter>> {
+    let recording = &flags.recording;
+    if recording.recorder.is_none() {
+        return Ok(None);
+    }
+    if names.iter().any(|name| matches!(name, Name::File(_)))
+        || open::clock(names).is_ok_and(|clock| clock.is_virtual())
+    {
+        return refuse(
+            "--recorder keeps the last packets of a live source: those of a file are all in the file. Use a filter, with -r",
+        );
+    }
+    let ends_files = flags.file_size.is_some() || flags.rotate_seconds.is_some();
+    if ends_files || !flags.ring_buffer.is_empty() {
+        return refuse("-b, -C and -G end files, and with --recorder triggers do. Use --after");
+    }
+    let path = flags.write.as_deref().unwrap_or(Path::new("-"));
+    if path == Path::new("-") || path.metadata().is_ok_and(|it| !it.is_file()) {
+        return refuse("--recorder makes a file for each trigger: name them with -w");
+    }
+    let text = recording.trigger.as_deref();
+    text.map(|text| match text.trim() {
+        "" => refuse("--trigger: an empty expression matches every packet"),
+        _ => text
+            .parse()
+            .or_else(|error| refuse(format!("--trigger: {error}"))),
+    })
+    .transpose()
+}

@@ -1,0 +1,113 @@
+//! The terminal: its alternate screen, what is drawn there, and the keys that arrive.
+
+use super::{
+    latest::{Latest, Update},
+    screen,
+    state::State,
+};
+use crate::signals;
+use anyhow::{Context, Result};
+use ratatui::{
+    DefaultTerminal,
+    crossterm::{
+        event::{self, Event as Input, KeyEventKind},
+        terminal::{disable_raw_mode, is_raw_mode_enabled},
+    },
+};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::{retry_on_intr, write},
+};
+use std::{io::stdout, mem::ManuallyDrop, os::fd::AsFd, time::Duration};
+
+/// The longest wait for a key before the screen looks for new counts.
+const KEY_WAIT: Duration = Duration::from_millis(100);
+/// The longest wait for a terminal that accepts no output.
+pub const TERMINAL_WAIT: Duration = Duration::from_millis(100);
+/// Leaves the alternate screen and shows the cursor.
+const LEAVE_SCREEN: &[u8] = b"\x1b[?1049l\x1b[?25h";
+
+/// A terminal in raw mode, on its alternate screen. It is restored when this is dropped, and before a panic is printed. If it
+/// accepts no output, only raw mode ends: dropping the inner terminal would block.
+pub struct Terminal(ManuallyDrop<DefaultTerminal>);
+
+impl Terminal {
+    pub fn with<T>(act: impl FnOnce(&mut DefaultTerminal) -> Result<T>) -> Result<T> {
+        let terminal = ratatui::try_init().context("the terminal cannot be used")?;
+        act(&mut Terminal(ManuallyDrop::new(terminal)).0)
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        restore(TERMINAL_WAIT);
+    }
+}
+
+/// Ends raw mode, and leaves the alternate screen if the terminal accepts output within `wait`.
+fn restore(wait: Duration) {
+    // It writes nothing.
+    let _ = disable_raw_mode();
+    if is_writable(stdout(), wait) {
+        // Not through the lock of standard output: another thread may hold it.
+        let _ = write(stdout(), LEAVE_SCREEN);
+    }
+}
+
+/// Ends the process although the main thread may be blocked by the terminal.
+pub fn end_now() {
+    if is_raw_mode_enabled().unwrap_or(false) {
+        restore(Duration::ZERO);
+    }
+    // Unlike `std::process::exit`, it flushes nothing to the terminal.
+    signal_hook::low_level::exit(1);
+}
+
+/// Whether a write to `file` would not block, or becomes so within `wait`. A file that only returns errors is writable.
+pub fn is_writable(file: impl AsFd, wait: Duration) -> bool {
+    let wait = Timespec {
+        tv_sec: 0,
+        tv_nsec: wait.subsec_nanos().into(),
+    };
+    let ready = retry_on_intr(|| poll(&mut [PollFd::new(&file, PollFlags::OUT)], Some(&wait)));
+    ready.is_ok_and(|files| files > 0)
+}
+
+/// Draws, until the user quits or a signal ends the program.
+pub fn show(
+    terminal: &mut DefaultTerminal,
+    mut state: State,
+    updates: &Latest<Update>,
+) -> Result<()> {
+    let mut waiting = None;
+    let mut is_changed = true;
+    loop {
+        waiting = updates.take().or(waiting);
+        if let Some(update) = waiting.take_if(|update| !state.is_paused || update.ended.is_some()) {
+            state.update(update.status, &update.snapshot);
+            state.ended = update.ended;
+            is_changed = true;
+        }
+        if is_changed && is_writable(stdout(), TERMINAL_WAIT) {
+            terminal
+                .draw(|frame| screen::draw(frame, &state))
+                .context("cannot draw on the terminal")?;
+            is_changed = false;
+        }
+        if signals::stops() > 0 {
+            return Ok(());
+        }
+        if event::poll(KEY_WAIT).context("cannot read keys")? {
+            match event::read().context("cannot read keys")? {
+                Input::Key(key) if key.kind != KeyEventKind::Release => {
+                    is_changed = true;
+                    if !state.key(key) {
+                        return Ok(());
+                    }
+                }
+                Input::Resize(..) => is_changed = true,
+                _ => {}
+            }
+        }
+    }
+}
