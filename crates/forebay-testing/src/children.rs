@@ -12,11 +12,18 @@ use std::{
 /// The variable with the folder in which a child works.
 pub const FOLDER: &str = "FOREBAY_FOLDER";
 
-/// This program again, running the ignored test of that name.
+/// This program again, running the ignored test of that name on its main thread. From a second thread, ThreadSanitizer reports a race
+/// in the standard library, which is suppressed, but takes a second to find the names for.
 pub fn role(test: &str) -> Command {
     let mut command = Command::new(env::current_exe().unwrap());
     command
-        .args(["--exact", test, "--ignored", "--nocapture"])
+        .args([
+            "--exact",
+            test,
+            "--ignored",
+            "--nocapture",
+            "--test-threads=1",
+        ])
         .stdin(Stdio::null())
         .stdout(Stdio::null());
     command
