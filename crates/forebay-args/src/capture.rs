@@ -325,20 +325,19 @@ pub struct FileFormat {
 }
 
 fn format(text: &str) -> Parsed<FileFormat> {
-    let (format, microseconds) = match text {
-        "pcapng" => (Format::Pcapng, false),
-        "pcap" => (Format::Pcap, false),
-        "pcap-us" => (Format::Pcap, true),
-        _ => {
-            return Err(format!(
-                "'{text}' is not a format. Use pcapng, pcap or pcap-us"
-            ));
-        }
+    let (name, microseconds) = match text {
+        "pcap-us" => ("pcap", true),
+        name => (name, false),
     };
-    Ok(FileFormat {
-        format,
-        microseconds,
-    })
+    match Format::named(name) {
+        Some(format) => Ok(FileFormat {
+            format,
+            microseconds,
+        }),
+        None => Err(format!(
+            "'{text}' is not a format. Use pcapng, pcap or pcap-us"
+        )),
+    }
 }
 
 /// A `KEY:VALUE` of `-b` or `-a`.

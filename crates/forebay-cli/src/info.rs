@@ -7,7 +7,6 @@ use crate::{
 };
 use anyhow::Result;
 use forebay_net::{
-    format::Format,
     info::{Info, InfoConfig, OneInterface, Tally},
     port::{Resolution, Statistics},
     units,
@@ -137,10 +136,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
 }
 
 fn format_name(info: &Info) -> String {
-    let format = match info.format {
-        Format::Pcap => "pcap",
-        Format::Pcapng => "pcapng",
-    };
+    let format = info.kind.name();
     match info.compression {
         Some(compression) => format!("{format} ({compression})"),
         None => format.into(),
@@ -343,7 +339,7 @@ fn as_json(path: &Path, info: &Info) -> Value {
     json!({
         "schema": SCHEMA,
         "file": path.display().to_string(),
-        "format": match info.format { Format::Pcap => "pcap", Format::Pcapng => "pcapng" },
+        "format": info.kind.name(),
         "packing": info.compression,
         "bytes": info.bytes,
         "sha256": info.sha256.map(|sum| hexadecimal(&sum)),

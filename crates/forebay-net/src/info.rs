@@ -5,9 +5,8 @@
 use crate::{
     file::File,
     format::{
-        Format,
         copied::left_of_packet,
-        read::{Section, Skipped},
+        read::{Kind, Section, Skipped},
     },
     port::{Frame, Interface, Odd, Port, Statistics},
 };
@@ -44,7 +43,7 @@ use std::{
 #[derive(Debug)]
 pub struct Info {
     /// The file format.
-    pub format: Format,
+    pub kind: Kind,
     /// The compression: `gzip`, `zstd`.
     pub compression: Option<&'static str>,
     /// The length of the file, compressed or not; `None` for a pipe.
@@ -252,7 +251,7 @@ fn read(mut file: File, work: &AtomicU64) -> Info {
         recorded: file.recorded(at as u32),
     };
     Info {
-        format: file.format(),
+        kind: file.kind(),
         compression: file.compression(),
         bytes: None,
         sha256: None,

@@ -4,10 +4,7 @@ use super::{BLOCK_BYTES, Block, Directory, directory::hex, tail::write_tail};
 use crate::index::{IndexFile, Indexer};
 use anyhow::{Context, Result, anyhow, bail};
 use forebay_net::{
-    format::{
-        Format,
-        read::{Decoder, Step, Zeros},
-    },
+    format::read::{Decoder, Kind, Step, Zeros},
     port::Frame,
 };
 use sha2::{Digest, Sha256};
@@ -59,8 +56,7 @@ pub fn pack(mut input: impl Read, output: &mut File, options: &Pack<'_>) -> Resu
             None => {}
         }
     };
-    let format = decoder.format();
-    let mut packing = Packing::new(format, options)?;
+    let mut packing = Packing::new(decoder.kind(), options)?;
     let mut output = Hashing::over(output);
     let mut begin = 0;
     let mut is_end = false;
@@ -175,19 +171,16 @@ struct Packing {
 }
 
 impl Packing {
-    fn new(format: Format, options: &Pack<'_>) -> Result<Packing> {
-        let (name, must_compress) = match format {
-            Format::Pcapng => ("pcapng", false),
-            Format::Pcap => ("pcap", true),
-        };
-        let compressor = match options.compress || must_compress {
+    fn new(kind: Kind, options: &Pack<'_>) -> Result<Packing> {
+        // The plain directory is a block of pcapng.
+        let compressor = match options.compress || kind != Kind::Pcapng {
             true => Some(compressor()?),
             false => None,
         };
         Ok(Packing {
             directory: Directory {
                 sensor: options.sensor.into(),
-                format: name.into(),
+                format: kind.name().into(),
                 ..Directory::default()
             },
             indexer: Indexer::default(),

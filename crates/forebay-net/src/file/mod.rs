@@ -17,10 +17,7 @@ pub mod parallel;
 mod source;
 mod window;
 
-use crate::format::{
-    Format,
-    read::{Decoder, Section, Skipped, Step, Zeros, with_packets_read},
-};
+use crate::format::read::{Decoder, Kind, Section, Skipped, Step, Zeros, with_packets_read};
 use crate::port::{
     Block, Burst, Counts, Frame, Frames, Interface, Port, PortInfo, Statistics, Wake,
 };
@@ -375,8 +372,8 @@ impl File {
     }
 
     /// The format of the file.
-    pub fn format(&self) -> Format {
-        self.decoder.format()
+    pub fn kind(&self) -> Kind {
+        self.decoder.kind()
     }
 
     /// The compression: `gzip`, `zstd`.

@@ -16,7 +16,7 @@ use forebay::store::Framing;
 use std::{path::Path, sync::Arc};
 use ticks::Ticks;
 
-/// The two file formats for captures.
+/// The formats of capture files that are written. Those that are read are [`read::Kind`].
 ///
 /// ```
 /// use forebay_net::{format::Format, port::{Frame, Interface, LinkType}};
@@ -77,6 +77,28 @@ impl Described {
 }
 
 impl Format {
+    /// Every format.
+    pub const ALL: [Format; 2] = [Format::Pcapng, Format::Pcap];
+
+    /// `pcapng` or `pcap`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Pcapng => "pcapng",
+            Format::Pcap => "pcap",
+        }
+    }
+
+    /// The format with this name.
+    ///
+    /// ```
+    /// use forebay_net::format::Format;
+    /// assert_eq!(Format::named("pcapng"), Some(Format::Pcapng));
+    /// assert_eq!(Format::named("snoop"), None);
+    /// ```
+    pub fn named(name: &str) -> Option<Format> {
+        Format::ALL.into_iter().find(|it| it.name() == name)
+    }
+
     /// The format for a file with this name: classic for `.pcap` and `.cap`, pcapng for every other name. `.gz` and `.zst` at the
     /// end are ignored.
     ///

@@ -29,10 +29,8 @@ pub(super) fn refuse_contradicting_name(flags: &Flags) -> Result<()> {
         Some(_) => path.with_extension(""),
         None => path.clone(),
     };
-    let promised = match ending(&stem).as_deref() {
-        Some("pcapng") => Format::Pcapng,
-        Some("pcap") => Format::Pcap,
-        _ => return Ok(()),
+    let Some(promised) = ending(&stem).as_deref().and_then(Format::named) else {
+        return Ok(());
     };
     match flags.format {
         Some(given) if given.format != promised => refuse(format!(

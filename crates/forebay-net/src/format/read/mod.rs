@@ -7,19 +7,20 @@
 //! The caller owns the bytes and decides when to read more. A frame borrows these bytes, so the decoder neither copies nor allocates
 //! for a packet. To put a packet back, the caller lets the decoder read the same bytes again.
 //!
-//! [`pcap`] and [`pcapng`] each decode one format, and `times` converts times to nanoseconds. The module [`file`](crate::file)
-//! reads files.
+//! [`pcap`] and [`pcapng`] each decode one format: they implement the trait of `records`. Another format needs a file like these, and a
+//! variant of [`Decoder`] and of [`Kind`]. `times` converts times to nanoseconds. The module [`file`](crate::file) reads files.
 
 mod metadata;
 mod options;
 pub mod pcap;
 pub mod pcapng;
+mod records;
 mod times;
 
 pub use metadata::{Section, Skipped};
 
-use super::Format;
 use crate::port::{Block, Frame, Interface, Statistics};
+use records::Records;
 
 /// A capture file being decoded.
 ///
@@ -42,11 +43,42 @@ use crate::port::{Block, Frame, Interface, Statistics};
 /// assert_eq!(found, frame);
 /// assert!(matches!(decoder.next(&file[header + len..]), Ok(Step::More(16))));
 /// ```
+#[non_exhaustive]
 pub enum Decoder {
     /// The classic format.
     Pcap(pcap::Reader),
     /// pcap Next Generation.
     Pcapng(pcapng::Reader),
+}
+
+/// The format of a file that is read. Those of files that are written are [`Format`](super::Format).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// The classic format.
+    Pcap,
+    /// pcap Next Generation.
+    Pcapng,
+}
+
+impl Kind {
+    /// `pcap` or `pcapng`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Pcap => "pcap",
+            Kind::Pcapng => "pcapng",
+        }
+    }
+}
+
+/// Evaluates an expression with the reader of the file's format.
+macro_rules! reader_of {
+    ($decoder:expr, $reader:ident => $value:expr) => {
+        match $decoder {
+            Decoder::Pcapng($reader) => $value,
+            Decoder::Pcap($reader) => $value,
+        }
+    };
 }
 
 /// What a decoder found at the beginning of the bytes.
@@ -148,20 +180,14 @@ impl Decoder {
     /// beginning of `bytes` and the length of its record. `None`: call [`next`](Decoder::next).
     #[inline(always)]
     pub fn packet<'a>(&self, bytes: &'a [u8]) -> Option<(Frame<'a>, usize)> {
-        match self {
-            Decoder::Pcapng(reader) => reader.plain(bytes),
-            Decoder::Pcap(reader) => reader.plain(bytes),
-        }
+        reader_of!(self, reader => reader.plain(bytes))
     }
 
-    /// Whether `record`, of a packet that [`packet`](Decoder::packet) found, equals what [`Format::put_frame`] writes for an
-    /// interface with the same number and resolution.
+    /// Whether `record`, of a packet that [`packet`](Decoder::packet) found, equals what
+    /// [`Format::put_frame`](super::Format::put_frame) writes for an interface with the same number and resolution.
     #[inline(always)]
     pub(crate) fn is_as_composed(&self, record: &[u8]) -> bool {
-        match self {
-            Decoder::Pcapng(reader) => reader.is_as_composed(record),
-            Decoder::Pcap(_) => false,
-        }
+        reader_of!(self, reader => reader.is_as_composed(record))
     }
 
     /// Walks the records that begin in the first `to` bytes, by their lengths only. Returns the end of the last one, which may be
@@ -171,10 +197,7 @@ impl Decoder {
     /// Otherwise the decoder of [`for_packets`](Decoder::for_packets) decodes these records like this one, and reaches the same end
     /// unless it finds a fault.
     pub(crate) fn walk(&self, bytes: &[u8], to: usize) -> Option<usize> {
-        match self {
-            Decoder::Pcapng(reader) => reader.walk(bytes, to),
-            Decoder::Pcap(reader) => reader.walk(bytes, to),
-        }
+        reader_of!(self, reader => reader.walk(bytes, to))
     }
 
     /// A decoder for the packets from here on, up to a record that changes how packets are decoded.
@@ -187,25 +210,17 @@ impl Decoder {
 
     /// Classifies the zeros at the beginning of `bytes`, after [`Step::Zeros`]. `is_all`: the file ends after `bytes`.
     pub fn classify_zeros(&mut self, bytes: &[u8], is_all: bool) -> Zeros {
-        match self {
-            Decoder::Pcap(reader) => reader.classify_zeros(bytes, is_all),
-            Decoder::Pcapng(_) => Zeros::Packets,
-        }
+        reader_of!(self, reader => reader.classify_zeros(bytes, is_all))
     }
 
     /// Reports that an empty packet, which [`next`](Decoder::next) found, was taken, so that later zeros are classified again.
     pub fn took_empty(&mut self) {
-        if let Decoder::Pcap(reader) = self {
-            reader.took_empty();
-        }
+        reader_of!(self, reader => reader.took_empty())
     }
 
     /// The number of statistics blocks so far, and the interface of the last one.
     pub(crate) fn last_statistics(&self) -> (u64, u32) {
-        match self {
-            Decoder::Pcap(_) => (0, 0),
-            Decoder::Pcapng(reader) => reader.metadata.last_statistics,
-        }
+        reader_of!(self, reader => reader.last_statistics())
     }
 
     /// Decodes the record at the beginning of `bytes`, which continue where the last record ended.
@@ -213,72 +228,51 @@ impl Decoder {
     /// # Errors
     /// The record is malformed: nothing after it can be read.
     pub fn next<'a>(&mut self, bytes: &'a [u8]) -> Result<Step<'a>, Fault> {
-        match self {
-            Decoder::Pcapng(reader) => reader.next(bytes),
-            Decoder::Pcap(reader) => reader.next(bytes),
-        }
+        reader_of!(self, reader => reader.next(bytes))
     }
 
     /// The format of the file.
-    pub fn format(&self) -> Format {
+    pub fn kind(&self) -> Kind {
         match self {
-            Decoder::Pcap(_) => Format::Pcap,
-            Decoder::Pcapng(_) => Format::Pcapng,
+            Decoder::Pcap(_) => Kind::Pcap,
+            Decoder::Pcapng(_) => Kind::Pcapng,
         }
     }
 
     /// The format's name for its records.
     pub fn unit(&self) -> &'static str {
-        match self {
-            Decoder::Pcap(reader) => reader.unit(),
-            Decoder::Pcapng(_) => "block",
-        }
+        reader_of!(self, reader => reader.unit())
     }
 
     /// The interfaces so far, over all sections.
     pub fn interfaces(&self) -> &[Interface] {
-        match self {
-            Decoder::Pcap(reader) => reader.interfaces(),
-            Decoder::Pcapng(reader) => &reader.metadata.interfaces,
-        }
+        reader_of!(self, reader => reader.interfaces())
     }
 
     /// The counts in each interface's last statistics block so far.
     pub fn recorded(&self) -> &[Option<Statistics>] {
-        match self {
-            Decoder::Pcap(reader) => reader.recorded(),
-            Decoder::Pcapng(reader) => &reader.metadata.recorded,
-        }
+        reader_of!(self, reader => reader.recorded())
     }
 
     /// The sections so far; the classic format has none.
     pub fn sections(&self) -> &[Section] {
-        match self {
-            Decoder::Pcap(_) => &[],
-            Decoder::Pcapng(reader) => &reader.metadata.sections,
-        }
+        reader_of!(self, reader => reader.sections())
     }
 
     /// The blocks since the last call that belong in a copy.
     pub fn take_blocks(&mut self) -> Vec<Block> {
-        match self {
-            Decoder::Pcap(_) => Vec::new(),
-            Decoder::Pcapng(reader) => std::mem::take(&mut reader.metadata.blocks),
-        }
+        reader_of!(self, reader => reader.take_blocks())
     }
 
     /// Whether [`take_blocks`](Decoder::take_blocks) would return any.
     #[inline]
     pub(crate) fn has_blocks(&self) -> bool {
-        matches!(self, Decoder::Pcapng(reader) if !reader.metadata.blocks.is_empty())
+        reader_of!(self, reader => reader.has_blocks())
     }
 
     /// The blocks skipped so far, by kind.
     pub fn skipped(&self) -> Skipped {
-        match self {
-            Decoder::Pcap(_) => Skipped::default(),
-            Decoder::Pcapng(reader) => reader.metadata.skipped,
-        }
+        reader_of!(self, reader => reader.skipped())
     }
 }
 

@@ -13,7 +13,7 @@
 //!
 //! Sources: draft-ietf-opsawg-pcap, and the behaviour of libpcap 1.10.
 
-use super::{Fault, Order, Step, Zeros};
+use super::{Fault, Order, Step, Zeros, records::Records};
 use crate::format::copied::push_option;
 use crate::port::{Frame, InFile, Interface, LinkType, Marks, Resolution, Statistics};
 use std::sync::Arc;
@@ -90,26 +90,6 @@ impl Reader {
         })
     }
 
-    pub(super) fn unit(&self) -> &'static str {
-        if self.interface.is_none() {
-            "file header"
-        } else {
-            "packet"
-        }
-    }
-
-    pub(super) fn interfaces(&self) -> &[Interface] {
-        self.interface.as_slice()
-    }
-
-    pub(super) fn recorded(&self) -> &[Option<Statistics>] {
-        if self.interface.is_some() {
-            &[None]
-        } else {
-            &[]
-        }
-    }
-
     #[cold]
     fn file_header(&mut self, bytes: &[u8]) -> Result<Step<'static>, Fault> {
         let Some(head) = bytes.first_chunk::<FILE_HEADER>() else {
@@ -163,82 +143,6 @@ impl Reader {
         Ok(Step::Described(FILE_HEADER))
     }
 
-    pub(super) fn next<'a>(&mut self, bytes: &'a [u8]) -> Result<Step<'a>, Fault> {
-        if self.interface.is_none() {
-            return self.file_header(bytes);
-        }
-        if let Some((frame, len)) = self.plain_in(self.order, bytes) {
-            return Ok(Step::Packet(frame, len));
-        }
-        let Some(head) = bytes.first_chunk() else {
-            return Ok(Step::More(self.record_header));
-        };
-        let (caplen, wire_len) = self.lengths(self.order, head);
-        if caplen > self.max_packet {
-            let what = format!(
-                "says {caplen} captured bytes, the limit is {}",
-                self.max_packet
-            );
-            return Err(Fault::new("packet", what));
-        }
-        let len = self.record_header + caplen as usize;
-        let Some(record) = bytes.get(..len) else {
-            return Ok(Step::More(len));
-        };
-        if self.zeros == 0 && record.iter().all(|&byte| byte == 0) {
-            return Ok(Step::Zeros);
-        }
-        let mut frame = self.frame(self.order, head, &record[self.record_header..], wire_len);
-        if wire_len < caplen {
-            frame.wire_len = caplen;
-            frame.marks = Marks::RAISED_LENGTH;
-        }
-        Ok(Step::Packet(frame, len))
-    }
-
-    /// See [`Decoder::classify_zeros`](super::Decoder::classify_zeros).
-    #[cold]
-    pub(super) fn classify_zeros(&mut self, bytes: &[u8], is_all: bool) -> Zeros {
-        let ahead = &bytes[..bytes.len().min(ZEROS_AHEAD)];
-        match ahead.iter().position(|&byte| byte != 0) {
-            Some(at) => {
-                self.zeros = at / self.record_header;
-                Zeros::Packets
-            }
-            None if is_all || ahead.len() == ZEROS_AHEAD => Zeros::End,
-            None => Zeros::More(ZEROS_AHEAD),
-        }
-    }
-
-    /// See [`Decoder::took_empty`](super::Decoder::took_empty).
-    pub(super) fn took_empty(&mut self) {
-        self.zeros = self.zeros.saturating_sub(1);
-    }
-
-    /// See [`Decoder::walk`](super::Decoder::walk).
-    pub(super) fn walk(&self, bytes: &[u8], to: usize) -> Option<usize> {
-        self.interface.as_ref()?;
-        let mut at = 0;
-        while at < to {
-            let (caplen, _) = self.lengths(self.order, bytes.get(at..)?.first_chunk()?);
-            // An empty packet may be the beginning of the zeros at the end of a file.
-            if caplen.wrapping_sub(1) >= self.max_packet {
-                return None;
-            }
-            at += self.record_header + caplen as usize;
-        }
-        Some(at)
-    }
-
-    /// The packet at the beginning of `bytes`, if it is complete and not empty; for little-endian files only.
-    #[inline(always)]
-    pub(super) fn plain<'a>(&self, bytes: &'a [u8]) -> Option<(Frame<'a>, usize)> {
-        match self.order {
-            Order::Little => self.plain_in(Order::Little, bytes),
-            Order::Big => None,
-        }
-    }
-
     /// Called with a constant `order`, so that decoding a word does not branch on it.
     #[inline(always)]
     fn plain_in<'a>(&self, order: Order, bytes: &'a [u8]) -> Option<(Frame<'a>, usize)> {
@@ -285,5 +189,104 @@ impl Reader {
             Lengths::Either if first <= second => (first, second),
             Lengths::Either | Lengths::WireLenFirst => (second, first),
         }
+    }
+}
+
+impl Records for Reader {
+    fn next<'a>(&mut self, bytes: &'a [u8]) -> Result<Step<'a>, Fault> {
+        if self.interface.is_none() {
+            return self.file_header(bytes);
+        }
+        if let Some((frame, len)) = self.plain_in(self.order, bytes) {
+            return Ok(Step::Packet(frame, len));
+        }
+        let Some(head) = bytes.first_chunk() else {
+            return Ok(Step::More(self.record_header));
+        };
+        let (caplen, wire_len) = self.lengths(self.order, head);
+        if caplen > self.max_packet {
+            let what = format!(
+                "says {caplen} captured bytes, the limit is {}",
+                self.max_packet
+            );
+            return Err(Fault::new("packet", what));
+        }
+        let len = self.record_header + caplen as usize;
+        let Some(record) = bytes.get(..len) else {
+            return Ok(Step::More(len));
+        };
+        if self.zeros == 0 && record.iter().all(|&byte| byte == 0) {
+            return Ok(Step::Zeros);
+        }
+        let mut frame = self.frame(self.order, head, &record[self.record_header..], wire_len);
+        if wire_len < caplen {
+            frame.wire_len = caplen;
+            frame.marks = Marks::RAISED_LENGTH;
+        }
+        Ok(Step::Packet(frame, len))
+    }
+
+    fn unit(&self) -> &'static str {
+        if self.interface.is_none() {
+            "file header"
+        } else {
+            "packet"
+        }
+    }
+
+    fn interfaces(&self) -> &[Interface] {
+        self.interface.as_slice()
+    }
+
+    fn recorded(&self) -> &[Option<Statistics>] {
+        if self.interface.is_some() {
+            &[None]
+        } else {
+            &[]
+        }
+    }
+
+    fn for_packets(&self) -> Self {
+        self.clone()
+    }
+
+    fn walk(&self, bytes: &[u8], to: usize) -> Option<usize> {
+        self.interface.as_ref()?;
+        let mut at = 0;
+        while at < to {
+            let (caplen, _) = self.lengths(self.order, bytes.get(at..)?.first_chunk()?);
+            // An empty packet may be the beginning of the zeros at the end of a file.
+            if caplen.wrapping_sub(1) >= self.max_packet {
+                return None;
+            }
+            at += self.record_header + caplen as usize;
+        }
+        Some(at)
+    }
+
+    /// The packet at the beginning of `bytes`, if it is complete and not empty; for little-endian files only.
+    #[inline(always)]
+    fn plain<'a>(&self, bytes: &'a [u8]) -> Option<(Frame<'a>, usize)> {
+        match self.order {
+            Order::Little => self.plain_in(Order::Little, bytes),
+            Order::Big => None,
+        }
+    }
+
+    #[cold]
+    fn classify_zeros(&mut self, bytes: &[u8], is_all: bool) -> Zeros {
+        let ahead = &bytes[..bytes.len().min(ZEROS_AHEAD)];
+        match ahead.iter().position(|&byte| byte != 0) {
+            Some(at) => {
+                self.zeros = at / self.record_header;
+                Zeros::Packets
+            }
+            None if is_all || ahead.len() == ZEROS_AHEAD => Zeros::End,
+            None => Zeros::More(ZEROS_AHEAD),
+        }
+    }
+
+    fn took_empty(&mut self) {
+        self.zeros = self.zeros.saturating_sub(1);
     }
 }

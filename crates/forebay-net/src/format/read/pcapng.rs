@@ -15,14 +15,17 @@
 //!
 //! Source: draft-ietf-opsawg-pcapng.
 
-use super::{Fault, Order, Step, metadata::Metadata, options::Options, split_head};
+use super::{
+    Fault, Order, Section, Skipped, Step, metadata::Metadata, options::Options, records::Records,
+    split_head,
+};
 use crate::format::{
     copied::{About, Copied},
     pcapng::{BYTE_ORDER, ENHANCED_PACKET, INTERFACE, INTERFACE_STATISTICS, MIN_BLOCK, PADDING},
     pcapng::{PACKET_OVERHEAD, SECTION_HEADER},
     sizes::padded,
 };
-use crate::port::{Block, BlockKind, Direction, Frame, Marks};
+use crate::port::{Block, BlockKind, Direction, Frame, Interface, Marks, Statistics};
 
 const OBSOLETE_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
@@ -52,7 +55,7 @@ struct PacketOptions<'a> {
 #[derive(Debug)]
 pub struct Reader {
     order: Order,
-    pub(super) metadata: Metadata,
+    metadata: Metadata,
 }
 
 /// Whether a pcapng file begins with these bytes, which are the same in either byte order.
@@ -65,39 +68,6 @@ impl Reader {
         Reader {
             order: Order::Little,
             metadata: Metadata::default(),
-        }
-    }
-
-    pub(super) fn for_packets(&self) -> Self {
-        Reader {
-            order: self.order,
-            metadata: self.metadata.for_packets(),
-        }
-    }
-
-    /// See [`Decoder::walk`](super::Decoder::walk). Blocks with an invalid length, and blocks on which later packets depend, are
-    /// left to [`next`](Reader::next).
-    pub(super) fn walk(&self, bytes: &[u8], to: usize) -> Option<usize> {
-        match self.order {
-            Order::Little => walk_in(Order::Little, bytes, to),
-            Order::Big => walk_in(Order::Big, bytes, to),
-        }
-    }
-
-    pub(super) fn next<'a>(&mut self, bytes: &'a [u8]) -> Result<Step<'a>, Fault> {
-        match self.plain_in(self.order, bytes) {
-            Some((frame, len)) => Ok(Step::Packet(frame, len)),
-            None => self.other(bytes),
-        }
-    }
-
-    /// An enhanced packet block that is complete, well-formed and without options, as nearly all are. `None`: call
-    /// [`next`](Reader::next).
-    #[inline(always)]
-    pub(super) fn plain<'a>(&self, bytes: &'a [u8]) -> Option<(Frame<'a>, usize)> {
-        match self.order {
-            Order::Little => self.plain_in(Order::Little, bytes),
-            Order::Big => None,
         }
     }
 
@@ -138,32 +108,6 @@ impl Reader {
             ..Frame::default()
         };
         Some((frame, total))
-    }
-
-    /// See [`Decoder::is_as_composed`](super::Decoder::is_as_composed): the wire length and the time are written back unchanged, and
-    /// the padding is zero. [`plain`](Reader::plain) has checked everything else.
-    #[inline(always)]
-    pub(super) fn is_as_composed(&self, record: &[u8]) -> bool {
-        let order = Order::Little;
-        let Some((head, rest)) = record.split_first_chunk::<PACKET_HEAD>() else {
-            return false;
-        };
-        let (interface, caplen) = (order.word(head, 8), order.word(head, 20));
-        let ticks = (order.word(head, 12) as u64) << 32 | order.word(head, 16) as u64;
-        let detail = self.metadata.details.get(interface as usize);
-        // The word before the last length ends with the padding: one to four of its bytes are data.
-        let last = rest
-            .len()
-            .checked_sub(8)
-            .and_then(|at| rest[at..].first_chunk());
-        let data_bytes = caplen.wrapping_sub(1) % 4 + 1;
-        let padding = last
-            .map_or(0, |word| order.u32(*word))
-            .unbounded_shr(8 * data_bytes);
-        self.metadata.first_interface == 0
-            && order.word(head, 24) >= caplen
-            && detail.is_some_and(|detail| detail.times.exact_ns(ticks).is_some())
-            && padding == 0
     }
 
     /// An enhanced or an obsolete packet block; they differ only in the word at 8.
@@ -388,6 +332,100 @@ impl Reader {
         let there = self.metadata.details.len();
         let what = format!("is of interface {number}, its section has {there} so far");
         Fault::new("block", what)
+    }
+}
+
+impl Records for Reader {
+    fn next<'a>(&mut self, bytes: &'a [u8]) -> Result<Step<'a>, Fault> {
+        match self.plain_in(self.order, bytes) {
+            Some((frame, len)) => Ok(Step::Packet(frame, len)),
+            None => self.other(bytes),
+        }
+    }
+
+    fn unit(&self) -> &'static str {
+        "block"
+    }
+
+    fn interfaces(&self) -> &[Interface] {
+        &self.metadata.interfaces
+    }
+
+    fn recorded(&self) -> &[Option<Statistics>] {
+        &self.metadata.recorded
+    }
+
+    fn for_packets(&self) -> Self {
+        Reader {
+            order: self.order,
+            metadata: self.metadata.for_packets(),
+        }
+    }
+
+    /// See [`Decoder::walk`](super::Decoder::walk). Blocks with an invalid length, and blocks on which later packets depend, are
+    /// left to [`next`](Reader::next).
+    fn walk(&self, bytes: &[u8], to: usize) -> Option<usize> {
+        match self.order {
+            Order::Little => walk_in(Order::Little, bytes, to),
+            Order::Big => walk_in(Order::Big, bytes, to),
+        }
+    }
+
+    /// An enhanced packet block that is complete, well-formed and without options, as nearly all are. `None`: call
+    /// [`next`](Reader::next).
+    #[inline(always)]
+    fn plain<'a>(&self, bytes: &'a [u8]) -> Option<(Frame<'a>, usize)> {
+        match self.order {
+            Order::Little => self.plain_in(Order::Little, bytes),
+            Order::Big => None,
+        }
+    }
+
+    /// See [`Decoder::is_as_composed`](super::Decoder::is_as_composed): the wire length and the time are written back unchanged, and
+    /// the padding is zero. [`plain`](Reader::plain) has checked everything else.
+    #[inline(always)]
+    fn is_as_composed(&self, record: &[u8]) -> bool {
+        let order = Order::Little;
+        let Some((head, rest)) = record.split_first_chunk::<PACKET_HEAD>() else {
+            return false;
+        };
+        let (interface, caplen) = (order.word(head, 8), order.word(head, 20));
+        let ticks = (order.word(head, 12) as u64) << 32 | order.word(head, 16) as u64;
+        let detail = self.metadata.details.get(interface as usize);
+        // The word before the last length ends with the padding: one to four of its bytes are data.
+        let last = rest
+            .len()
+            .checked_sub(8)
+            .and_then(|at| rest[at..].first_chunk());
+        let data_bytes = caplen.wrapping_sub(1) % 4 + 1;
+        let padding = last
+            .map_or(0, |word| order.u32(*word))
+            .unbounded_shr(8 * data_bytes);
+        self.metadata.first_interface == 0
+            && order.word(head, 24) >= caplen
+            && detail.is_some_and(|detail| detail.times.exact_ns(ticks).is_some())
+            && padding == 0
+    }
+
+    fn last_statistics(&self) -> (u64, u32) {
+        self.metadata.last_statistics
+    }
+
+    fn sections(&self) -> &[Section] {
+        &self.metadata.sections
+    }
+
+    fn take_blocks(&mut self) -> Vec<Block> {
+        std::mem::take(&mut self.metadata.blocks)
+    }
+
+    #[inline]
+    fn has_blocks(&self) -> bool {
+        !self.metadata.blocks.is_empty()
+    }
+
+    fn skipped(&self) -> Skipped {
+        self.metadata.skipped
     }
 }
 
