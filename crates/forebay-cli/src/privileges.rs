@@ -78,13 +78,8 @@ pub fn keep_for(command: &args::Command) -> Result<()> {
 
 /// The capabilities for opening these ports.
 fn for_opening(names: &[Name]) -> CapabilitySet {
-    use CapabilitySet as Set;
-    let of_port = |name: &Name| match name {
-        Name::Interface(_) => Set::NET_RAW,
-        Name::Xdp(_) => Set::NET_RAW | Set::NET_ADMIN | Set::BPF | Set::IPC_LOCK,
-        Name::Sim(_) | Name::Tap(_) | Name::File(_) => Set::empty(),
-    };
-    names.iter().map(of_port).fold(Set::empty(), Set::union)
+    let bits = names.iter().map(Name::capabilities);
+    CapabilitySet::from_bits_retain(bits.fold(0, |all, one| all | one))
 }
 
 /// Whether this process may attach a program that redirects frames to an AF_XDP socket. The error names what is missing.

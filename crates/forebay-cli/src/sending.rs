@@ -37,7 +37,7 @@ impl Sender {
     /// # Errors
     /// A bad request, or the interface cannot be opened.
     pub fn open(interface: &Name, flags: &Flags, files: &[PathBuf]) -> Result<Sender> {
-        if matches!(interface, Name::Sim(_) | Name::Tap(_) | Name::File(_)) {
+        if interface.interface().is_none() {
             return refuse(
                 "-i: packets can be sent only on an interface of this machine, such as eth0",
             );

@@ -22,7 +22,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let inputs = request.open_inputs(&screen)?;
     let outputs = request.open_outputs(&screen)?;
     // To make the names of the outputs durable.
-    let needs = Needs::default().reading(&request.folders());
+    let needs = Needs::default().reading(request.folders());
     if !screen.is_shown() {
         request.config.progress_every = None;
     }

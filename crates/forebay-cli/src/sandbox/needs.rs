@@ -36,8 +36,8 @@ pub struct Needs {
 
 impl Needs {
     /// Reads these files. `-` is standard input, which is open already.
-    pub fn reading<'a>(mut self, files: impl IntoIterator<Item = &'a PathBuf>) -> Self {
-        self.reads.extend(files.into_iter().cloned());
+    pub fn reading(mut self, files: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
+        self.reads.extend(files.into_iter().map(Into::into));
         self
     }
 

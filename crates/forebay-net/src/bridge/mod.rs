@@ -119,19 +119,15 @@ impl Bridge {
             filter: None,
             ..config.receive.clone()
         };
-        if let [Name::Xdp(a), Name::Xdp(b)] = &names {
-            refuse_itself(&a.interface, &b.interface)?;
-            let [a, b] = open::xdp_pair([a, b], &options, &config.send)?;
+        if let [Some(a), Some(b)] = names.each_ref().map(Name::interface) {
+            refuse_itself(a, b)?;
+        }
+        if let Some([a, b]) = open::pair(names.each_ref(), &options, &config.send)? {
             return Ok(Bridge::of(vec![a.0, b.0], [a.1, b.1], clock));
         }
         // For sending first: this rejects names that are not those of one interface.
-        // With AF_XDP a queue has one socket. Here it receives, and frames are sent by a packet socket.
-        let [a, b] = names.each_ref().map(|name| match name {
-            Name::Xdp(spec) => {
-                open::transmit(&Name::Interface(spec.interface.clone()), &config.send)
-            }
-            name => open::transmit(name, &config.send),
-        });
+        let sending = |name| open::transmit_beside(name, &config.send);
+        let [a, b] = names.each_ref().map(sending);
         let sending = [a?, b?];
         let [a, b] = [0, 1].map(|at: usize| sending[at].interface());
         refuse_itself(&a.name, &b.name)?;

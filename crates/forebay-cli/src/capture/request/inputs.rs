@@ -66,10 +66,15 @@ pub(super) fn parse_filter(flags: &Flags, names: &[Name]) -> Result<Option<Filte
         "out" => "outbound",
         _ => return Ok(filter),
     };
-    if names.iter().any(|name| matches!(name, Name::Xdp(_))) {
+    let knows_none = |name: &&Name| !name.has_directions_and_clocks();
+    if names
+        .iter()
+        .filter(knows_none)
+        .any(|name| name.interface().is_some())
+    {
         return refuse("-Q is not possible with xdp:, which sees only packets that come in");
     }
-    if !names.iter().all(|name| matches!(name, Name::Interface(_))) {
+    if names.iter().any(|name| knows_none(&name)) {
         return refuse(
             "-Q needs interfaces: files do not say which packets came in. Filter by address instead: src host, dst host, ether src",
         );

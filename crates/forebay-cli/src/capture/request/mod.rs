@@ -45,7 +45,7 @@ use std::{
         fd::{AsFd, BorrowedFd},
         unix::fs::MetadataExt,
     },
-    path::{Path, PathBuf},
+    path::Path,
     time::Duration,
 };
 
@@ -223,9 +223,8 @@ impl<'a> Request<'a> {
 
     /// `--verify`.
     pub fn verifying(&self) -> Option<Verifying> {
-        let is_file = |name: &Name| matches!(name, Name::File(_));
         let config = VerifyConfig {
-            outbound: self.names.iter().all(is_file),
+            outbound: !self.names.iter().any(Name::is_live),
             ..VerifyConfig::default()
         };
         self.flags.verify.then(|| Verifying::new(config))
@@ -257,18 +256,13 @@ impl<'a> Request<'a> {
 
     /// Whether every source waits while its packets cannot be printed. On the virtual clock that costs no packet.
     pub fn all_wait(&self) -> bool {
-        let is_file = |name: &Name| matches!(name, Name::File(_));
-        self.clock.is_virtual() || self.names.iter().all(is_file)
+        self.clock.is_virtual() || !self.names.iter().any(Name::is_live)
     }
 
     /// Whether packets come from several interfaces of this machine.
     pub fn captures_several(&self) -> bool {
-        let live = self
-            .names
-            .iter()
-            .filter(|name| !matches!(name, Name::File(_)));
-        let is_any = |name: &Name| matches!(name, Name::Interface(name) if name == "any");
-        live.count() > 1 || self.names.iter().any(is_any)
+        let live = self.names.iter().filter(|name| name.is_live());
+        live.count() > 1 || self.names.iter().any(Name::is_any)
     }
 
     /// Whether each thread writes its own file.
@@ -338,12 +332,6 @@ impl<'a> Request<'a> {
 
     /// Before the first file is read; afterwards no interface can be opened. `helper` is the process group of `-z`.
     fn enter_sandbox(&self, helper: Option<Pid>) -> Sandbox {
-        fn file(name: &Name) -> Option<&PathBuf> {
-            match name {
-                Name::File(path) => Some(path),
-                _ => None,
-            }
-        }
         let needs = Needs {
             readers: self.flags.sharing.share.is_some(),
             identity: self.user.is_some(),
@@ -351,7 +339,7 @@ impl<'a> Request<'a> {
             pins: self.flags.threading.cpus.is_some(),
             ..Needs::default()
         };
-        let needs = needs.reading(self.names.iter().filter_map(file));
+        let needs = needs.reading(self.names.iter().filter_map(Name::file));
         let needs = match (&self.rotation, &self.flags.write) {
             (Some(rotation), _) => needs.writing_beside(&rotation.path),
             (None, Some(path)) if self.flags.recording.recorder.is_some() || self.writes_each() => {
@@ -399,16 +387,13 @@ impl<'a> Request<'a> {
         let mut text = String::new();
         let mut is_inside = false;
         for name in &self.names {
-            if matches!(name, Name::File(_)) && !is_inside {
+            if !name.is_live() && !is_inside {
                 self.enter_sandbox(None);
                 is_inside = true;
             }
-            let shown = match name {
-                Name::Interface(name) => name.clone(),
-                Name::Xdp(spec) => spec.interface.clone(),
-                Name::File(path) => path.display().to_string(),
-                Name::Sim(_) => "sim".into(),
-                Name::Tap(name) => format!("tap:{name}"),
+            let shown = match name.interface() {
+                Some(interface) => interface.to_owned(),
+                None => name.to_string(),
             };
             let (link, _) = open::link_of(name)?;
             text += &format!("Data link types for {shown} (use option -y to set):\n  {link}\n");
@@ -421,7 +406,7 @@ impl<'a> Request<'a> {
         match self.names.first() {
             None => Ok((LinkType::ETHERNET, View::Packet)),
             Some(name) => {
-                if matches!(name, Name::File(_)) {
+                if !name.is_live() {
                     self.enter_sandbox(None);
                 }
                 Ok(open::link_of(name)?)

@@ -42,8 +42,7 @@ pub fn trigger(flags: &Flags, names: &[Name]) -> Result<Option<Filter>> {
     if recording.recorder.is_none() {
         return Ok(None);
     }
-    if names.iter().any(|name| matches!(name, Name::File(_)))
-        || open::clock(names).is_ok_and(|clock| clock.is_virtual())
+    if !names.iter().all(Name::is_live) || open::clock(names).is_ok_and(|clock| clock.is_virtual())
     {
         return refuse(
             "--recorder keeps the last packets of a live source: those of a file are all in the file. Use a filter, with -r",

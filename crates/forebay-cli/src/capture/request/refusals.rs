@@ -50,7 +50,7 @@ pub(super) fn refuse_odd_sharing(flags: &Flags, names: &[Name]) -> Result<()> {
             None => Ok(()),
         };
     }
-    if names.iter().any(|name| matches!(name, Name::File(_))) {
+    if !names.iter().all(Name::is_live) {
         return refuse(
             "--share and --serve are for live packets: a file is read faster than readers can follow. Let them read the file, with -r",
         );
@@ -139,7 +139,7 @@ pub(super) fn check_time(flags: &Flags, names: &[Name]) -> Result<()> {
     if flags.time.is_none() {
         return Ok(());
     }
-    if !names.iter().all(|name| matches!(name, Name::Interface(_))) {
+    if !names.iter().all(Name::has_directions_and_clocks) {
         return refuse("--time chooses the clock of interfaces such as eth0, and of nothing else");
     }
     if flags.time == Some(TimeSource::Hardware) && flags.threading.threads.is_some() {
@@ -155,7 +155,7 @@ pub(super) fn refuse_odd_threads(flags: &Flags, names: &[Name]) -> Result<()> {
         return Ok(());
     };
     match names {
-        [Name::Interface(name)] if name == "any" => {
+        [name] if name.is_any() => {
             return refuse(
                 "--threads captures from one interface, and any is all of them. Name one with -i",
             );
@@ -168,7 +168,7 @@ pub(super) fn refuse_odd_threads(flags: &Flags, names: &[Name]) -> Result<()> {
         [Name::Sim(spec)] if spec.virtual_clock => {
             return refuse("--threads needs real time: leave clock=virtual out");
         }
-        [Name::Interface(_) | Name::Sim(_)] => {}
+        [name] if name.has_members() => {}
         _ => {
             return refuse(
                 "--threads captures from one interface. Name one with -i, and no file with -r",

@@ -1,12 +1,15 @@
 //! Opens ports by the names that users type: `sim`, `sim:rate=10G`, `eth0`, `packet:eth0`, `xdp:eth0`, `tap:lan`.
 
+mod name;
+
+pub use name::Name;
+
 #[cfg(feature = "live")]
 use crate::{
     af_packet::{self, AfPacket},
-    af_xdp::{AfXdp, AfXdpConfig},
+    af_xdp::{self, AfXdp, AfXdpConfig},
 };
 use crate::{
-    af_xdp,
     file::{File, parallel},
     filter::{Filter, View},
     port::{Fanout, LinkType, Owner, Port, TimeSource},
@@ -17,7 +20,6 @@ use crate::{
 use forebay::{Error, Result, time::Clock};
 use std::{
     path::{Path, PathBuf},
-    str::FromStr,
     time::Duration,
 };
 
@@ -71,45 +73,6 @@ impl Default for Options {
             stop_on_down: false,
             take_traffic: false,
         }
-    }
-}
-
-/// A parsed port name.
-///
-/// ```
-/// use forebay_net::open::Name;
-/// assert!(matches!("sim:rate=10G".parse(), Ok(Name::Sim(_))));
-/// assert!(matches!("packet:sim".parse(), Ok(Name::Interface(name)) if name == "sim"));
-/// assert!(matches!("xdp:eth0".parse(), Ok(Name::Xdp(spec)) if spec.interface == "eth0"));
-/// assert!(matches!("tap:lan".parse(), Ok(Name::Tap(name)) if name.to_string() == "lan"));
-/// assert!("sim:rate=fast".parse::<Name>().is_err());
-/// ```
-#[derive(Clone, Debug)]
-pub enum Name {
-    /// `sim` or `sim:KEY=VALUE,…`: a simulated card.
-    Sim(Spec),
-    /// `eth0`, `packet:eth0`: an interface of this machine; `any`: all of them. Uses AF_PACKET.
-    Interface(String),
-    /// `xdp:eth0` or `xdp:eth0,KEY=VALUE,…`: an interface of this machine. Uses AF_XDP, which takes its frames.
-    Xdp(af_xdp::Spec),
-    /// `tap:NAME`: the packets that another capture shares under this name.
-    Tap(ShareName),
-    /// A capture file, or standard input if it is `-`. Never parsed from text: the command has a separate option for files.
-    File(PathBuf),
-}
-
-impl FromStr for Name {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        Ok(match text.split_once(':') {
-            None if text == "sim" => Name::Sim(Spec::default()),
-            Some(("sim", spec)) => Name::Sim(spec.parse()?),
-            Some(("tap", name)) => Name::Tap(name.parse()?),
-            Some(("xdp", spec)) => Name::Xdp(spec.parse()?),
-            Some(("packet", interface)) => Name::Interface(interface.into()),
-            _ => Name::Interface(text.into()),
-        })
     }
 }
 
@@ -248,9 +211,8 @@ pub fn begin_members(
             let ports = AfPacket::open_fanout(name, &config, count, mode)?.into_iter();
             ports.map(|it| Box::new(it) as Box<dyn Port>).collect()
         }
-        #[cfg(not(feature = "live"))]
-        Name::Interface(name) => return Err(cannot_capture(name)),
-        Name::Tap(_) | Name::Xdp(_) | Name::File(_) => {
+        _ => {
+            refuse_without_live(name)?;
             let error = Error::invalid("threads", "only an interface has several receive rings");
             return Err(error.advise("Name one interface, or a simulated card"));
         }
@@ -282,10 +244,8 @@ pub fn link_of(name: &Name) -> Result<(LinkType, View)> {
         Name::Sim(_) => Ok((LinkType::ETHERNET, View::Packet)),
         #[cfg(feature = "live")]
         Name::Interface(name) => Ok((af_packet::link_of(name)?, View::Socket)),
-        #[cfg(not(feature = "live"))]
-        Name::Interface(name) => Err(cannot_capture(name)),
         Name::Xdp(_) => Ok((LinkType::ETHERNET, View::Packet)),
-        Name::File(_) | Name::Tap(_) => {
+        _ => {
             let port = begin_one(name, &Options::default(), &Clock::real())?;
             let port = Opening(port).finish()?;
             let first = port.interfaces().first();
@@ -310,47 +270,60 @@ pub fn transmit(name: &Name, config: &TxConfig) -> Result<Box<dyn TxPort>> {
         Err(Error::invalid(name, format!("sending to {what}"))
             .advise("Name one interface of this machine, such as eth0"))
     };
+    if name.is_any() {
+        return cannot(&name.to_string(), "all interfaces at once");
+    }
+    refuse_without_live(name)?;
     match name {
-        Name::Interface(name) if name == "any" => cannot(name, "all interfaces at once"),
         #[cfg(feature = "live")]
         Name::Interface(name) => Ok(Box::new(af_packet::AfPacketTx::open(name, config)?)),
         #[cfg(feature = "live")]
         Name::Xdp(spec) => Ok(Box::new(af_xdp::AfXdpTx::open(spec, config)?)),
-        #[cfg(not(feature = "live"))]
-        Name::Interface(name)
-        | Name::Xdp(af_xdp::Spec {
-            interface: name, ..
-        }) => Err(cannot_capture(name)),
         Name::Sim(_) => cannot("sim", "the simulated card, which only receives"),
         Name::Tap(_) => cannot("tap", "shared packets, which are only read"),
-        Name::File(path) => cannot(&path.to_string_lossy(), "a file"),
+        _ => cannot(&name.to_string(), "a file"),
     }
 }
 
-/// Opens two interfaces with AF_XDP that share their memory, for a bridge: to receive, and to send what the other one receives.
-#[cfg(feature = "live")]
-pub(crate) fn xdp_pair(
-    specs: [&af_xdp::Spec; 2],
-    options: &Options,
-    send: &TxConfig,
-) -> Result<[ReceivesAndSends; 2]> {
-    let pair = af_xdp::open_pair(specs, &xdp_config(options), send)?;
-    Ok(pair.map(|(port, relay)| -> ReceivesAndSends { (Box::new(port), Box::new(relay)) }))
+/// Opens a port that sends frames on an interface from which another port of this program receives.
+///
+/// # Errors
+/// As [`transmit`].
+pub(crate) fn transmit_beside(name: &Name, config: &TxConfig) -> Result<Box<dyn TxPort>> {
+    match name {
+        // With AF_XDP a queue has one socket, which receives. So a packet socket sends.
+        Name::Xdp(spec) => transmit(&Name::Interface(spec.interface.clone()), config),
+        name => transmit(name, config),
+    }
 }
 
-#[cfg(not(feature = "live"))]
-pub(crate) fn xdp_pair(
-    specs: [&af_xdp::Spec; 2],
-    _options: &Options,
-    _send: &TxConfig,
-) -> Result<[ReceivesAndSends; 2]> {
-    Err(cannot_capture(&specs[0].interface))
+/// Opens two interfaces that share their memory, for a bridge: to receive, and to send what the other one receives. `None`: their
+/// backends cannot, as only two ports of AF_XDP can.
+///
+/// # Errors
+/// As [`ports`].
+#[cfg_attr(not(feature = "live"), allow(unused_variables))]
+pub(crate) fn pair(
+    names: [&Name; 2],
+    options: &Options,
+    send: &TxConfig,
+) -> Result<Option<[ReceivesAndSends; 2]>> {
+    match names {
+        #[cfg(feature = "live")]
+        [Name::Xdp(a), Name::Xdp(b)] => {
+            let pair = af_xdp::open_pair([a, b], &xdp_config(options), send)?;
+            let boxed = |(port, relay)| -> ReceivesAndSends { (Box::new(port), Box::new(relay)) };
+            Ok(Some(pair.map(boxed)))
+        }
+        _ => Ok(None),
+    }
 }
 
 /// Both halves of an interface.
 pub(crate) type ReceivesAndSends = (Box<dyn Port>, Box<dyn TxPort>);
 
 fn begin_one(name: &Name, options: &Options, clock: &Clock) -> Result<Begun> {
+    refuse_without_live(name)?;
     Ok(match name {
         Name::Sim(spec) => {
             let spec = with_ring(*spec, options);
@@ -364,12 +337,7 @@ fn begin_one(name: &Name, options: &Options, clock: &Clock) -> Result<Begun> {
         #[cfg(feature = "live")]
         Name::Xdp(spec) => Begun::Port(Box::new(AfXdp::open(spec, &xdp_config(options))?)),
         #[cfg(not(feature = "live"))]
-        Name::Interface(name)
-        | Name::Xdp(af_xdp::Spec {
-            interface: name, ..
-        }) => {
-            return Err(cannot_capture(name));
-        }
+        Name::Interface(_) | Name::Xdp(_) => unreachable!("refused above"),
         Name::Tap(name) => {
             let config = TapConfig {
                 poll_every: (options.delay / 10).max(Duration::from_millis(1)),
@@ -422,13 +390,16 @@ fn xdp_config(options: &Options) -> AfXdpConfig {
     }
 }
 
-#[cfg(not(feature = "live"))]
-fn cannot_capture(name: &str) -> Error {
-    Error::new(
-        name,
-        "opening the interface: this build cannot use interfaces",
-    )
-    .advise("Enable the feature `live` of forebay-net")
+/// Refuses interfaces in a build that cannot use them.
+fn refuse_without_live(name: &Name) -> Result<()> {
+    match name.interface() {
+        Some(interface) if cfg!(not(feature = "live")) => {
+            let what = "opening the interface: this build cannot use interfaces";
+            let error = Error::new(interface, what);
+            Err(error.advise("Enable the feature `live` of forebay-net"))
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(all(test, not(feature = "live")))]
