@@ -21,7 +21,11 @@
 //!
 //! This module uses only netlink.
 
-use super::{AfPacketConfig, link_type, names, ring::Hardware};
+use super::{
+    AfPacketConfig, link_type,
+    names::{self, ANY},
+    ring::Hardware,
+};
 use crate::{
     filter::{
         Filter, View,
@@ -32,9 +36,6 @@ use crate::{
 };
 use forebay::{Error, Result};
 use std::collections::HashMap;
-
-/// The name for all interfaces together, unless an interface has this name.
-pub(super) const ANY: &str = "any";
 
 /// The selected interfaces, as they are when the port is opened.
 pub(super) enum Which<'a> {

@@ -1,8 +1,10 @@
 //! Finds an interface by the name that a user typed, and suggests names if there is none.
 
-use super::interfaces::ANY;
 use crate::link::Link;
 use forebay::{Error, Result};
+
+/// The name for all interfaces together, unless an interface has this name.
+pub(super) const ANY: &str = "any";
 
 /// Returns the interface `name`.
 pub(crate) fn find<'a>(links: &'a [Link], name: &str) -> Result<&'a Link> {
