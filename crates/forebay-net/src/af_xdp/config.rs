@@ -1,6 +1,6 @@
 //! Settings of an AF_XDP port, and the sizes derived from them.
 
-use super::queue::Shape;
+use super::memory::Shape;
 use crate::link::Link;
 use forebay::{Error, Result};
 

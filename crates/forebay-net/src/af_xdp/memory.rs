@@ -9,15 +9,31 @@
 //! chunk, so code that has borrowed the frame may still read it. The sender puts a completed chunk on a list of its home, and the
 //! queue collects the list only when none of its frames is borrowed. So nothing writes a chunk while anything reads it.
 
-use super::queue::Shape;
 use forebay::{
     Result,
     memory::{MapConfig, Region},
 };
 use std::{
     ptr::NonNull,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
+
+/// The sizes of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    /// Bytes of a chunk, which holds one frame: 2048 or 4096.
+    pub chunk_bytes: u32,
+    /// Number of chunks.
+    pub chunks: u32,
+    /// Slots of the receive ring, a power of two.
+    pub slots: u32,
+}
+
+impl Shape {
+    pub(super) fn bytes(self) -> usize {
+        self.chunk_bytes as usize * self.chunks as usize
+    }
+}
 
 /// Memory that the kernel also writes. It is never borrowed as a whole.
 #[derive(Debug)]
@@ -156,6 +172,30 @@ impl Memory {
             free.push(chunk);
         }
         true
+    }
+}
+
+/// The part of the memory that is the home of a queue's chunks.
+#[derive(Debug)]
+pub(super) struct Umem {
+    pub memory: Arc<Memory>,
+    /// The number of the queue among those that share the memory.
+    pub queue: u32,
+    /// The program writes a time stamp before each frame.
+    pub stamps: bool,
+}
+
+impl Umem {
+    pub(super) fn shape(&self) -> Shape {
+        self.memory.shape()
+    }
+
+    /// The address of a chunk.
+    #[inline]
+    pub(super) fn start(&self, chunk: u32) -> u64 {
+        let shape = self.shape();
+        let number = u64::from(self.queue) * u64::from(shape.chunks) + u64::from(chunk);
+        number * u64::from(shape.chunk_bytes)
     }
 }
 

@@ -19,29 +19,20 @@
 //! If another port sends a frame from its chunk, the queue keeps the chunk until that is done ([`memory`](super::memory)).
 #![allow(unsafe_code)]
 
-use super::{memory::Memory, program::STAMP_BYTES, rings::Ring, socket::Socket};
-use forebay::ring::kernel::{Damaged, End};
+use super::{
+    memory::{Shape, Umem},
+    program::STAMP_BYTES,
+    rings::Ring,
+    socket::{Binding, SendRings, Socket, UNUSED},
+};
+use forebay::{
+    Result,
+    ring::kernel::{Damaged, End},
+};
 use std::{
     fmt, slice,
     sync::{Arc, atomic::Ordering},
 };
-
-/// The sizes of a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
-    /// Bytes of a chunk, which holds one frame: 2048 or 4096.
-    pub chunk_bytes: u32,
-    /// Number of chunks.
-    pub chunks: u32,
-    /// Slots of the receive ring, a power of two.
-    pub slots: u32,
-}
-
-impl Shape {
-    pub(super) fn bytes(self) -> usize {
-        self.chunk_bytes as usize * self.chunks as usize
-    }
-}
 
 /// What is wrong with the kernel's side of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,30 +74,6 @@ struct Place {
     stamp: u64,
 }
 
-/// The part of the memory that is the home of a queue's chunks.
-#[derive(Debug)]
-pub(super) struct Umem {
-    pub memory: Arc<Memory>,
-    /// The number of the queue among those that share the memory.
-    pub queue: u32,
-    /// The program writes a time stamp before each frame.
-    pub stamps: bool,
-}
-
-impl Umem {
-    pub(super) fn shape(&self) -> Shape {
-        self.memory.shape()
-    }
-
-    /// The address of a chunk.
-    #[inline]
-    fn start(&self, chunk: u32) -> u64 {
-        let shape = self.shape();
-        let number = u64::from(self.queue) * u64::from(shape.chunks) + u64::from(chunk);
-        number * u64::from(shape.chunk_bytes)
-    }
-}
-
 /// A bound socket with its memory and rings.
 #[derive(Debug)]
 pub(super) struct Queue {
@@ -133,6 +100,55 @@ pub(super) struct Queue {
 }
 
 impl Queue {
+    /// Registers the memory, makes and maps the rings for receiving, and binds the socket.
+    pub(super) fn bind(socket: Socket, umem: Umem, to: Binding<'_>) -> Result<Self> {
+        socket.register(&umem.memory.registration(), to)?;
+        let (queue, _) = Queue::bind_both(socket, umem, None, None, to)?;
+        Ok(queue)
+    }
+
+    /// Makes and maps the rings for receiving, and, if `sends` has their numbers of slots, the transmit ring and the completion ring.
+    /// Binds the socket. The memory is registered with it, or with `owner`.
+    pub(super) fn bind_both(
+        socket: Socket,
+        umem: Umem,
+        sends: Option<(u32, u32)>,
+        owner: Option<&Socket>,
+        to: Binding<'_>,
+    ) -> Result<(Self, Option<SendRings>)> {
+        let shape = umem.shape();
+        // The kernel shows received frames before it releases the slots of the chunks in which they are, so a slot for each chunk
+        // would not be enough.
+        let fill_slots = (shape.chunks + shape.slots).next_power_of_two();
+        let completions = sends.map_or(UNUSED, |(_, completions)| completions);
+        socket.make_rings(
+            &[
+                (libc::XDP_UMEM_FILL_RING, fill_slots),
+                (libc::XDP_UMEM_COMPLETION_RING, completions),
+                (libc::XDP_RX_RING, shape.slots),
+            ],
+            to,
+        )?;
+        if let Some((slots, _)) = sends {
+            socket.make_rings(&[(libc::XDP_TX_RING, slots)], to)?;
+        }
+        let offsets = socket.offsets(to)?;
+        let at = libc::XDP_UMEM_PGOFF_FILL_RING;
+        let fill = socket.map(offsets.fr, fill_slots, at, to)?;
+        let at = libc::XDP_PGOFF_RX_RING as u64;
+        let received = socket.map(offsets.rx, shape.slots, at, to)?;
+        let sends = sends.map(|(slots, completions)| socket.map_sending(slots, completions, to));
+        let sends = sends.transpose()?;
+        if let Some(time) = to.busy_poll {
+            socket
+                .poll_busily(time)
+                .map_err(to.failed("setting busy polling"))?;
+        }
+        let queue = Queue::new(Arc::new(socket), fill, received, umem);
+        queue.socket.attach(owner, to)?;
+        Ok((queue, sends))
+    }
+
     /// A queue over fresh rings. Gives all chunks to the kernel.
     pub(super) fn new(
         socket: Arc<Socket>,

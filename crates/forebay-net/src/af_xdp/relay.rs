@@ -11,9 +11,10 @@
 use super::{
     AfXdp, AfXdpConfig, Spec, config,
     memory::Memory,
+    memory::{Shape, Umem},
     outgoing::{Bytes, Outgoing},
     port::Plan,
-    queue::{Shape, Umem},
+    queue::Queue,
     socket::Socket,
     spec::Mode,
 };
@@ -106,7 +107,7 @@ fn open(
                 Some(_) => {}
             }
             let rings = sender.is_none().then_some((SLOTS, SLOTS * 2));
-            let (queue, rings) = socket.bind_both(umem, rings, owner.as_deref(), to)?;
+            let (queue, rings) = Queue::bind_both(socket, umem, rings, owner.as_deref(), to)?;
             owner.get_or_insert_with(|| queue.socket.clone());
             if let Some(rings) = rings {
                 sender = Some((queue.socket.clone(), rings));

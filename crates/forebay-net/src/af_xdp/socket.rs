@@ -6,10 +6,7 @@
 //!
 //! The kernel's side is Documentation/networking/af_xdp.rst and net/xdp/xsk.c.
 
-use super::{
-    queue::{Queue, Umem},
-    rings::Ring,
-};
+use super::rings::Ring;
 use crate::sys;
 use forebay::{Error, Result};
 use rustix::net::{
@@ -22,7 +19,6 @@ use rustix::net::{
 use std::{
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -32,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
 /// Slots of a ring that every socket must have, and that stays empty: completions if nothing is sent, chunks if nothing is received.
-const UNUSED: u32 = 2;
+pub(super) const UNUSED: u32 = 2;
 
 /// Tries again for a short time while the kernel answers that something is busy.
 pub(super) fn while_busy<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
@@ -61,7 +57,7 @@ pub(super) struct Binding<'a> {
 }
 
 impl<'a> Binding<'a> {
-    fn failed(self, what: &str) -> impl FnOnce(io::Error) -> Error + use<'a> {
+    pub(super) fn failed(self, what: &str) -> impl FnOnce(io::Error) -> Error + use<'a> {
         let error = Error::new(self.name, format!("{what} of queue {}", self.queue));
         move |cause| error.because(cause)
     }
@@ -113,54 +109,6 @@ impl Socket {
         })
     }
 
-    /// Registers the memory, makes and maps the rings for receiving, and binds the socket.
-    pub(super) fn bind(self, umem: Umem, to: Binding<'_>) -> Result<Queue> {
-        self.register(&umem.memory.registration(), to)?;
-        let (queue, _) = self.bind_both(umem, None, None, to)?;
-        Ok(queue)
-    }
-
-    /// Makes and maps the rings for receiving, and, if `sends` has their numbers of slots, the transmit ring and the completion ring.
-    /// Binds the socket. The memory is registered with it, or with `owner`.
-    pub(super) fn bind_both(
-        self,
-        umem: Umem,
-        sends: Option<(u32, u32)>,
-        owner: Option<&Socket>,
-        to: Binding<'_>,
-    ) -> Result<(Queue, Option<SendRings>)> {
-        let shape = umem.shape();
-        // The kernel shows received frames before it releases the slots of the chunks in which they are, so a slot for each chunk
-        // would not be enough.
-        let fill_slots = (shape.chunks + shape.slots).next_power_of_two();
-        let completions = sends.map_or(UNUSED, |(_, completions)| completions);
-        self.make_rings(
-            &[
-                (libc::XDP_UMEM_FILL_RING, fill_slots),
-                (libc::XDP_UMEM_COMPLETION_RING, completions),
-                (libc::XDP_RX_RING, shape.slots),
-            ],
-            to,
-        )?;
-        if let Some((slots, _)) = sends {
-            self.make_rings(&[(libc::XDP_TX_RING, slots)], to)?;
-        }
-        let offsets = self.offsets(to)?;
-        let at = libc::XDP_UMEM_PGOFF_FILL_RING;
-        let fill = self.map(offsets.fr, fill_slots, at, to)?;
-        let at = libc::XDP_PGOFF_RX_RING as u64;
-        let received = self.map(offsets.rx, shape.slots, at, to)?;
-        let sends = sends.map(|(slots, completions)| self.map_sending(slots, completions, to));
-        let sends = sends.transpose()?;
-        if let Some(time) = to.busy_poll {
-            self.poll_busily(time)
-                .map_err(to.failed("setting busy polling"))?;
-        }
-        let queue = Queue::new(Arc::new(self), fill, received, umem);
-        queue.socket.attach(owner, to)?;
-        Ok((queue, sends))
-    }
-
     /// Registers the memory, makes and maps the rings for sending up to `slots` frames, and binds the socket. `chunks`: the number of
     /// addresses that may be on their way at the same time.
     pub(super) fn bind_sender(
@@ -184,7 +132,12 @@ impl Socket {
         Ok(rings)
     }
 
-    fn map_sending(&self, slots: u32, completions: u32, to: Binding<'_>) -> Result<SendRings> {
+    pub(super) fn map_sending(
+        &self,
+        slots: u32,
+        completions: u32,
+        to: Binding<'_>,
+    ) -> Result<SendRings> {
         let offsets = self.offsets(to)?;
         let at = libc::XDP_PGOFF_TX_RING as u64;
         let sent = self.map(offsets.tx, slots, at, to)?;
@@ -210,18 +163,18 @@ impl Socket {
         })
     }
 
-    fn make_rings(&self, rings: &[(libc::c_int, u32)], to: Binding<'_>) -> Result<()> {
+    pub(super) fn make_rings(&self, rings: &[(libc::c_int, u32)], to: Binding<'_>) -> Result<()> {
         rings.iter().try_for_each(|(option, slots)| {
             self.set(*option, slots).map_err(to.failed("making a ring"))
         })
     }
 
-    fn offsets(&self, to: Binding<'_>) -> Result<XdpMmapOffsets> {
+    pub(super) fn offsets(&self, to: Binding<'_>) -> Result<XdpMmapOffsets> {
         let offsets = sockopt::xdp_mmap_offsets(self).map_err(io::Error::from);
         offsets.map_err(to.failed("asking for the layout of the rings"))
     }
 
-    fn map<T: sys::Plain>(
+    pub(super) fn map<T: sys::Plain>(
         &self,
         offsets: XdpRingOffset,
         slots: u32,
@@ -232,7 +185,7 @@ impl Socket {
         mapped.map_err(to.failed("mapping a ring"))
     }
 
-    fn attach(&self, owner: Option<&Socket>, to: Binding<'_>) -> Result<()> {
+    pub(super) fn attach(&self, owner: Option<&Socket>, to: Binding<'_>) -> Result<()> {
         let flags = match owner {
             // The rest is as with the owner; other flags are refused.
             Some(_) => SocketAddrXdpFlags::XDP_SHARED_UMEM,
@@ -276,7 +229,7 @@ impl Socket {
     }
 
     /// Lets calls of ours poll the hardware, for up to this time each, instead of its interrupts.
-    fn poll_busily(&self, time: Duration) -> io::Result<()> {
+    pub(super) fn poll_busily(&self, time: Duration) -> io::Result<()> {
         // asm-generic/socket.h; not in the libc crate for every target.
         const SO_BUSY_POLL: libc::c_int = 46;
         const SO_PREFER_BUSY_POLL: libc::c_int = 69;

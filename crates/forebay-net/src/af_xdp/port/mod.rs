@@ -6,10 +6,7 @@ mod plan;
 mod reader;
 
 use super::{
-    AfXdpConfig, Mode, Spec, config,
-    memory::Memory,
-    queue::{Queue, Umem},
-    socket::Socket,
+    AfXdpConfig, Mode, Spec, config, memory::Memory, memory::Umem, queue::Queue, socket::Socket,
     traffic::Peer,
 };
 use crate::{
@@ -99,7 +96,8 @@ impl AfXdp {
         plan.open(config, shape, &mut |stamps, to| {
             let memory = Arc::new(Memory::new(shape, 1, false)?);
             let (queue, name) = (0, to.name);
-            Socket::open(name, super::RIGHTS)?.bind(
+            Queue::bind(
+                Socket::open(name, super::RIGHTS)?,
                 Umem {
                     memory,
                     queue,

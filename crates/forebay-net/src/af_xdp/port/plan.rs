@@ -4,8 +4,9 @@ use super::{
     super::{
         AfXdpConfig, Mode, RIGHTS, Spec,
         bpf::{self, Attach},
+        memory::Shape,
         program,
-        queue::{Queue, Shape},
+        queue::Queue,
         socket::{Binding, Losses, Socket, while_busy},
         traffic::{self, Peer},
     },
