@@ -21,14 +21,14 @@ use crate::format::read::{Decoder, Kind, Section, Skipped, Step, Zeros, with_pac
 use crate::port::{
     Block, Burst, Counts, Frame, Frames, Interface, Port, PortInfo, Statistics, Wake,
 };
-use compressed::{Failed, Read, Stream};
+use compressed::{Failed, Stream};
 use forebay::standard;
 use forebay::{Error, Result};
 use rustix::{
     event::{PollFd, PollFlags, poll},
     fs::{Mode, OFlags},
 };
-use source::Source;
+use source::{Read, Source};
 use std::{
     fmt,
     io::{self, Read as _},

@@ -1,6 +1,5 @@
 //! The source of bytes: a regular file, or a pipe, which is polled before each read.
 
-use super::compressed::Read;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::Advice,
@@ -11,6 +10,15 @@ use std::{
     io::{self, Read as _},
     os::fd::{AsFd, BorrowedFd},
 };
+
+/// The result of a read.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Read {
+    Bytes(usize),
+    /// Nothing now, more may arrive.
+    NotNow,
+    End,
+}
 
 pub(super) struct Source {
     file: File,

@@ -12,18 +12,10 @@ mod gzip;
 #[cfg(feature = "zstd")]
 mod zstd;
 
-use super::source::Source;
+use super::source::{Read, Source};
 use std::io;
 
 const INPUT_BYTES: usize = 64 << 10;
-
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Read {
-    Bytes(usize),
-    /// Nothing now, more may arrive.
-    NotNow,
-    End,
-}
 
 /// Why reading cannot continue.
 #[derive(Debug)]
