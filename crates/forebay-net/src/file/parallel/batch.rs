@@ -11,7 +11,10 @@
 //! Ordinals make counts exact wherever the port stops. Batches travel from the worker to the port and back, so little is allocated
 //! once they have grown and their number has settled.
 
-use super::plain::Plain;
+use super::{
+    plain::Plain,
+    run::{BatchRun, MAX_RUN, MAX_RUN_BYTES},
+};
 use crate::format::read::{Decoder, Fault};
 use crate::port::{Block, Direction, Frame, Interface, Marks, Statistics};
 use std::io;
@@ -64,28 +67,8 @@ impl Match {
     }
 }
 
-/// Matching packets that are adjacent in `bytes`, encoded as the output would encode them.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Run {
-    /// The index of the first one in `matches`, and their number.
-    pub first: u32,
-    pub frames: u32,
-    /// Their records are `bytes[begin..end]`.
-    pub begin: u32,
-    pub end: u32,
-    pub interface: u32,
-    pub longest: u32,
-    pub wire_bytes: u64,
-    /// Time of the first one.
-    pub time_ns: u64,
-}
-
 /// Runs of fewer packets do not save time.
 const MIN_RUN: u32 = 4;
-/// Limits of a run: it is no larger than a burst, and the store reserves its bytes at once.
-pub(super) const MAX_RUN: u32 = 256;
-pub(super) const MAX_RUN_BYTES: u32 = 64 << 10;
-
 /// A loss that a rejected packet recorded. The next matching packet of its interface reports it.
 #[derive(Debug)]
 pub(super) struct Loss {
@@ -128,7 +111,7 @@ pub(super) struct Batch {
     pub bytes: Vec<u8>,
     pub matches: Vec<Match>,
     /// In the order of `matches`.
-    pub runs: Vec<Run>,
+    pub runs: Vec<BatchRun>,
     /// Used instead of `matches` for a plain window.
     pub plain: Plain,
     pub losses: Vec<Loss>,
@@ -233,7 +216,7 @@ impl Batch {
     }
 
     fn find_runs(&mut self) {
-        let mut last: Option<Run> = None;
+        let mut last: Option<BatchRun> = None;
         for (number, found) in self.matches.iter().enumerate() {
             if let Some(run) = &mut last
                 && found.is_as_composed
@@ -248,7 +231,7 @@ impl Batch {
                 run.wire_bytes += u64::from(found.wire_len);
                 continue;
             }
-            let begins = found.is_as_composed.then(|| Run {
+            let begins = found.is_as_composed.then(|| BatchRun {
                 first: number as u32,
                 frames: 1,
                 begin: found.record,

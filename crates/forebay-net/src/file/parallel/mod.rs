@@ -34,6 +34,7 @@ mod order;
 mod plain;
 mod port;
 mod position;
+mod run;
 #[cfg(test)]
 mod tests;
 mod worker;

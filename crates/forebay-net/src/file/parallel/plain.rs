@@ -9,8 +9,8 @@
 //! is needed by itself.
 
 use super::{
-    batch::{MAX_RUN, MAX_RUN_BYTES, Run},
     decoder_state::DecoderState,
+    run::{BatchRun, MAX_RUN, MAX_RUN_BYTES},
 };
 use crate::port::Frame;
 use std::{ops::Range, sync::Arc};
@@ -42,7 +42,7 @@ impl Plain {
         ordinal: u32,
         record: Range<u32>,
         (caplen, wire_len): (u32, u32),
-        runs: &mut [Run],
+        runs: &mut [BatchRun],
     ) -> bool {
         self.ordinals.push(ordinal);
         let len = record.end - record.start;
@@ -64,8 +64,8 @@ impl Plain {
     }
 
     /// Begins a run with the packet that was noted last.
-    pub fn begin_run(&self, frame: &Frame<'_>, record: Range<u32>, runs: &mut Vec<Run>) {
-        runs.push(Run {
+    pub fn begin_run(&self, frame: &Frame<'_>, record: Range<u32>, runs: &mut Vec<BatchRun>) {
+        runs.push(BatchRun {
             first: self.ordinals.len() as u32 - 1,
             frames: 1,
             begin: self.bytes.end - (record.end - record.start),
@@ -79,7 +79,7 @@ impl Plain {
 
     /// Moves the records side by side into `bytes`. If they are most of the window, the two buffers are swapped. Otherwise the
     /// records are copied, and the window, which is still in the cache, takes the next read.
-    pub fn take_bytes(&mut self, bytes: &mut Vec<u8>, window: &mut Vec<u8>, runs: &mut [Run]) {
+    pub fn take_bytes(&mut self, bytes: &mut Vec<u8>, window: &mut Vec<u8>, runs: &mut [BatchRun]) {
         let total = self.bytes.end as usize;
         let ranges = self.stretches.iter();
         let ranges = ranges.map(|range| range.start as usize..range.end as usize);
@@ -114,9 +114,9 @@ impl Plain {
     }
 
     /// All `runs` together as one run.
-    pub fn whole(&self, runs: &[Run]) -> Option<Run> {
+    pub fn whole(&self, runs: &[BatchRun]) -> Option<BatchRun> {
         let first = runs.first()?;
-        Some(Run {
+        Some(BatchRun {
             frames: self.ordinals.len() as u32,
             end: self.bytes.end,
             longest: runs.iter().map(|run| run.longest).max()?,

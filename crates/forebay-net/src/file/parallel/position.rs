@@ -1,9 +1,6 @@
 //! The batch that the port is reading, and the position in it.
 
-use super::{
-    batch::{Batch, Run as BatchRun},
-    metadata::Metadata,
-};
+use super::{batch::Batch, metadata::Metadata, run::BatchRun};
 use crate::port::{Frame, Run};
 
 /// By default: in an empty batch, before the first one of the file.
