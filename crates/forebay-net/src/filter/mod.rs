@@ -31,6 +31,7 @@ mod names;
 mod parse;
 mod primitive;
 mod programs;
+mod qualifiers;
 #[cfg(test)]
 mod tests;
 mod token;

@@ -13,8 +13,8 @@
 use super::{
     ast::{Arith, Expr, Joint, Protocol, Relation},
     error::Wrong,
-    id::Qualifiers,
     names::Names,
+    qualifiers::Qualifiers,
     token::{Kind, Token, tokens},
     words,
 };

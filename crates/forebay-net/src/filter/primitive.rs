@@ -3,8 +3,8 @@
 use super::{
     ast::{ByteRelation, Direction, Expr, Llc, Primitive, Protocol},
     error::Wrong,
-    id::{Kind as IdKind, Qualifiers},
     parse::{Operand, Parser, Result},
+    qualifiers::{Kind as IdKind, Qualifiers},
     token::Kind,
 };
 

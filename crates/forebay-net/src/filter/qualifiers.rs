@@ -1,0 +1,77 @@
+//! The qualifiers before a name, number or address: protocol, direction and kind, and which of them fit together.
+
+use super::ast::{Direction, Protocol, Transport};
+
+/// The qualifiers before an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Qualifiers {
+    pub protocol: Protocol,
+    pub direction: Direction,
+    pub kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Only a direction was given, which means a host.
+    Unsaid,
+    Host,
+    Net,
+    Port,
+    PortRange,
+    /// `proto`
+    Next,
+}
+
+impl Kind {
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Unsaid | Kind::Host => "host",
+            Kind::Net => "net",
+            Kind::Port => "port",
+            Kind::PortRange => "portrange",
+            Kind::Next => "proto",
+        }
+    }
+}
+
+impl Qualifiers {
+    /// Checks that the qualifiers fit together, whatever the id.
+    pub fn check(&self) -> std::result::Result<(), String> {
+        use Protocol::*;
+        let (protocol, kind) = (self.protocol, self.kind.word());
+        let fits = match self.kind {
+            Kind::Unsaid | Kind::Host | Kind::Net => {
+                matches!(protocol, Any | Link | Ip | Ip6 | Arp | Rarp | Decnet)
+                    && !(protocol == Link && self.kind == Kind::Net)
+            }
+            Kind::Port | Kind::PortRange => matches!(protocol, Any | Tcp | Udp | Sctp),
+            Kind::Next => matches!(protocol, Any | Link | Ip | Ip6 | Iso | Isis),
+        };
+        if fits {
+            return Ok(());
+        }
+        let before = match self.kind {
+            Kind::Unsaid | Kind::Host => "ether, ip, ip6, arp, rarp or decnet",
+            Kind::Net => "ip, ip6, arp or rarp",
+            Kind::Port | Kind::PortRange => "tcp, udp or sctp",
+            Kind::Next => "ether, ip, ip6, iso or isis",
+        };
+        let name = protocol.keyword();
+        let instead = match (self.kind, protocol) {
+            (Kind::Unsaid | Kind::Host | Kind::Net, Tcp | Udp | Sctp | Icmp | Icmp6) => {
+                format!("; write {name} and {kind} …")
+            }
+            _ => format!("; write {before} before it, or nothing"),
+        };
+        Err(format!("'{name}' has no '{kind}'{instead}"))
+    }
+
+    pub fn transport(&self) -> Option<Transport> {
+        match self.protocol {
+            Protocol::Tcp => Some(Transport::Tcp),
+            Protocol::Udp => Some(Transport::Udp),
+            Protocol::Sctp => Some(Transport::Sctp),
+            _ => None,
+        }
+    }
+}
