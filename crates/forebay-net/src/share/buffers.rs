@@ -1,7 +1,7 @@
 //! The buffers in which a capture composes its file, as a reader sees them: batches of blocks of pcapng.
 
 use super::{
-    incoming::Got,
+    got::Got,
     wire::{Damage, Head, MAX_LOST, MAX_PACKET},
 };
 use crate::{

@@ -2,6 +2,7 @@
 
 use super::{
     buffers::{Buffers, Found, MAX_BLOCK},
+    got::Got,
     wire::{Damage, HEAD, Head, MAX_INTERFACES, MAX_NOTE, MAX_PACKET, Note},
 };
 use crate::{format::sizes::word, port::Interface};
@@ -38,20 +39,6 @@ pub(super) struct Incoming {
 enum Kind {
     Packets(Reader),
     Buffers(Box<Buffers>),
-}
-
-/// The result of a read.
-pub(super) enum Got {
-    /// The packet with this number.
-    Packet(u64),
-    /// This many packets were overwritten before they were read. More of them may be reported by the next call.
-    Overrun(u64),
-    /// A packet is there, but there was no room to describe its interface.
-    NotDescribed,
-    /// Nothing yet; the next call may find something.
-    Skipped,
-    Nothing,
-    Closed,
 }
 
 impl Incoming {

@@ -25,6 +25,7 @@ mod buffers;
 mod buffers_tests;
 #[cfg(test)]
 mod foreign_tests;
+mod got;
 mod handshake;
 mod incoming;
 mod list;

@@ -1,8 +1,9 @@
 //! The reading side: a share as a port.
 
 use super::{
+    got::Got,
     handshake::Link,
-    incoming::{Got, Incoming},
+    incoming::Incoming,
     tap_config::{Begin, End, TapConfig},
     wire::{Damage, MAX_LOST},
 };
