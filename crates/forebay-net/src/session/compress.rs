@@ -6,7 +6,7 @@
 //! A buffer counts as written when its whole frame is. After `kill -9` every frame before the last is readable, and a frame that
 //! the disk did not take completely is cut off. Frames follow each other, which `gzip` and `zstd` read as one file.
 
-use super::rotation::Reports;
+use super::reports::Reports;
 use forebay::{Error, Result, store::Sink};
 use std::{collections::VecDeque, io, path::Path, time::Duration};
 

@@ -1,6 +1,9 @@
 //! What an [`Intake`] has counted: for reports while the session runs, and for its summary.
 
-use super::{Progress, Source, intake::Intake};
+use super::{
+    intake::Intake,
+    summary::{Progress, Source},
+};
 use crate::{
     format::Format,
     ledger::{Dropped, Ledger, add_known},

@@ -1,11 +1,13 @@
 //! Moves frames from each port's bursts into the output. This is the source that the poller drives.
 
 use super::{
-    Control, Event, SessionConfig,
+    Control,
+    config::SessionConfig,
     feed::Feed,
     output::Writing,
     rotator::Rotator,
     sleeper::Sleeper,
+    summary::Event,
     taking::{self, Each, Stop, Tap},
 };
 use crate::{format::Described, port::Statistics, share::Publisher};

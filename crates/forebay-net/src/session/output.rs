@@ -1,11 +1,14 @@
 //! The output of a session: composes packets into the store.
 
 use super::{
-    Control, Event, SessionConfig,
+    Control,
     compress::{CompressedSink, Compression},
+    config::SessionConfig,
     metadata::{Metadata, split_secrets},
+    reports::Reports,
     room::{Room, RoomSink, RoomWatch},
-    rotation::{self, Compressor, Finisher, Reports, Rotation, SeriesState, Step},
+    rotation::{self, Compressor, Finisher, Rotation, SeriesState, Step},
+    summary::Event,
 };
 use crate::{
     format::{Described, Format, copied::left_of_packet},

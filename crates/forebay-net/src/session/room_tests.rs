@@ -1,7 +1,7 @@
 //! The limit of free space on a disk that a test makes up.
 
 use super::{
-    super::rotation::{Reports, part_of_tests},
+    super::{reports::Reports, retention::list_of_tests},
     *,
 };
 use forebay_testing::folder::Folder;
@@ -29,7 +29,7 @@ fn disk(folder: &Path, others: Arc<AtomicU64>) -> Ask {
 fn series(files: u64) -> (Folder, Retention, Reports) {
     let folder = Folder::new();
     let register = Reports::default();
-    let kept = part_of_tests(&register);
+    let kept = list_of_tests(&register);
     for number in 0..files {
         let path = folder.join(number.to_string());
         fs::File::create(&path).unwrap().set_len(10 * MIB).unwrap();

@@ -2,7 +2,7 @@
 //!
 //! All types are plain data; the command's `text` and `json` modules format them.
 
-use super::{Files, Recovered};
+use super::reports::{Files, Recovered};
 use crate::{
     ledger::Ledger,
     port::{Counts, Interface, Left, LinkType, Odd, Outages, PortInfo, ThreadCounts},

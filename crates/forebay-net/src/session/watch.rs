@@ -1,6 +1,9 @@
 //! Periodic checks of a running session: when to report, at which rate packets arrive, and whether the writer is too slow.
 
-use super::{Behind, Progress, SessionConfig};
+use super::{
+    config::SessionConfig,
+    summary::{Behind, Progress},
+};
 use std::{collections::VecDeque, time::Duration};
 
 /// Fill level of the store's buffers that causes a warning, and the level at which it is reset.

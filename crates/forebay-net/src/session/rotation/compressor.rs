@@ -11,10 +11,11 @@
 use super::super::compress::ZstdEncoder;
 #[cfg(not(feature = "zstd"))]
 use super::super::compress::missing;
-use super::{
-    super::{Control, room::Room},
-    files::sync_folder,
-    retention::{Retention, is_locked, packed, part, remove},
+use super::super::{
+    Control,
+    paths::{is_locked, packed, part, remove, sync_folder},
+    retention::Retention,
+    room::Room,
 };
 use forebay::{Error, Result};
 use std::{

@@ -3,11 +3,13 @@
 use super::{
     super::{
         compress::CompressedSink,
+        paths::{free_name, is_in_use, is_taken, is_there, packed, part, remove, sync_folder},
+        reports::Reports,
+        retention::Retention,
         room::{Room, RoomSink},
     },
-    Names, Reports, Rotation,
-    names::behind,
-    retention::{Retention, is_locked, packed, part, remove},
+    config::Rotation,
+    names::Names,
 };
 use crate::repair::{folder_of, rename_to_new};
 use forebay::{
@@ -15,9 +17,7 @@ use forebay::{
     store::{FileConfig, FileSink, Series, Sink},
 };
 use std::{
-    fs::{self, File},
-    io,
-    os::unix::fs::OpenOptionsExt,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -205,60 +205,6 @@ fn refuse_if_written(part: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Opens a file to test its lock, for writing if that is permitted: NFS asks for it. It is not followed if it is a link, and a FIFO is
-/// not waited for.
-pub(super) fn open_unfollowed(path: &Path) -> io::Result<File> {
-    let open = |writes| {
-        let mut options = File::options();
-        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-        options
-            .read(true)
-            .write(writes)
-            .custom_flags(flags)
-            .open(path)
-    };
-    open(true).or_else(|cause| match cause.kind() {
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => open(false),
-        _ => Err(cause),
-    })
-}
-
-/// Whether a process writes, repairs or compresses the file. A file that cannot be opened to test that is in use, too.
-pub(super) fn is_in_use(path: &Path) -> bool {
-    match open_unfollowed(path) {
-        Ok(file) => is_locked(&file),
-        // A link is not followed, and a folder is not opened for writing: neither is a file of a capture.
-        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => false,
-        Err(error) => !matches!(
-            error.kind(),
-            io::ErrorKind::NotFound | io::ErrorKind::IsADirectory
-        ),
-    }
-}
-
-/// The next name for a file whose own name is in use.
-pub(super) fn free_name(name: &Path) -> PathBuf {
-    let others = (1u64..).map(|number| behind(name, format!(".{number}")));
-    let mut free = others.filter(|other| !is_taken(other));
-    free.next().unwrap_or_else(|| name.into())
-}
-
-/// Whether a file has this name, or has it before or after compression. A name and that name with `.zst` are only together in use for
-/// one file while it is compressed, so that after a kill the compressed file is known to be a copy of the other one.
-fn is_taken(name: &Path) -> bool {
-    let is_zstd = name.extension().is_some_and(|it| it == "zst");
-    let original = is_zstd.then(|| name.with_extension(""));
-    let names = [packed(name), name.into()];
-    // Checked in the order in which another capture renames, so that a file cannot be missed in between.
-    let mut names = names.into_iter().chain(original);
-    names.any(|name| is_there(&part(&name)) || is_there(&name))
-}
-
-/// Whether anything has this name, including a dangling symbolic link.
-fn is_there(path: &Path) -> bool {
-    path.symlink_metadata().is_ok()
-}
-
 /// Rejects anything except files and symbolic links. A symbolic link is replaced, never followed.
 fn refuse_what_is_no_file(path: &Path) -> Result<()> {
     match path.symlink_metadata() {
@@ -267,32 +213,5 @@ fn refuse_what_is_no_file(path: &Path) -> Result<()> {
             Err(Error::new(path.display().to_string(), what).advise("Choose another name"))
         }
         _ => Ok(()),
-    }
-}
-
-/// Makes the name durable. A folder without read permission cannot be opened, and is skipped.
-pub(super) fn sync_folder(name: &Path) -> io::Result<()> {
-    File::open(folder_of(name)).map_or(Ok(()), |folder| folder.sync_all())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use forebay_testing::folder::Folder;
-    use rustix::fs::{Mode, OFlags, fcntl_getfl};
-
-    #[test]
-    fn locks_are_tested_on_descriptors_that_could_write_and_a_failed_test_means_in_use() {
-        let folder = Folder::new();
-        let path = PathBuf::from(folder.file("a.part", "capture"));
-        let file = open_unfollowed(&path).unwrap();
-        assert!(fcntl_getfl(&file).unwrap().contains(OFlags::RDWR));
-        assert!(!is_locked(&file), "this locks it");
-        assert!(is_in_use(&path));
-        drop(file);
-        assert!(!is_in_use(&path));
-        // Like NFS on a descriptor that cannot write, the kernel refuses to lock this one.
-        let place = rustix::fs::open(&path, OFlags::PATH, Mode::empty()).unwrap();
-        assert!(is_locked(&File::from(place)));
     }
 }

@@ -7,11 +7,14 @@
 //! them while packets are captured. A file that another process is writing is left alone: such a file is locked.
 
 use super::{
-    super::Control,
-    Names, Rotation,
-    files::{free_name, is_in_use, open_unfollowed, sync_folder},
-    names::is_of_series,
-    retention::{Retention, is_locked, remove},
+    super::{
+        Control,
+        paths::{free_name, is_in_use, is_locked, open_unfollowed, remove, sync_folder},
+        reports::Recovered,
+        retention::Retention,
+    },
+    config::Rotation,
+    names::{Names, is_of_series},
 };
 use crate::repair::{Examined, folder_of, rename_to_new};
 use forebay::{Error, Result};
@@ -23,57 +26,6 @@ use std::{
     thread::JoinHandle,
     time::{Duration, SystemTime},
 };
-
-/// A file that a killed capture left, and what became of it.
-///
-/// ```
-/// use forebay_net::{open, session::{Control, Event, Names, Output, Rotation, Session, SessionConfig}};
-/// use std::fs;
-///
-/// let folder = std::env::temp_dir().join(format!("forebay-doc-recovered-{}", std::process::id()));
-/// fs::create_dir_all(&folder).unwrap();
-/// let capture = |observe: &mut dyn FnMut(Event<'_>)| {
-///     let names = ["sim:clock=virtual,count=10".parse()?];
-///     let clock = open::clock(&names)?;
-///     let ports = open::ports(&names, &Default::default(), &clock)?;
-///     let series = Rotation { packets: Some(100), ..Rotation::of(folder.join("a.pcapng"), Names::Dumpcap) };
-///     let output = Output::Series(series);
-///     let session = Session::open(ports, output, SessionConfig::default(), clock, Control::new()?)?;
-///     Ok::<_, forebay::Error>(session.run(observe))
-/// };
-/// // What a capture leaves that is killed in the middle of its fourth packet.
-/// let name = capture(&mut |_| {})?.files.last[0].clone();
-/// let mut bytes = fs::read(&name).unwrap();
-/// bytes.truncate(bytes.len() - 600);
-/// fs::remove_file(&name).unwrap();
-/// let name = name.to_str().unwrap().replace("_00001_", "_00007_");
-/// fs::write(format!("{name}.part"), bytes).unwrap();
-///
-/// let mut seen = Vec::new();
-/// let summary = capture(&mut |event| if let Event::Recovered(it) = event { seen.push(it.clone()) })?;
-/// assert_eq!(summary.files.recovered, 1);
-/// assert!(seen[0].error.is_none() && seen[0].packets < 10 && seen[0].cut_bytes > 0);
-/// assert_eq!(seen[0].path.to_str(), Some(name.as_str()));
-/// # fs::remove_dir_all(&folder).unwrap();
-/// # Ok::<(), forebay::Error>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct Recovered {
-    /// Its final name; its temporary name if it could not be finished.
-    pub path: PathBuf,
-    /// The packets in it.
-    pub packets: u64,
-    /// Its length.
-    pub bytes: u64,
-    /// Bytes that were cut off after the last whole packet.
-    pub cut_bytes: u64,
-    /// Where these bytes are, if they were more than the beginning of one packet, or zeros.
-    pub rest: Option<PathBuf>,
-    /// Why it could not be finished. It then keeps its temporary name.
-    pub error: Option<String>,
-    /// Why it is unknown whether a power cut would take its final name back.
-    pub unsynced: Option<String>,
-}
 
 /// The files of earlier captures.
 #[derive(Default)]
@@ -106,7 +58,9 @@ impl Leftovers {
                 .filter(|it| *it == "part")
                 .map(|_| path.with_extension(""));
             let name = stem.as_deref().unwrap_or(&path).file_name();
-            let Some(is_packed) = name.and_then(|name| is_of_series(rotation, name)) else {
+            let Some(is_packed) =
+                name.and_then(|name| is_of_series(&rotation.path, rotation.names, name))
+            else {
                 continue;
             };
             let modified = about.modified().unwrap_or(SystemTime::UNIX_EPOCH);
@@ -339,7 +293,7 @@ fn claim(path: &Path, about: &Metadata) -> Option<File> {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::Reports, *};
+    use super::{super::super::reports::Reports, *};
     use forebay_testing::folder::Folder;
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     use std::{

@@ -1,10 +1,10 @@
 //! File names of a series, in the schemes of tcpdump and dumpcap. Pure, except for the time zone.
 
-use super::{super::compress::Compression, Rotation};
+use super::super::{compress::Compression, paths::behind};
 use forebay::{Error, Result};
 use jiff::{Timestamp, Zoned, fmt::strtime::BrokenDownTime, tz::TimeZone};
 use std::{
-    ffi::{OsStr, OsString},
+    ffi::OsStr,
     path::{Path, PathBuf},
 };
 
@@ -46,15 +46,14 @@ pub(super) struct Namer {
 }
 
 impl Namer {
-    pub fn new(rotation: &Rotation) -> Self {
-        let ring = rotation
-            .keep_files
-            .filter(|_| rotation.names == Names::Numbered);
-        let (path, ending) = without_packing(&rotation.path);
+    /// Names made of `path` in this scheme. `keep_files`: numbers of a ring begin again after this many files.
+    pub fn new(path: &Path, names: Names, keep_files: Option<u64>) -> Self {
+        let ring = keep_files.filter(|_| names == Names::Numbered);
+        let (path, ending) = without_packing(path);
         Namer {
             path,
             ending,
-            names: rotation.names,
+            names,
             given: 0,
             ring,
             digits: ring.map_or(0, |files| digits(files - 1)),
@@ -130,11 +129,23 @@ impl Namer {
     }
 }
 
-/// Whether files of the series have such names. `Some(true)`: it is that of a file which was compressed after it was finished.
-pub(super) fn is_of_series(rotation: &Rotation, file: &OsStr) -> Option<bool> {
-    let (base, ending) = without_packing(&rotation.path);
+/// Names that are made of `path` as [`Names::Dumpcap`] does, each for a file that begins at a time. Files may have them.
+///
+/// # Errors
+/// No name can be made of it.
+pub(crate) fn numbered_names(
+    path: &Path,
+) -> Result<impl FnMut(u64) -> Result<PathBuf> + Send + 'static> {
+    let mut namer = Namer::new(path, Names::Dumpcap, None);
+    Namer::new(path, Names::Dumpcap, None).next(0, true)?;
+    Ok(move |wall_ns| namer.next(wall_ns, true))
+}
+
+/// Whether files of the series with this path have such names. `Some(true)`: it is that of a file which was compressed after it was finished.
+pub(super) fn is_of_series(path: &Path, names: Names, file: &OsStr) -> Option<bool> {
+    let (base, ending) = without_packing(path);
     let (base, file) = (base.file_name()?.to_str()?, file.to_str()?);
-    let is_named = |name: &str| match rotation.names {
+    let is_named = |name: &str| match names {
         Names::Numbered => is_numbered(base, name),
         Names::Timed => is_timed(base, name),
         Names::Dumpcap => is_dumpcap(base, name),
@@ -145,7 +156,7 @@ pub(super) fn is_of_series(rotation: &Rotation, file: &OsStr) -> Option<bool> {
         let first = name
             .rsplit_once('.')
             .filter(|(_, number)| is_number(number));
-        let first = first.filter(|_| rotation.names != Names::Numbered);
+        let first = first.filter(|_| names != Names::Numbered);
         is(name) || first.is_some_and(|(name, _)| is(name))
     };
     match file.strip_suffix(".zst").filter(|_| ending.is_empty()) {
@@ -205,11 +216,4 @@ pub(super) fn without_packing(path: &Path) -> (PathBuf, &'static str) {
 
 fn digits(number: u64) -> usize {
     number.checked_ilog10().map_or(0, |log| log as usize + 1)
-}
-
-/// Appends `more` directly to `path`.
-pub(super) fn behind(path: &Path, more: impl AsRef<OsStr>) -> PathBuf {
-    let mut name: OsString = path.into();
-    name.push(more);
-    name.into()
 }

@@ -1,6 +1,6 @@
 //! Computes when the next file begins, as far as times decide. Pure: the current times are arguments.
 
-use super::Rotation;
+use super::config::Rotation;
 use std::time::Duration;
 
 /// Two clocks: durations use the monotonic clock, and intervals of the time of day use the wall clock. If the wall clock is set

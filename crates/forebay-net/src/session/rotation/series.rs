@@ -1,6 +1,6 @@
 //! The session's state of a series of files: the current file, and the bytes that every file begins with.
 
-use super::{Namer, Reports, Rotation, Schedule};
+use super::{super::reports::Reports, config::Rotation, names::Namer, schedule::Schedule};
 use forebay::{Result, time::Clock};
 use std::collections::VecDeque;
 
@@ -31,7 +31,7 @@ impl SeriesState {
     /// # Errors
     /// Its name cannot be formed.
     pub fn new(rotation: &Rotation, register: Reports, now: u64, wall: u64) -> Result<Self> {
-        let mut namer = Namer::new(rotation);
+        let mut namer = rotation.namer();
         register.order(namer.next(wall, true)?);
         Ok(SeriesState {
             turns: Schedule::new(rotation, now, wall),

@@ -1,10 +1,10 @@
 //! Names and times, which are pure; whole series are tested as captures.
 
-use super::*;
+use super::{super::paths, schedule::Schedule, *};
 use forebay::store::Series;
 use forebay_testing::folder::Folder;
 use jiff::{Timestamp, tz::TimeZone};
-use std::{fs, io};
+use std::{fs, io, time::Duration};
 
 const SECOND: u64 = 1_000_000_000;
 /// 2026-11-21 14:30:00, in the machine's time zone.
@@ -16,7 +16,7 @@ fn afternoon() -> u64 {
 
 /// Returns the names of files that begin this many seconds after the afternoon, by time or for another reason.
 fn names(rotation: &Rotation, files: &[(u64, bool)]) -> Vec<String> {
-    let mut namer = Namer::new(rotation);
+    let mut namer = rotation.namer();
     let name = |&(second, by_time): &(u64, bool)| {
         let name = namer.next(afternoon() + second * SECOND, by_time).unwrap();
         name.to_str().unwrap().to_owned()
@@ -90,7 +90,9 @@ fn a_name_belongs_to_a_series_only_if_the_series_could_have_made_it() {
     let dumpcap = sized("x/a.pcapng", Names::Dumpcap);
     let timed = sized("x/a-%Y%m%d-%H%M%S.pcap", Names::Timed);
     let numbered = sized("x/a.pcap.gz", Names::Numbered);
-    let of = |rotation: &Rotation, name: &str| names::is_of_series(rotation, name.as_ref());
+    let of = |rotation: &Rotation, name: &str| {
+        names::is_of_series(&rotation.path, rotation.names, name.as_ref())
+    };
     for (rotation, name, expected) in [
         (&dumpcap, "a_00001_20261121143000.pcapng", Some(false)),
         (&dumpcap, "a_100000_20261121143000.pcapng", Some(false)),
@@ -209,7 +211,7 @@ fn a_file_that_has_its_name_is_told_and_kept_also_where_the_folder_cannot_be_syn
         ..sized(path.to_str().unwrap(), Names::Numbered)
     };
     let register = Reports::default();
-    let shelf = super::shelf(&rotation, register.clone(), SyncPolicy::File, None);
+    let shelf = shelf(&rotation, register.clone(), SyncPolicy::File, None);
     let mut shelf = shelf.unwrap().files;
     for _ in 0..2 {
         register.order(path.clone());
@@ -234,7 +236,7 @@ fn a_file_that_has_its_name_is_told_and_kept_also_where_the_folder_cannot_be_syn
 fn a_ring_waits_for_a_file_that_its_own_thread_is_finishing() {
     let folder = Folder::new();
     let path = folder.join("a.pcapng");
-    let part = retention::part(&path);
+    let part = paths::part(&path);
     let rotation = sized(path.to_str().unwrap(), Names::Numbered);
     let register = Reports::default();
     let kept = Retention::new(register.clone(), false, false);
@@ -242,8 +244,8 @@ fn a_ring_waits_for_a_file_that_its_own_thread_is_finishing() {
     register.order(path);
     let finishing = kept.finishing(&part);
     let file = fs::File::create(&part).unwrap();
-    assert!(!retention::is_locked(&file));
-    assert!(files::is_in_use(&part));
+    assert!(!paths::is_locked(&file));
+    assert!(paths::is_in_use(&part));
     std::thread::scope(|scope| {
         let opened = scope.spawn(|| shelf.open(0).map(drop));
         std::thread::yield_now();
@@ -257,14 +259,14 @@ fn a_ring_waits_for_a_file_that_its_own_thread_is_finishing() {
 fn a_file_that_nobody_waits_for_any_more_is_not_there_twice() {
     let folder = Folder::new();
     let path = folder.join("a.pcapng");
-    let packed = retention::packed(&path);
+    let packed = paths::packed(&path);
     let register = Reports::default();
     let kept = Retention::new(register.clone(), false, true);
     fs::write(&path, "packets").unwrap();
-    fs::write(retention::part(&packed), "less").unwrap();
+    fs::write(paths::part(&packed), "less").unwrap();
     kept.add(&path, 7);
     assert_eq!(kept.next(), Some(path.clone()));
-    assert!(kept.name(&retention::part(&packed), &packed).unwrap());
+    assert!(kept.name(&paths::part(&packed), &packed).unwrap());
     // An interrupt while the folder is synced.
     kept.give_up();
     kept.replace(&packed, 7, 4).unwrap();
@@ -294,7 +296,7 @@ fn captures_that_ask_for_the_same_name_of_a_time_at_once_each_get_one() {
     let capture = || {
         let rotation = sized(path.to_str().unwrap(), Names::Timed);
         let register = Reports::default();
-        let shelf = super::shelf(&rotation, register.clone(), SyncPolicy::None, None);
+        let shelf = shelf(&rotation, register.clone(), SyncPolicy::None, None);
         let mut shelf = shelf.unwrap().files;
         for number in 0..100 {
             register.order(path.clone());
@@ -326,7 +328,7 @@ fn a_build_without_zstd_refuses_to_compress_and_names_the_feature() {
 fn a_file_that_somebody_else_compressed_and_removed_is_left_to_him() {
     let folder = Folder::new();
     let path = folder.join("a.pcapng");
-    let packed = retention::packed(&path);
+    let packed = paths::packed(&path);
     fs::write(&packed, "theirs").unwrap();
     let register = Reports::default();
     let kept = Retention::new(register.clone(), false, true);

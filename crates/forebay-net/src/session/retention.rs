@@ -10,13 +10,13 @@
 //! created, renamed or removed, so that none of them does that to a file of another. It is never held while a file is read, written
 //! or synced. While packets are taken, the session's thread never waits for it.
 
-use super::{super::compress::Compression, Reports, files::open_unfollowed, names::behind};
+use super::{
+    compress::Compression,
+    paths::{is_locked, open_unfollowed, packed, part, remove},
+    reports::Reports,
+};
 use crate::repair::rename_to_new;
 use forebay::{Error, Result};
-use rustix::{
-    fs::{FlockOperation, flock},
-    io::Errno,
-};
 use std::{
     collections::VecDeque,
     fs,
@@ -33,7 +33,7 @@ const MAX_WAITING: usize = 256;
 
 /// The complete files of a series. Clones share them.
 #[derive(Clone)]
-pub(in crate::session) struct Retention(Arc<Shared>);
+pub(super) struct Retention(Arc<Shared>);
 
 struct Shared {
     inner: Mutex<Inner>,
@@ -67,7 +67,7 @@ enum Origin {
 }
 
 #[derive(Default)]
-pub(in crate::session) struct Inner {
+pub(super) struct Inner {
     /// Files, oldest first; only if old files are removed.
     files: VecDeque<Kept>,
     waiting: VecDeque<PathBuf>,
@@ -383,7 +383,7 @@ impl Inner {
 }
 
 /// A file is being finished.
-pub(in crate::session) struct Finishing<'a>(&'a Retention);
+pub(super) struct Finishing<'a>(&'a Retention);
 
 impl Drop for Finishing<'_> {
     fn drop(&mut self) {
@@ -412,33 +412,8 @@ fn begins_capture(first: [u8; 4]) -> bool {
         || first[..2] == [0x1f, 0x8b]
 }
 
-/// Whether another process has this file locked, or another thread of this one. If not, `file` has the lock until it is closed. On a
-/// file system without locks, no file is locked. If the lock cannot be tested for another reason, the file counts as locked.
-pub(super) fn is_locked(file: &fs::File) -> bool {
-    match flock(file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) | Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS) => false,
-        Err(_) => true,
-    }
-}
-
-/// The name of `path` after compression.
-pub(super) fn packed(path: &Path) -> PathBuf {
-    behind(path, ".zst")
-}
-
-/// The name of the file `name` until it is complete.
-pub(super) fn part(name: &Path) -> PathBuf {
-    behind(name, ".part")
-}
-
-/// Removes a file; `false`: it was missing. A symbolic link itself is removed.
-pub(super) fn remove(path: &Path) -> Result<bool> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => {
-            let what = "removing it for a newer file";
-            Err(Error::new(path.display().to_string(), what).because(error))
-        }
-        Ok(()) => Ok(true),
-    }
+/// A list of files that may be removed.
+#[cfg(test)]
+pub(super) fn list_of_tests(register: &Reports) -> Retention {
+    Retention::new(register.clone(), true, false)
 }

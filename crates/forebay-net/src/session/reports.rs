@@ -1,6 +1,5 @@
 //! File names and results that the session and the writer exchange.
 
-use super::Recovered;
 use forebay::Error;
 use std::{
     collections::VecDeque,
@@ -65,9 +64,60 @@ impl Compressed {
     }
 }
 
+/// A file that a killed capture left, and what became of it.
+///
+/// ```
+/// use forebay_net::{open, session::{Control, Event, Names, Output, Rotation, Session, SessionConfig}};
+/// use std::fs;
+///
+/// let folder = std::env::temp_dir().join(format!("forebay-doc-recovered-{}", std::process::id()));
+/// fs::create_dir_all(&folder).unwrap();
+/// let capture = |observe: &mut dyn FnMut(Event<'_>)| {
+///     let names = ["sim:clock=virtual,count=10".parse()?];
+///     let clock = open::clock(&names)?;
+///     let ports = open::ports(&names, &Default::default(), &clock)?;
+///     let series = Rotation { packets: Some(100), ..Rotation::of(folder.join("a.pcapng"), Names::Dumpcap) };
+///     let output = Output::Series(series);
+///     let session = Session::open(ports, output, SessionConfig::default(), clock, Control::new()?)?;
+///     Ok::<_, forebay::Error>(session.run(observe))
+/// };
+/// // What a capture leaves that is killed in the middle of its fourth packet.
+/// let name = capture(&mut |_| {})?.files.last[0].clone();
+/// let mut bytes = fs::read(&name).unwrap();
+/// bytes.truncate(bytes.len() - 600);
+/// fs::remove_file(&name).unwrap();
+/// let name = name.to_str().unwrap().replace("_00001_", "_00007_");
+/// fs::write(format!("{name}.part"), bytes).unwrap();
+///
+/// let mut seen = Vec::new();
+/// let summary = capture(&mut |event| if let Event::Recovered(it) = event { seen.push(it.clone()) })?;
+/// assert_eq!(summary.files.recovered, 1);
+/// assert!(seen[0].error.is_none() && seen[0].packets < 10 && seen[0].cut_bytes > 0);
+/// assert_eq!(seen[0].path.to_str(), Some(name.as_str()));
+/// # fs::remove_dir_all(&folder).unwrap();
+/// # Ok::<(), forebay::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Recovered {
+    /// Its final name; its temporary name if it could not be finished.
+    pub path: PathBuf,
+    /// The packets in it.
+    pub packets: u64,
+    /// Its length.
+    pub bytes: u64,
+    /// Bytes that were cut off after the last whole packet.
+    pub cut_bytes: u64,
+    /// Where these bytes are, if they were more than the beginning of one packet, or zeros.
+    pub rest: Option<PathBuf>,
+    /// Why it could not be finished. It then keeps its temporary name.
+    pub error: Option<String>,
+    /// Why it is unknown whether a power cut would take its final name back.
+    pub unsynced: Option<String>,
+}
+
 /// Names for the writer, and the resulting files. Clones share them.
 #[derive(Clone, Default)]
-pub(in crate::session) struct Reports(Arc<Mutex<Inner>>);
+pub(super) struct Reports(Arc<Mutex<Inner>>);
 
 #[derive(Default)]
 struct Inner {
