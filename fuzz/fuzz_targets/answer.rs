@@ -1,6 +1,6 @@
 //! Whatever a server sends: see `answering`.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 mod answering;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| answering::check(bytes));
+forebay_fuzz::target!(answering::check);

@@ -1,6 +1,6 @@
 //! Whatever an expression claims: see `filtering`.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 mod filtering;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| filtering::check(bytes));
+forebay_fuzz::target!(filtering::check);

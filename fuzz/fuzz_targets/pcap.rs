@@ -1,6 +1,6 @@
 //! Whatever a file in pcap claims: see `decoding`.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 mod decoding;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| decoding::check(bytes));
+forebay_fuzz::target!(decoding::check);

@@ -1,9 +1,9 @@
 //! Whatever a packet holds: see `printing`.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 #[allow(dead_code)]
 #[path = "../../crates/forebay-cli/src/print/mod.rs"]
 mod print;
 mod printing;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| printing::check(bytes));
+forebay_fuzz::target!(printing::check);

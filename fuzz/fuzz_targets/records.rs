@@ -1,6 +1,6 @@
 //! Whatever a record file holds: see `recovering`.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 mod recovering;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| recovering::check(bytes));
+forebay_fuzz::target!(recovering::check);
