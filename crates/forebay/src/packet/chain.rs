@@ -86,6 +86,24 @@ impl Packet {
         Ok(())
     }
 
+    /// Makes its bytes its own: copies them to other slots if they are shared, otherwise does nothing.
+    ///
+    /// # Errors
+    /// No slot is free; the packet goes on sharing.
+    pub fn unshare(&mut self, pool: &mut Pool) -> Result<(), Refused> {
+        if !self.is_shared() {
+            return Ok(());
+        }
+        let mut copy = pool.take().ok_or(Refused::Exhausted)?;
+        copy.leave_headroom_of(self);
+        for part in self.parts() {
+            copy.append(pool, part)?;
+        }
+        copy.describe_as(self);
+        *self = copy;
+        Ok(())
+    }
+
     /// Copies `bytes` into slots of our pool.
     fn further_slots(&self, pool: &mut Pool, bytes: &[u8]) -> Result<Further, Refused> {
         let mut further = Further {
@@ -130,7 +148,7 @@ impl Packet {
             let parts = mem::replace(&mut self.next, NONE);
             self.paged = 0;
             self.cut(len);
-            free_parts(self.pool, parts);
+            local_cache::free_parts(self.pool, parts);
             return Ok(());
         }
         let mut left = len - linear;
@@ -146,7 +164,7 @@ impl Packet {
                     ..cold
                 });
                 self.set_last_part(part);
-                free_parts(self.pool, cold.next);
+                local_cache::free_parts(self.pool, cold.next);
                 return Ok(());
             }
             left -= cold.len;
@@ -188,17 +206,7 @@ impl Further {
 
 impl Drop for Further {
     fn drop(&mut self) {
-        free_parts(self.pool, self.first);
-    }
-}
-
-/// Returns slots to the pool, from `next` to the end of their chain. The caller owned them, and owns one more slot of that pool.
-#[inline]
-pub(super) fn free_parts(pool: PoolRef, mut next: u32) {
-    while next != NONE {
-        let part = next;
-        next = pool.facts(part).load().next;
-        local_cache::free(pool, part);
+        local_cache::free_parts(self.pool, self.first);
     }
 }
 

@@ -12,7 +12,7 @@
 #![allow(unsafe_code)]
 
 use super::{
-    remote_free::Chain,
+    remote_free::{Chain, NONE},
     shared::{MAX_POOLS, PoolRef, Shared},
 };
 use std::cell::Cell;
@@ -42,6 +42,23 @@ pub(super) fn free(pool: PoolRef, slot: u32) {
     if !with(pool, |chain| chain.add(slot)) {
         link(pool, slot);
     }
+}
+
+/// Returns slots to the pool, from `next` to the end of their chain. The caller owned them, and owns one more slot of that pool.
+#[inline]
+pub(super) fn free_parts(pool: PoolRef, mut next: u32) {
+    while next != NONE {
+        let part = next;
+        next = pool.facts(part).load().next;
+        free(pool, part);
+    }
+}
+
+/// Returns a slot, and those chained from `next` on. The caller owned them all; `pool` must not be used afterwards.
+#[inline]
+pub(super) fn release_slots(pool: PoolRef, slot: u32, next: u32) {
+    free_parts(pool, next);
+    free(pool, slot);
 }
 
 /// Calls `use_chain` with this thread's chain of a pool; `use_chain` must not call this function.

@@ -48,6 +48,7 @@
 
 mod chain;
 mod columns;
+mod config;
 mod desc;
 mod does_not_fit;
 mod local_cache;
@@ -71,10 +72,11 @@ mod tests;
 
 pub use chain::Parts;
 pub use columns::{Columns, View, ViewMut};
+pub use config::PoolConfig;
 pub use desc::{Desc, Facts, Flags};
 pub use does_not_fit::DoesNotFit;
 pub use local_cache::return_idle;
 pub use packet::{Packet, Refused};
 pub use packet_desc::PacketDesc;
-pub use pool::{Counts, Leaks, Pool, PoolConfig, WrongPool};
+pub use pool::{Counts, Leaks, Pool, WrongPool};
 pub use slots::Slots;

@@ -16,9 +16,8 @@
 #![allow(unsafe_code)]
 
 use super::{
-    Desc, Flags, PacketDesc, Pool,
-    chain::free_parts,
-    local_cache,
+    Desc, Flags,
+    local_cache::{self, release_slots},
     remote_free::NONE,
     shared::{Cold, Place, PoolRef, SlotFacts},
 };
@@ -233,52 +232,14 @@ impl Packet {
         }
     }
 
-    /// Packs the packet into 16 bytes, for a ring.
-    ///
-    /// # Errors
-    /// Other packets share its slot and their data begins or ends elsewhere: the beginning is stored once for each slot. The packet
-    /// is returned: [`unshare`](Packet::unshare) it.
-    ///
-    /// ```
-    /// # let mut pool = forebay::packet::Pool::new(&Default::default())?;
-    /// let mut packet = pool.take().unwrap();
-    /// packet.put(10).unwrap();
-    /// let mut other = packet.share();
-    /// let desc = packet.into_desc().unwrap(); // as when it was shared
-    /// other.pull(4).unwrap();
-    /// let mut other = other.into_desc().unwrap_err();
-    /// other.unshare(&mut pool).unwrap();
-    /// assert_eq!((desc.len(), other.into_desc().unwrap().len()), (10, 6));
-    /// # Ok::<(), forebay::Error>(())
-    /// ```
-    #[inline(always)]
-    #[allow(clippy::result_large_err)] // the error returns the packet
-    pub fn into_desc(mut self) -> Result<PacketDesc, Packet> {
-        let cold = self.cold();
-        let settled = match self.is_alone() {
-            true => {
-                self.facts().store(cold);
-                true
-            }
-            false => self.facts().settle(cold),
-        };
-        if !settled {
-            return Err(self);
-        }
-        let desc = self.described();
-        mem::forget(self);
-        // SAFETY: our slot, and the slots chained to it, belong to the descriptor now.
-        Ok(unsafe { PacketDesc::owning(desc) })
-    }
-
     /// Its rarely used fields.
     #[inline(always)]
-    fn facts(&self) -> &SlotFacts {
+    pub(super) fn facts(&self) -> &SlotFacts {
         // SAFETY: every packet was made with the start of its slot, and its slot never changes.
         unsafe { self.pool.facts_of(self.slot()) }
     }
 
-    fn cold(&self) -> Cold {
+    pub(super) fn cold(&self) -> Cold {
         Cold {
             offset: self.data,
             len: match self.next {
@@ -369,7 +330,7 @@ impl Packet {
 
     /// Whether its bytes are not shared. If so, that remains true until it is shared again.
     #[inline(always)]
-    fn is_alone(&mut self) -> bool {
+    pub(super) fn is_alone(&mut self) -> bool {
         if *self.may_be_shared.get_mut() {
             *self.may_be_shared.get_mut() = !self.facts().references.is_alone();
         }
@@ -529,29 +490,20 @@ impl Packet {
         self.may_be_shared.load(Relaxed) && !self.facts().references.is_alone() // Relaxed: see there
     }
 
-    /// Makes its bytes its own: copies them to other slots if they are shared, otherwise does nothing.
-    ///
-    /// # Errors
-    /// No slot is free; the packet goes on sharing.
-    pub fn unshare(&mut self, pool: &mut Pool) -> Result<(), Refused> {
-        if !self.is_shared() {
-            return Ok(());
-        }
-        let mut copy = pool.take().ok_or(Refused::Exhausted)?;
-        // The same headroom, unless the slots of the other pool are smaller.
-        let room = copy.pool.slot_bytes;
-        copy.data = self.data.min(room.saturating_sub(self.linear()));
-        copy.tail = copy.data;
-        for part in self.parts() {
-            copy.append(pool, part)?;
-        }
-        copy.wire_len = self.wire_len;
-        copy.desc.set_time(self.desc.time_ns());
-        copy.desc.set_port(self.desc.port());
-        copy.desc.set_flags(self.desc.flags());
-        copy.desc.set_hash(self.desc.hash());
-        *self = copy;
-        Ok(())
+    /// Leaves as much room before the data of this empty packet as `other` has, unless the slots of this pool are smaller.
+    pub(super) fn leave_headroom_of(&mut self, other: &Packet) {
+        let room = self.pool.slot_bytes;
+        self.data = other.data.min(room.saturating_sub(other.linear()));
+        self.tail = self.data;
+    }
+
+    /// Copies what describes `other`: its time, port, flags, hash and length on the wire.
+    pub(super) fn describe_as(&mut self, other: &Packet) {
+        self.wire_len = other.wire_len;
+        self.desc.set_time(other.desc.time_ns());
+        self.desc.set_port(other.desc.port());
+        self.desc.set_flags(other.desc.flags());
+        self.desc.set_hash(other.desc.hash());
     }
 
     /// Number of its (first) slot.
@@ -641,13 +593,6 @@ impl Packet {
     }
 }
 
-/// Returns a slot, and those chained from `next` on. The caller owned them all; `pool` must not be used afterwards.
-#[inline]
-pub(super) fn release_slots(pool: PoolRef, slot: u32, next: u32) {
-    free_parts(pool, next);
-    local_cache::free(pool, slot);
-}
-
 /// Releases a packet's slots. Takes numbers, not the packet: see docs/performance-notes.md.
 #[inline(never)]
 fn free_packet(pool: PoolRef, slot: u32, next: u32, may_be_shared: bool) {
@@ -669,13 +614,6 @@ impl Drop for Packet {
     fn drop(&mut self) {
         let may_be_shared = *self.may_be_shared.get_mut();
         free_packet(self.pool, self.slot(), self.next, may_be_shared);
-    }
-}
-
-impl From<PacketDesc> for Packet {
-    #[inline]
-    fn from(desc: PacketDesc) -> Packet {
-        desc.into_packet()
     }
 }
 

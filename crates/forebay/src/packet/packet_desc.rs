@@ -9,12 +9,7 @@
 //! ```
 #![allow(unsafe_code)]
 
-use super::{
-    Desc, Flags,
-    packet::{Packet, release_slots},
-    remote_free::NONE,
-    shared::PoolRef,
-};
+use super::{Desc, Flags, Packet, local_cache::release_slots, remote_free::NONE, shared::PoolRef};
 use std::{mem, ops::Deref};
 
 const _: () = assert!(size_of::<PacketDesc>() == 16 && align_of::<PacketDesc>() == 16);
@@ -89,6 +84,53 @@ impl PacketDesc {
     #[inline]
     pub fn set_hash(&mut self, hash: u16) {
         self.0.set_hash(hash);
+    }
+}
+
+impl Packet {
+    /// Packs the packet into 16 bytes, for a ring.
+    ///
+    /// # Errors
+    /// Other packets share its slot and their data begins or ends elsewhere: the beginning is stored once for each slot. The packet
+    /// is returned: [`unshare`](Packet::unshare) it.
+    ///
+    /// ```
+    /// # let mut pool = forebay::packet::Pool::new(&Default::default())?;
+    /// let mut packet = pool.take().unwrap();
+    /// packet.put(10).unwrap();
+    /// let mut other = packet.share();
+    /// let desc = packet.into_desc().unwrap(); // as when it was shared
+    /// other.pull(4).unwrap();
+    /// let mut other = other.into_desc().unwrap_err();
+    /// other.unshare(&mut pool).unwrap();
+    /// assert_eq!((desc.len(), other.into_desc().unwrap().len()), (10, 6));
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    #[inline(always)]
+    #[allow(clippy::result_large_err)] // the error returns the packet
+    pub fn into_desc(mut self) -> Result<PacketDesc, Packet> {
+        let cold = self.cold();
+        let settled = match self.is_alone() {
+            true => {
+                self.facts().store(cold);
+                true
+            }
+            false => self.facts().settle(cold),
+        };
+        if !settled {
+            return Err(self);
+        }
+        let desc = self.described();
+        mem::forget(self);
+        // SAFETY: our slot, and the slots chained to it, belong to the descriptor now.
+        Ok(unsafe { PacketDesc::owning(desc) })
+    }
+}
+
+impl From<PacketDesc> for Packet {
+    #[inline]
+    fn from(desc: PacketDesc) -> Packet {
+        desc.into_packet()
     }
 }
 

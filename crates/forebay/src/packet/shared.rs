@@ -13,8 +13,7 @@
 #![allow(unsafe_code)]
 
 use super::{
-    Desc,
-    pool::PoolConfig,
+    Desc, PoolConfig,
     references::References,
     remote_free::{Chain, NONE, Returns},
 };
