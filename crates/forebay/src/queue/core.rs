@@ -45,10 +45,10 @@ use super::{
     bytes::{Bytes, Header},
     control_memory::ControlMemory,
     frame::{Kind, Owner, span},
+    last_time::LastTime,
     lock::{Acquired, Lock},
     peers::Peers,
-    recover::LastTime,
-    watch::Watchers,
+    watchers::Watchers,
 };
 use crate::{
     memory::MapConfig,

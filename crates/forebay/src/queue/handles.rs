@@ -60,19 +60,10 @@ impl Count {
     }
 }
 
-/// What both ends of a queue have: `$end` with its count `$count` in [`Handles`], and `$task`, the same end for tasks.
+/// What both ends of a queue have: `$end` with its count `$count` in [`Handles`].
 macro_rules! handle {
-    ($end:ident, $count:ident, $task:ident) => {
+    ($end:ident, $count:ident) => {
         impl $end {
-            /// Turns it into an end for a task of any async runtime.
-            ///
-            /// # Errors
-            /// The queue is [shared](super::shared) with other processes, which cannot wake a task.
-            pub fn into_async(self) -> crate::Result<$task> {
-                check_local(&self.handles, "awaiting")?;
-                Ok($task::new(self))
-            }
-
             /// Closes the queue for all senders. Receivers get the messages that are left, and then `Closed`.
             ///
             /// Between processes, it waits while a stopped process holds the senders' lock.

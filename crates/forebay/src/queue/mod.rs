@@ -66,6 +66,7 @@
 
 #[cfg_attr(not(feature = "shared"), allow(dead_code))]
 mod bytes;
+mod config;
 #[cfg_attr(not(feature = "shared"), allow(dead_code))]
 mod control;
 #[cfg_attr(not(feature = "shared"), allow(dead_code))]
@@ -79,6 +80,7 @@ mod frame;
 mod handles;
 #[cfg(feature = "lanes")]
 pub mod lanes;
+mod last_time;
 mod lock;
 mod peers;
 mod query;
@@ -88,9 +90,11 @@ mod sender;
 #[cfg(all(feature = "shared", not(loom)))]
 pub mod shared;
 pub mod spsc;
+mod stats;
 mod task;
 mod waiting;
 mod watch;
+mod watchers;
 
 #[cfg(all(test, feature = "shared", not(any(loom, miri))))]
 mod misuse_tests;
@@ -105,95 +109,16 @@ mod task_tests;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
+pub use config::{QueueConfig, WhenFull};
 pub use error::{RecvError, SendError, StatsError};
 pub use receiver::{Burst, Message, Received, Receiver};
 pub use sender::{Reserved, Sender};
+pub use stats::Stats;
 pub use task::{AsyncReceiver, AsyncSender};
 pub use watch::Watch;
 
-use crate::{Error, Result, memory::MapConfig, sync::Arc};
+use crate::{Result, sync::Arc};
 use handles::Handles;
-
-/// What a sender does when the queue is full.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WhenFull {
-    /// It waits for room, within its time limit, in a line with other senders.
-    #[default]
-    Wait,
-    /// It returns [`SendError::Full`] at once, whatever its time limit.
-    Refuse,
-    /// It drops the messages that would be received next, until there is room, and counts them: [`Stats::dropped`]. A message
-    /// that is being read or filled cannot be dropped; for that it waits.
-    DropOldest,
-}
-
-impl WhenFull {
-    /// Whether a sender may wait at all.
-    fn waits(self) -> bool {
-        self != WhenFull::Refuse
-    }
-}
-
-/// Settings of a queue.
-///
-/// ```
-/// use forebay::queue::{QueueConfig, WhenFull, queue_with};
-/// let (sender, receiver) = queue_with(&QueueConfig {
-///     capacity_bytes: 4096,
-///     when_full: WhenFull::DropOldest,
-///     ..QueueConfig::default()
-/// })?;
-/// for number in 0..1000_u64 {
-///     sender.send(number.to_ne_bytes()).unwrap(); // 24 bytes of the 4096 each
-/// }
-/// assert_eq!(receiver.take().unwrap().sequence(), 830);
-/// assert_eq!(receiver.stats().unwrap().dropped, 830);
-/// # Ok::<(), forebay::Error>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QueueConfig {
-    /// Bytes of memory, rounded up to whole pages: at least 1; 1 MiB by default. A message takes its length, rounded
-    /// up to a multiple of 8, plus 16.
-    pub capacity_bytes: usize,
-    /// What senders do when the queue is full; they wait by default.
-    pub when_full: WhenFull,
-    /// Fault the memory in when the queue is made (the default), so that no thread pays for it later.
-    pub populate: bool,
-    /// Ask for pages of 2 MiB if the queue is that large.
-    pub huge_pages: bool,
-}
-
-impl Default for QueueConfig {
-    fn default() -> Self {
-        QueueConfig {
-            capacity_bytes: 1 << 20,
-            when_full: WhenFull::default(),
-            populate: true,
-            huge_pages: false,
-        }
-    }
-}
-
-impl QueueConfig {
-    /// Checks everything that can be checked without the kernel.
-    ///
-    /// # Errors
-    /// A capacity of 0.
-    pub fn validate(&self) -> Result<()> {
-        match self.capacity_bytes {
-            0 => Err(Error::new("queue", "making a queue of 0 bytes")
-                .advise("Ask for a capacity of at least 1; it is rounded up to a page")),
-            _ => Ok(()),
-        }
-    }
-
-    fn memory(&self) -> MapConfig {
-        MapConfig {
-            populate: self.populate,
-            huge_pages: self.huge_pages,
-        }
-    }
-}
 
 /// Makes a queue of at least `capacity_bytes` whose senders wait when it is full.
 ///
@@ -225,43 +150,4 @@ pub fn queue_with(config: &QueueConfig) -> Result<(Sender, Receiver)> {
     config.validate()?;
     let handles = Arc::new(Handles::new(config)?);
     Ok((Sender::new(handles.clone()), Receiver::new(handles)))
-}
-
-/// Counts of a queue since it was made. Each reserved message is counted in exactly one of `received`, `dropped`,
-/// `aborted`, `torn` and `queued`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// Messages that got a sequence number, whether they were committed or not.
-    pub reserved: u64,
-    /// Messages that receivers have taken.
-    pub received: u64,
-    /// Messages that senders dropped as the oldest, under the policy [`WhenFull::DropOldest`].
-    pub dropped: u64,
-    /// Messages that their senders aborted, once receivers have passed over them.
-    pub aborted: u64,
-    /// Messages whose senders died while filling them, once receivers have passed over them; 0 in a queue of one process.
-    pub torn: u64,
-    /// Messages in the queue, including those being filled.
-    pub queued: u64,
-    /// How often a received message was delivered to another receiver because the first one died.
-    pub redelivered: u64,
-    /// Received messages whose receivers died while they held them, and that are not delivered again.
-    pub abandoned: u64,
-    /// Bytes in use, headers included: from the oldest message that is unread or being read to the newest.
-    pub used_bytes: usize,
-}
-
-impl Stats {
-    /// Whether each reserved message is counted exactly once.
-    pub fn adds_up(&self) -> bool {
-        let columns = [
-            self.received,
-            self.dropped,
-            self.aborted,
-            self.torn,
-            self.queued,
-        ];
-        // In 128 bits: another process may have written any numbers into the shared memory.
-        columns.map(u128::from).iter().sum::<u128>() == u128::from(self.reserved)
-    }
 }

@@ -12,8 +12,7 @@ use super::{
     copy::copy,
     core::{Core, Frame},
     handles::{Handles, handle},
-    task::AsyncReceiver,
-    watch::{For, Watch, check_local},
+    watch::{For, Watch},
 };
 use crate::sync::{Arc, Deadline, limited};
 use std::{ops::Deref, time::Duration};
@@ -234,7 +233,7 @@ impl Receiver {
     }
 }
 
-handle!(Receiver, receivers, AsyncReceiver);
+handle!(Receiver, receivers);
 
 impl<'a> IntoIterator for &'a Receiver {
     type Item = Message<'a>;

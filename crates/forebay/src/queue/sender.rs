@@ -12,8 +12,7 @@ use super::{
     copy::copy,
     core::Frame,
     handles::{Handles, handle},
-    task::AsyncSender,
-    watch::{For, Watch, check_local},
+    watch::{For, Watch},
 };
 use crate::sync::{Arc, Deadline, limited};
 use std::{
@@ -168,7 +167,7 @@ impl Sender {
     }
 }
 
-handle!(Sender, senders, AsyncSender);
+handle!(Sender, senders);
 
 /// Reserved room for a message: bytes to fill in any order, and then to [commit](Reserved::commit).
 ///

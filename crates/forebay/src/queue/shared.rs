@@ -51,7 +51,7 @@
 
 use super::{
     Receiver, Sender, WhenFull, bytes::Bytes, control::Control, control_memory::ControlMemory,
-    core::Core, handles::Handles, peers::Peers, recover::LastTime, watch::Watchers,
+    core::Core, handles::Handles, last_time::LastTime, peers::Peers, watchers::Watchers,
 };
 use crate::{
     Error, Result, memory,

@@ -10,7 +10,9 @@
 use super::{
     Message, Received, Receiver, RecvError, Reserved, SendError, Sender,
     copy::copy,
-    watch::{Alarm, For, Registration},
+    handles::Handles,
+    watch::{For, Registration, check_local},
+    watchers::Alarm,
 };
 use crate::sync::{Arc, Task, planted};
 use std::{
@@ -27,7 +29,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn new(handles: &Arc<super::Handles>, what: For) -> Waiting {
+    fn new(handles: &Arc<Handles>, what: For) -> Waiting {
         let task = Arc::new(Task::default());
         Waiting {
             registration: Registration::new(handles, Alarm::Task(task.clone()), what),
@@ -85,6 +87,17 @@ impl Waiting {
 pub struct AsyncReceiver {
     receiver: Receiver,
     waiting: Waiting,
+}
+
+impl Receiver {
+    /// Turns it into an end for a task of any async runtime.
+    ///
+    /// # Errors
+    /// The queue is [shared](super::shared) with other processes, which cannot wake a task.
+    pub fn into_async(self) -> crate::Result<AsyncReceiver> {
+        check_local(&self.handles, "awaiting")?;
+        Ok(AsyncReceiver::new(self))
+    }
 }
 
 impl AsyncReceiver {
@@ -165,6 +178,17 @@ fn received<T>(
 pub struct AsyncSender {
     sender: Sender,
     waiting: Waiting,
+}
+
+impl Sender {
+    /// Turns it into an end for a task of any async runtime.
+    ///
+    /// # Errors
+    /// The queue is [shared](super::shared) with other processes, which cannot wake a task.
+    pub fn into_async(self) -> crate::Result<AsyncSender> {
+        check_local(&self.handles, "awaiting")?;
+        Ok(AsyncSender::new(self))
+    }
 }
 
 impl AsyncSender {

@@ -1,4 +1,4 @@
-//! The receiving end of many lanes: the public interface, and the round over all lanes. `waiting` has the sleeping.
+//! The receiving end of many lanes: the public interface, and the round over all lanes. `leading` has the sleeping.
 //!
 //! ```text
 //!          next ▼

@@ -90,6 +90,8 @@ mod hub;
 #[cfg_attr(loom, allow(dead_code))]
 mod lane;
 #[cfg(not(loom))]
+mod leading;
+#[cfg(not(loom))]
 mod link;
 #[cfg(not(loom))]
 mod sender;

@@ -279,11 +279,6 @@ impl Sender {
         }
     }
 
-    /// Turns it into an end for a task of any async runtime. The receiver may stay in a thread.
-    pub fn into_async(self) -> AsyncSender {
-        AsyncSender(self)
-    }
-
     /// Counts so far.
     pub fn stats(&self) -> SpscStats {
         SpscStats::new(self.next, &self.producer.stats())
@@ -449,11 +444,6 @@ impl Receiver {
             len,
             sequence,
         }
-    }
-
-    /// Turns it into an end for a task of any async runtime. The sender may stay in a thread.
-    pub fn into_async(self) -> AsyncReceiver {
-        AsyncReceiver(self)
     }
 
     /// Counts so far.

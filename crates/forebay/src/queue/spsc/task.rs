@@ -25,6 +25,13 @@ use std::{
 #[derive(Debug)]
 pub struct AsyncSender(pub(super) Sender);
 
+impl Sender {
+    /// Turns it into an end for a task of any async runtime. The receiver may stay in a thread.
+    pub fn into_async(self) -> AsyncSender {
+        AsyncSender(self)
+    }
+}
+
 impl AsyncSender {
     /// Sends a copy of `message`.
     ///
@@ -107,6 +114,13 @@ impl AsyncSender {
 /// ```
 #[derive(Debug)]
 pub struct AsyncReceiver(pub(super) Receiver);
+
+impl Receiver {
+    /// Turns it into an end for a task of any async runtime. The sender may stay in a thread.
+    pub fn into_async(self) -> AsyncReceiver {
+        AsyncReceiver(self)
+    }
+}
 
 impl AsyncReceiver {
     /// Takes the next message without copying it.
