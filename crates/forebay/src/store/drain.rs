@@ -10,11 +10,13 @@
 //! reused, so the drain promises no durability from then on, whatever later syncs return.
 
 use super::{
+    abandon::Abandon,
     buffer::Piece,
-    closing::{Abandon, Counts, sync_error, write_error},
     config::SyncPolicy,
+    counts::{Counts, Progress},
     framing::{Framing, Seal, Whole},
     sink::Sink,
+    trouble::{sync_error, write_error},
 };
 use crate::{Error, memory::Filled};
 use std::{
@@ -56,13 +58,6 @@ pub(super) struct Drain {
     slowest_sync: Duration,
     /// An error that did not prevent any write and is still to be reported.
     trouble: Option<Error>,
-}
-
-/// A position: a number of whole records, and the bytes up to the end of the last of them, in all outputs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Progress {
-    pub records: u64,
-    pub bytes: u64,
 }
 
 /// Why a buffer was not written completely.

@@ -8,7 +8,6 @@
 //! A loan is written after the content of the current buffer and travels with that buffer. Further loans may follow in the same
 //! buffer, up to 2 MiB of them. Order, counts and errors are therefore those of buffers.
 
-use super::Appender;
 use std::{fmt, ops::Range};
 
 /// Whole records in the caller's memory. The owner is dropped once they are written or given up, which returns the memory.
@@ -52,15 +51,5 @@ impl Loan {
 impl fmt::Debug for Loan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Loan").field("range", &self.range).finish()
-    }
-}
-
-/// An empty buffer that can carry a loan. If it is dropped, the next record or loan uses the buffer.
-pub struct Carrier<'a>(pub(super) &'a mut Appender);
-
-impl Carrier<'_> {
-    /// Accepts the loan as one unit that counts for `records` records, and hands it over.
-    pub fn carry(self, loan: Loan, records: u64) {
-        self.0.carry(loan, records);
     }
 }

@@ -37,11 +37,13 @@
 //! * [`Live`]: buffers that other processes can read, and [`LiveReader`], which reads records there.
 //! * [`Sink`]: a file, a pipe or several files, and how to truncate and sync it.
 
+mod abandon;
 mod ahead;
 mod appender;
 mod buffer;
 mod closing;
 mod config;
+mod counts;
 mod desk;
 mod drain;
 #[cfg(all(test, not(loom)))]
@@ -73,18 +75,21 @@ mod sink;
 mod testing;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod trouble;
 mod writer;
 mod writer_thread;
 
-pub use appender::{Appender, Reserved};
-pub use closing::{Abandon, Closing, Finished, Stage, Totals};
+pub use abandon::Abandon;
+pub use appender::{Appender, Carrier, Reserved};
+pub use closing::{Closing, Finished};
 pub use config::{Limit, StoreConfig, StoreInfo, SyncPolicy, WhenFull};
+pub use counts::{Stage, Totals};
 pub use framing::{Framing, Seal, Whole};
 #[cfg(all(feature = "shared", not(loom)))]
 pub use live::{Live, LiveConfig};
 #[cfg(all(feature = "shared", not(loom)))]
 pub use live_reader::{Batch, LiveReader};
-pub use loan::{Carrier, Loan};
+pub use loan::Loan;
 pub use records::{Records, recover};
 pub use sink::{
     FileConfig, FileSink, Files, Series, Sink, StreamSink, close, lock_output, open_existing,

@@ -1,9 +1,10 @@
 //! What the two sides of a store share besides the rings: errors, the commands that answer them, and counters.
 
 use super::{
-    closing::{Abandon, Counts},
+    abandon::Abandon,
+    counts::{Counts, Progress},
     desk::Desk,
-    drain::{Drain, Progress},
+    drain::Drain,
 };
 use crate::{
     Error,

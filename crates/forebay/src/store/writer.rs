@@ -16,8 +16,8 @@
 use super::{
     ahead::Ahead,
     buffer::{Buffer, Empty, Layout, Piece},
-    closing::Counts,
     config::StoreConfig,
+    counts::Counts,
     desk::{Current, Desk},
     drain::{Drain, Stopped},
     loan::Loan,

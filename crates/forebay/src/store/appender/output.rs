@@ -5,8 +5,9 @@ use crate::{
     Result,
     store::{
         buffer::Then,
-        closing::{Closing, Stage, Taken, Totals},
+        closing::Closing,
         config::StoreInfo,
+        counts::{Stage, Taken, Totals},
         writer::Ending,
     },
 };
