@@ -7,7 +7,7 @@
 //!
 //! The sleeper drains the descriptor before it checks. So a drained signal never belongs to a publication that the check missed.
 
-use super::{Bell, Wait, wait::wait_asleep};
+use super::{Bell, Block, Wait, wait::wait_asleep};
 use crate::Result;
 #[cfg(not(loom))]
 use std::os::fd::{AsFd, BorrowedFd};
@@ -66,6 +66,8 @@ impl Eventfd {
         self.signal.wait(None);
     }
 }
+
+impl Block for Eventfd {}
 
 impl Wait for Eventfd {
     fn new() -> Result<Self> {

@@ -42,7 +42,6 @@ pub trait Block: Wait {}
 
 impl Block for Spin {}
 impl Block for Park {}
-impl Block for super::Eventfd {}
 
 /// Checks in a loop, and yields the processor after some checks. The other end needs no fence and no system call.
 ///

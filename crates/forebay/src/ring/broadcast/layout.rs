@@ -18,6 +18,8 @@ use crate::{
     sync::atomic::Ordering::Relaxed,
 };
 
+/// What errors of a broadcast ring are about.
+pub(super) const ON: &str = "broadcast ring";
 const MAGIC: u64 = u64::from_ne_bytes(*b"forebayB");
 const VERSION: u64 = 1;
 /// 32 GiB.

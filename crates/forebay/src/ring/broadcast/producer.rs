@@ -3,7 +3,7 @@
 use super::{
     BroadcastConfig, BroadcastStats, Reader,
     error::{NotesFull, TooLong},
-    layout::Layout,
+    layout::{Layout, ON},
     writing::Writing,
 };
 use crate::{
@@ -15,8 +15,6 @@ use crate::{
     sys::{self, Advice, sealed},
 };
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-
-pub(super) const ON: &str = "broadcast ring";
 
 /// Publishes messages to any number of readers, and never waits for them.
 ///

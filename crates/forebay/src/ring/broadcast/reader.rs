@@ -1,6 +1,6 @@
 //! The reading end.
 
-use super::{ReaderStats, Received, error::RecvError, producer::ON, reading::Reading};
+use super::{ReaderStats, Received, error::RecvError, layout::ON, reading::Reading};
 use crate::{
     Error,
     foreign::Foreign,

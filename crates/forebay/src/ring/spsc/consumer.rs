@@ -7,7 +7,10 @@
 //! ```
 #![allow(unsafe_code)]
 
-use super::{Learned, Peeked, PopError, RingStats, Shared, leave, pauses};
+use super::{
+    PopError, RingStats,
+    shared::{Learned, Shared, leave, pauses},
+};
 use crate::{
     memory::HugePages,
     ring::{
@@ -118,45 +121,7 @@ impl<T, W: Wait> Consumer<T, W> {
         }
     }
 
-    /// Returns up to `n` elements in place, as one slice: as many as are available, possibly none. Never waits.
-    ///
-    /// They stay in the ring until released; dropping the burst releases nothing.
-    ///
-    /// ```
-    /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
-    /// producer.push_slice(&[1, 2, 3]);
-    /// let burst = consumer.peek(usize::MAX);
-    /// assert_eq!(*burst, [1, 2, 3]);
-    /// burst.release(2);
-    /// assert_eq!(*consumer.peek(8), [3]);
-    /// # Ok::<(), forebay::Error>(())
-    /// ```
-    #[inline(always)]
-    pub fn peek(&mut self, n: usize) -> Peeked<'_, T, W> {
-        let n = n.min(self.capacity);
-        let known = self.filled_or_refresh(n);
-        self.lend(n.min(known))
-    }
-
-    /// The next `n` elements, which are known to be there, as far as they are contiguous.
-    #[inline(always)]
-    fn lend(&mut self, n: usize) -> Peeked<'_, T, W> {
-        let n = self.place.run(n);
-        // On the cached path no Acquire load is between a write through the other view and the slice.
-        self.place.settle();
-        self.shared.slots.will_read(self.cursor.position(), n);
-        Peeked { consumer: self, n }
-    }
-
-    /// All available elements, as one slice; never pauses. For streams, which would need 10 instructions more with
-    /// [`peek`](Consumer::peek).
-    #[inline]
-    pub(crate) fn peek_all(&mut self) -> Peeked<'_, T, W> {
-        let known = self.refresh_now();
-        self.lend(known)
-    }
-
-    /// Drops up to `n` elements in place, as [`Peeked::release`] does; returns how many. Never waits.
+    /// Drops up to `n` elements in place, as [`Peeked::release`](super::Peeked::release) does; returns how many. Never waits.
     ///
     /// ```
     /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
@@ -274,7 +239,7 @@ impl<T, W: Wait> Consumer<T, W> {
 
     /// Like [`refresh`](Consumer::refresh), without a pause and its bookkeeping.
     #[inline]
-    fn refresh_now(&mut self) -> usize {
+    pub(super) fn refresh_now(&mut self) -> usize {
         self.place.rewind_to_first_view(); // as in `refresh`
         let known = self.cursor.refresh_now(&self.shared.tail.position, 0); // PUBLISH
         // SAFETY: the consumer's alone, and this is the only borrow.

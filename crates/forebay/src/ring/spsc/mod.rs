@@ -55,13 +55,14 @@
 //! - **`fork`**: the slots are not mapped in a forked child. A child that touches one gets `SIGSEGV`. If the child
 //!   has mapped other memory at their addresses since, dropping both ends unmaps that memory. Do not use or drop either end between `fork` and `exec`.
 //! - **Signal handlers**: no call here is async-signal-safe. The handler may have interrupted a call of the same end.
-#![allow(unsafe_code)]
 
 mod consumer;
+mod drop_run;
 mod error;
 mod peeked;
 mod producer;
 mod reserved;
+mod shared;
 mod stats;
 mod task;
 mod waiting;
@@ -86,24 +87,13 @@ pub use reserved::Reserved;
 pub use stats::RingStats;
 pub use waiting::IntoIter;
 
-use super::{
-    backoff::Backoff,
-    cursor::{Cursor, Edge, Position},
-    line_flush::LineFlush,
-    slots::Slots,
-    state::{PRODUCER_GONE, State},
-};
+use super::{backoff::Backoff, line_flush::LineFlush, slots::Slots};
 use crate::{
     Error, Result,
     memory::MapConfig,
-    sync::{
-        Arc, CachePadded, Park, Wait,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-        planted,
-    },
+    sync::{Arc, CachePadded, Park, Wait},
 };
-use stats::Counts;
-use std::{cell::UnsafeCell, panic::RefUnwindSafe, ptr};
+use shared::{Learned, Own, Shared, Side};
 
 /// Settings of a ring.
 ///
@@ -222,174 +212,4 @@ pub fn ring_with<T: Send, W: Wait>(
     let producer = Producer::new(shared.clone(), pause);
     let consumer = Consumer::new(shared, pause);
     Ok((producer, consumer))
-}
-
-/// The data that one end shares with the other: its position.
-///
-/// The other end's `W`, on which it waits for this position, is on the same cache lines. After storing a position an end
-/// checks whether the other end waits for it, so a publication touches one line beside the slots.
-#[derive(Debug)]
-struct Side<W> {
-    /// Written by this end, read by the other: free-running.
-    position: AtomicUsize,
-    /// Written by this end when it is dropped, read by the end that drops the ring: the byte offset of its place.
-    offset: AtomicUsize,
-    /// Here the other end waits; this end wakes it.
-    waits: W,
-}
-
-impl<W: Wait> Side<W> {
-    fn new() -> Result<CachePadded<Self>> {
-        Ok(CachePadded(Side {
-            position: AtomicUsize::default(),
-            offset: AtomicUsize::default(),
-            waits: W::new()?,
-        }))
-    }
-}
-
-/// The data that both ends own. The end that is dropped last drops it, and with it the remaining elements.
-#[derive(Debug)]
-struct Shared<T, W> {
-    /// The producer's side: edge PUBLISH. The consumer waits here.
-    tail: CachePadded<Side<W>>,
-    /// The consumer's side: edge CREDIT. The producer waits here.
-    head: CachePadded<Side<W>>,
-    /// Written by an end that ends the ring, read by the other: edge END.
-    state: CachePadded<State>,
-    /// What the producer has learned from its refreshes; used by the producer only. It is kept here so that an end is small.
-    producers: CachePadded<Own<Backoff>>,
-    /// What the consumer has learned; used by the consumer only.
-    consumers: CachePadded<Own<Learned>>,
-    capacity: usize,
-    slots: Slots<T>,
-}
-
-/// What one end keeps for itself in the shared part, and the counts that it writes.
-#[derive(Debug)]
-struct Own<L> {
-    learned: UnsafeCell<L>,
-    counts: Counts,
-}
-
-impl<L> Own<L> {
-    fn new(learned: L) -> Self {
-        Own {
-            learned: learned.into(),
-            counts: Counts::default(),
-        }
-    }
-}
-
-// The cells only decide when to load a position. Whatever they contain, the ring is intact after a caught panic.
-impl<T, W: RefUnwindSafe> RefUnwindSafe for Shared<T, W> where Slots<T>: RefUnwindSafe {}
-
-impl<T, W> Shared<T, W> {
-    /// Refreshes the producer's `cursor`. Whether `n` slots are vacant, or the ring has ended.
-    #[inline]
-    fn is_vacant_or_over(&self, cursor: &mut Cursor, n: usize) -> bool {
-        // END; loaded first, so that the load of the position below sees a head stored before it.
-        let is_over = self.state.bits() != 0;
-        cursor.refresh_now(&self.head.position, self.capacity) >= n || is_over // CREDIT
-    }
-
-    /// The consumer, at `position`, cannot continue with the 0 elements that it `found`, or has found more than ever before.
-    ///
-    /// Takes values instead of the end: see docs/performance-notes.md.
-    #[cold]
-    #[inline(never)]
-    fn found(&self, found: usize, position: usize)
-    where
-        W: Wait,
-    {
-        if found > 0 {
-            return self.consumers.counts.record_len(found);
-        }
-        self.consumers.counts.record_stop(position);
-        // Slots that a forgotten `Drain` emptied: the producer might otherwise wait for them forever.
-        // Relaxed: only the consumer stores it.
-        if !planted("drain-forgotten-for-good") && self.head.position.load(Relaxed) != position {
-            self.slots.settle();
-            Position::store(&self.head.position, position, Edge::Credit);
-            self.head.waits.wake();
-        }
-    }
-
-    fn stats(&self) -> RingStats {
-        // Relaxed: counts order nothing. The head first, so that it is not past the tail.
-        let popped = self.head.position.load(Relaxed);
-        let pushed = self.tail.position.load(Relaxed);
-        let times_full = self.producers.counts.stops();
-        let len = pushed.wrapping_sub(popped).min(self.capacity);
-        RingStats {
-            pushed: pushed as u64,
-            popped: popped as u64,
-            max_len: len
-                .max(self.consumers.counts.max_len())
-                .max(usize::from(popped > 0)),
-            times_full,
-            times_empty: self.consumers.counts.stops(),
-        }
-    }
-
-    /// Refreshes the consumer's `cursor`. Whether there are `n` elements, or the ring has ended.
-    #[inline]
-    fn is_filled_or_over(&self, cursor: &mut Cursor, n: usize) -> bool {
-        // END; loaded first, so that the load of the position below sees the elements published before it.
-        let is_over = self.state.bits() != 0;
-        cursor.refresh_now(&self.tail.position, 0) >= n || is_over // PUBLISH
-    }
-}
-
-/// What a consumer has learned from its refreshes.
-#[derive(Debug)]
-struct Learned {
-    backoff: Backoff,
-    line_flush: LineFlush,
-}
-
-/// Whether an end may pause before a refresh. Not for bytes, which arrive in long runs.
-const fn pauses<T>() -> bool {
-    size_of::<T>() > 1
-}
-
-/// The last step of an end whose bit is `gone` and whose place is at `offset`.
-///
-/// A separate function that takes values: see docs/performance-notes.md.
-#[inline(never)]
-fn leave<T, W: Wait>(shared: Arc<Shared<T, W>>, gone: u32, offset: usize) {
-    let side = match gone {
-        PRODUCER_GONE => &shared.tail,
-        _ => &shared.head,
-    };
-    side.offset.store(offset, Relaxed); // ordered by the reference count
-    shared.state.set(gone);
-    side.waits.wake();
-}
-
-impl<T, W> Drop for Shared<T, W> {
-    fn drop(&mut self) {
-        // Relaxed: both ends are gone, and the reference count has ordered their accesses before ours.
-        let head = self.head.position.load(Relaxed);
-        let left = self.tail.position.load(Relaxed).wrapping_sub(head);
-        let mut place = self.slots.place(self.head.offset.load(Relaxed));
-        place.settle();
-        self.slots.will_write(head, left);
-        let run = place.run(left);
-        let first = ptr::slice_from_raw_parts_mut(place.slot(), run);
-        place.advance(run);
-        // The rest is dropped even if a Drop in the first run panics. With a mirror it is empty.
-        let _rest = DropRun(ptr::slice_from_raw_parts_mut(place.slot(), left - run));
-        drop(DropRun(first));
-    }
-}
-
-/// Elements to drop in place, exactly once. If one Drop panics, the elements after it are still dropped.
-struct DropRun<T>(*mut [T]);
-
-impl<T> Drop for DropRun<T> {
-    fn drop(&mut self) {
-        // SAFETY: the creator owns the elements and never touches them again.
-        unsafe { ptr::drop_in_place(self.0) }
-    }
 }

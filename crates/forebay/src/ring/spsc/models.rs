@@ -6,7 +6,10 @@
 use super::*;
 use crate::sync::{
     Spin, Task,
-    atomic::Ordering::{Acquire, Release},
+    atomic::{
+        AtomicUsize,
+        Ordering::{Acquire, Relaxed, Release},
+    },
     executor::Executor,
     model, model_of, thread,
 };

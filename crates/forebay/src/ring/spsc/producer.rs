@@ -7,7 +7,10 @@
 //! ```
 #![allow(unsafe_code)]
 
-use super::{PushError, Reserved, RingStats, Shared, leave, pauses};
+use super::{
+    PushError, RingStats,
+    shared::{Shared, leave, pauses},
+};
 use crate::{
     memory::HugePages,
     ring::{
@@ -145,36 +148,6 @@ impl<T, W: Wait> Producer<T, W> {
             true => pushed + self.push_slice(&source[pushed..n]), // the rest follows the seam
             false => pushed,
         }
-    }
-
-    /// Reserves up to `n` contiguous vacant slots, to be filled in place: as many as are vacant, possibly none.
-    /// Never waits.
-    ///
-    /// Dropping it without a commit changes nothing.
-    ///
-    /// ```
-    /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(8)?;
-    /// let reserved = producer.reserve(100);
-    /// assert_eq!(reserved.len(), 8);
-    /// assert_eq!(reserved.fill([1, 2, 3]), 3);
-    /// assert_eq!(&*consumer.peek(100), [1, 2, 3]);
-    /// # Ok::<(), forebay::Error>(())
-    /// ```
-    #[inline(always)]
-    pub fn reserve(&mut self, n: usize) -> Reserved<'_, T, W> {
-        let n = n.min(self.capacity);
-        let known = self.vacant_or_refresh(n);
-        self.lend(n.min(known))
-    }
-
-    /// The next `n` slots, which are known to be vacant, as far as they are contiguous.
-    #[inline(always)]
-    fn lend(&mut self, n: usize) -> Reserved<'_, T, W> {
-        let n = self.place.run(n);
-        // Earlier writes of an abandoned reservation through the second view must not be reordered after the writes below.
-        self.place.settle();
-        self.shared.slots.will_write(self.cursor.position(), n);
-        Reserved { producer: self, n }
     }
 
     /// The state word of the ring's end.

@@ -12,14 +12,46 @@ use std::{
 };
 use zerocopy::{FromBytes, IntoBytes};
 
+impl<T, W: Wait> Producer<T, W> {
+    /// Reserves up to `n` contiguous vacant slots, to be filled in place: as many as are vacant, possibly none.
+    /// Never waits.
+    ///
+    /// Dropping it without a commit changes nothing.
+    ///
+    /// ```
+    /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(8)?;
+    /// let reserved = producer.reserve(100);
+    /// assert_eq!(reserved.len(), 8);
+    /// assert_eq!(reserved.fill([1, 2, 3]), 3);
+    /// assert_eq!(&*consumer.peek(100), [1, 2, 3]);
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    #[inline(always)]
+    pub fn reserve(&mut self, n: usize) -> Reserved<'_, T, W> {
+        let n = n.min(self.capacity);
+        let known = self.vacant_or_refresh(n);
+        self.lend(n.min(known))
+    }
+
+    /// The next `n` slots, which are known to be vacant, as far as they are contiguous.
+    #[inline(always)]
+    pub(super) fn lend(&mut self, n: usize) -> Reserved<'_, T, W> {
+        let n = self.place.run(n);
+        // Earlier writes of an abandoned reservation through the second view must not be reordered after the writes below.
+        self.place.settle();
+        self.shared.slots.will_write(self.cursor.position(), n);
+        Reserved { producer: self, n }
+    }
+}
+
 /// Contiguous vacant slots. `fill`, `copy_from_slice` or `commit` publishes a filled prefix.
 ///
 /// If any bytes are a valid element ([`FromBytes`] and [`IntoBytes`]), the slots are also a slice to write to.
 #[derive(Debug)]
 #[must_use = "slots are only published when they are filled or committed"]
 pub struct Reserved<'a, T, W: Wait = Park> {
-    pub(super) producer: &'a mut Producer<T, W>,
-    pub(super) n: usize,
+    producer: &'a mut Producer<T, W>,
+    n: usize,
 }
 
 impl<T, W: Wait> Reserved<'_, T, W> {
