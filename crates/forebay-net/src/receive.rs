@@ -3,17 +3,18 @@
 //!
 //! | Source | Driven by | Each frame |
 //! |---|---|---|
-//! | [`FromPort`] | `Driver` | is copied into a packet of the pool |
+//! | [`FromPort`] | `Poller`, with a `Driver` | is copied into a packet of the pool |
 //! | [`EachFrame`] | `Poller` | is shown to a closure in place |
 //!
 //! ```
-//! use forebay::{receive::{Driver, DriverConfig}, sync::Signal, time::Clock};
+//! use forebay::{poll::Poller, receive::{Driver, DriverConfig}, sync::Signal, time::Clock};
 //! use forebay_net::{receive::FromPort, sim::Sim};
 //! let clock = Clock::real();
-//! let mut card = FromPort::new(Sim::new("rate=1G,count=100".parse()?, clock.clone()), clock);
+//! let mut card = FromPort::new(Sim::new("rate=1G,count=100".parse()?, clock.clone()), clock.clone());
 //! let (mut driver, mut packets) = Driver::new(&DriverConfig::default())?;
 //! let stop = Signal::new()?; // another thread may raise it
-//! assert_eq!(driver.run(&mut card, &stop)?, 100); // until the card has ended
+//! let mut poller = Poller::new(64, clock);
+//! assert_eq!(poller.run(&mut driver.with_source(&mut card), &stop)?, 100); // until the card has ended
 //! assert_eq!((driver.stats().received, packets.len()), (100, 100));
 //! assert_eq!(packets.pop().unwrap().into_packet().len(), 60);
 //! # Ok::<(), forebay::Error>(())
@@ -229,7 +230,7 @@ mod tests {
     fn every_frame_of_a_card_is_passed_on_or_counted_as_dropped_by_the_card() {
         let clock = Clock::real();
         let card = Sim::new("rate=1G,count=20k".parse().unwrap(), clock.clone());
-        let mut source = FromPort::new(card, clock);
+        let mut source = FromPort::new(card, clock.clone());
         let config = DriverConfig {
             capacity: 16,
             pool: PoolConfig {
@@ -249,7 +250,10 @@ mod tests {
             count
         });
         let stop = Signal::new().unwrap();
-        let received = driver.run(&mut source, &stop).unwrap();
+        let mut poller = Poller::new(64, clock);
+        let received = poller
+            .run(&mut driver.with_source(&mut source), &stop)
+            .unwrap();
         assert_eq!(driver.stats().received, received);
         let counts = source.port().counts();
         drop(driver);

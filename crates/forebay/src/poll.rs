@@ -336,7 +336,7 @@ impl Poller {
     }
 
     /// `stop`, and this long from now on.
-    pub(crate) fn limit<'a>(&self, stop: &'a Signal, timeout: Duration) -> Limit<'a> {
+    fn limit<'a>(&self, stop: &'a Signal, timeout: Duration) -> Limit<'a> {
         // A time beyond the clock's range is no limit.
         let timeout = u64::try_from(timeout.as_nanos()).ok();
         let end = timeout.and_then(|timeout| self.clock.now().checked_add(timeout));
@@ -348,7 +348,7 @@ impl Poller {
 
     /// One turn, which sleeps within `limit`.
     #[inline]
-    pub(crate) fn turn_within<S: Source>(
+    fn turn_within<S: Source>(
         &mut self,
         source: &mut S,
         limit: &Limit<'_>,

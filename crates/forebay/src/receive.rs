@@ -1,27 +1,29 @@
-//! A receive driver: takes packets from a source into a pool, and passes them to another thread over a ring.
+//! A receive driver: takes packets from a source into a pool, and passes them to another thread over a ring. A
+//! [`Poller`](crate::poll::Poller) runs it.
 //!
 //! ```text
 //!  source ──▶ Intake::push ──▶ batch ──▶ ring of PacketDesc ──▶ the other thread: into_packet(), read, drop
 //!    ▲           ▲ slots of a Pool ◀────────────────────────────────────────────────────┘
-//!    └── Poller: polls under load, asleep while the source is idle
+//!    └── Poller, whose source is [`WithSource`]: polls under load, asleep while the source is idle
 //! ```
 //!
 //! The driver does not drop packets. While the ring is full or the pool has no free slot, it takes none from the source; the source keeps
-//! those that arrive, or drops and counts them. Packets that [`Driver::turn`] takes are visible to the other thread when this call
-//! returns.
+//! those that arrive, or drops and counts them. Packets that a turn of the poller takes are visible to the other thread when that
+//! turn returns.
 //!
 //! ```
-//! use forebay::receive::{Driver, DriverConfig, fill_with};
+//! use forebay::{poll::Poller, receive::{Driver, DriverConfig, fill_with}, time::Clock};
 //! use std::{convert::Infallible, time::Duration};
-//! let (mut driver, mut packets) = Driver::new(&DriverConfig::default())?;
 //! let mut number = 0_u8;
 //! let mut source = fill_with(Duration::from_millis(1), |packet| {
 //!     packet.put(1).unwrap()[0] = number; // a fresh packet of 2048 bytes
 //!     number += 1;
 //!     Ok::<_, Infallible>(number <= 100) // true: the packet is filled; false: there is none now
 //! });
-//! let Ok(taken) = driver.turn(&mut source);
-//! assert_eq!((taken, packets.len()), (64, 64)); // one turn takes at most the budget, by default 64
+//! let (mut driver, mut packets) = Driver::new(&DriverConfig::default())?;
+//! let mut poller = Poller::new(64, Clock::real());
+//! let Ok(taken) = poller.turn(&mut driver.with_source(&mut source));
+//! assert_eq!((taken, packets.len()), (64, 64)); // one turn takes at most the budget of the poller
 //! let first = packets.try_pop().unwrap().into_packet();
 //! assert_eq!(first.as_slice(), [0]);
 //! assert_eq!(driver.stats().received, 64);
@@ -34,16 +36,14 @@
 //! panics, the next turn passes on the packets that the source pushed before.
 
 use crate::{
-    Error,
     packet::{Counts, Packet, PacketDesc, Pool, PoolConfig},
-    poll::{Limit, Modes, Poller, Source},
+    poll::{Limit, Source},
     ring::spsc::{Consumer, Producer, RingConfig, RingStats, ring_with},
-    sync::{Block, Park, Signal, Wait},
-    time::Clock,
+    sync::{Block, Park, Wait},
 };
 use std::time::Duration;
 
-/// How long the driver waits for room before it returns, and for a slot before it asks the source again.
+/// How long the driver waits for room in the ring, or for a slot, before it asks the source again.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 /// Settings of a [`Driver`].
@@ -51,10 +51,6 @@ const PATIENCE: Duration = Duration::from_millis(10);
 pub struct DriverConfig {
     /// Packets in the ring at most: 1 or more; 1024 by default.
     pub capacity: usize,
-    /// Packets that one turn takes at most: 1 or more; 64 by default.
-    pub budget: usize,
-    /// How long the poller may [rest](Poller::resting) instead of arming; zero, the default, for never.
-    pub rest: Duration,
     /// The slots, 2048 by default. With twice as many as the ring holds, the other thread can keep some.
     pub pool: PoolConfig,
 }
@@ -63,15 +59,13 @@ impl Default for DriverConfig {
     fn default() -> Self {
         DriverConfig {
             capacity: 1024,
-            budget: 64,
-            rest: Duration::ZERO,
             pool: PoolConfig::default(),
         }
     }
 }
 
 /// A source of packets for a [`Driver`]. [`fill_with`] makes one of a closure; `forebay_net::receive::FromPort` makes one of a
-/// port.
+/// port. All calls but [`receive`](PacketSource::receive) are those of a [`Source`].
 pub trait PacketSource {
     /// The error of a failed call.
     type Error;
@@ -97,7 +91,7 @@ pub trait PacketSource {
     /// Cancels the request for a wake-up.
     fn disarm(&mut self);
 
-    /// Whether no packet will follow, so that [`Driver::run`] returns. The default is false.
+    /// Whether no packet will follow, so that [`Poller::run`](crate::poll::Poller::run) returns. The default is false.
     fn has_ended(&self) -> bool {
         false
     }
@@ -158,7 +152,7 @@ impl Intake<'_> {
 pub struct DriverStats {
     /// Packets passed to the ring.
     pub received: u64,
-    /// Turns that ended without a packet because the ring was full.
+    /// How often the driver waited 10 ms in vain for room in the ring. [`RingStats::times_full`] also counts shorter waits.
     pub ring_full: u64,
     /// Checks of the source during which the pool ran out of slots.
     pub pool_empty: u64,
@@ -166,45 +160,37 @@ pub struct DriverStats {
     pub ring: RingStats,
     /// The pool.
     pub pool: Counts,
-    /// The time spent busy and asleep.
-    pub modes: Modes,
 }
 
 /// Takes packets from a source into a pool, and passes them on over a ring. Belongs to one thread at a time.
+///
+/// A [`Poller`](crate::poll::Poller) runs it [with a source](Driver::with_source).
 #[derive(Debug)]
 pub struct Driver<W: Wait = Park> {
     pool: Pool,
     producer: Producer<PacketDesc, W>,
-    /// Packets of this turn; or of an earlier one, if its source panicked.
+    /// Packets of this look; or of an earlier one, if its source panicked.
     batch: Vec<PacketDesc>,
-    poller: Poller,
     ring_full: u64,
     pool_empty: u64,
 }
 
 impl Driver {
-    /// A driver in real time, whose ring sleeps while it waits, and the consumer for the other thread.
+    /// A driver whose ring sleeps while it waits, and the consumer for the other thread.
     ///
     /// # Errors
     /// A 0 in `config`, or not enough memory or memory maps.
     pub fn new(config: &DriverConfig) -> crate::Result<(Driver, Consumer<PacketDesc>)> {
-        Driver::with(config, Clock::real())
+        Driver::with(config)
     }
 }
 
 impl<W: Block> Driver<W> {
-    /// A driver whose ring waits by `W`, with the time of `clock`.
+    /// A driver whose ring waits by `W`.
     ///
     /// # Errors
     /// Those of [`new`](Driver::new).
-    pub fn with(
-        config: &DriverConfig,
-        clock: Clock,
-    ) -> crate::Result<(Self, Consumer<PacketDesc, W>)> {
-        if config.budget == 0 {
-            return Err(Error::invalid("driver", "taking 0 packets a turn")
-                .advise("Ask for a budget of at least 1"));
-        }
+    pub fn with(config: &DriverConfig) -> crate::Result<(Self, Consumer<PacketDesc, W>)> {
         let (producer, consumer) = ring_with(&RingConfig {
             capacity: config.capacity,
             ..RingConfig::default()
@@ -212,36 +198,22 @@ impl<W: Block> Driver<W> {
         let driver = Driver {
             pool: Pool::new(&config.pool)?,
             producer,
-            batch: Vec::with_capacity(config.budget),
-            poller: Poller::new(config.budget, clock).resting(config.rest),
+            batch: Vec::new(),
             ring_full: 0,
             pool_empty: 0,
         };
         Ok((driver, consumer))
     }
 
-    /// One turn: takes packets from `source` and passes them on; returns how many. If there are none, sleeps until the source wakes
-    /// it, or returns early. While the ring is full, waits up to 10 ms for the consumer; if the consumer [is
-    /// gone](Driver::consumer_is_gone), it returns at once.
+    /// This driver, taking packets from `source`: for a [`Poller`](crate::poll::Poller), whose budget is the most packets that one
+    /// turn takes.
     ///
-    /// # Errors
-    /// An error of the source, unchanged.
-    #[inline]
-    pub fn turn<S: PacketSource>(&mut self, source: &mut S) -> Result<usize, S::Error> {
-        self.turn_within(source, &Limit::NONE)
-    }
-
-    /// Takes turns until the source [has ended](PacketSource::has_ended), the [consumer is gone](Driver::consumer_is_gone), or
-    /// `stop` is raised, which may happen in another thread or in a signal handler. Returns the number of packets taken.
-    ///
-    /// That the consumer is gone is noticed when the source wakes up. If the source may sleep for long, the thread that drops the
-    /// consumer should raise `stop`, too.
-    ///
-    /// # Errors
-    /// An error of the source, unchanged.
+    /// [`Poller::run`](crate::poll::Poller::run) returns when the source [has ended](PacketSource::has_ended) or the [consumer is
+    /// gone](Driver::consumer_is_gone). That the consumer is gone is noticed when the source wakes up. If the source may sleep for
+    /// long, the thread that drops the consumer should also raise the signal that stops the poller.
     ///
     /// ```
-    /// use forebay::{receive::{Driver, DriverConfig, fill_with}, sync::Signal};
+    /// use forebay::{poll::Poller, receive::{Driver, DriverConfig, fill_with}, sync::Signal, time::Clock};
     /// use std::{convert::Infallible, time::Duration};
     /// let (mut driver, packets) = Driver::new(&DriverConfig::default())?;
     /// let stop = Signal::new()?;
@@ -251,55 +223,19 @@ impl<W: Block> Driver<W> {
     ///     left -= 1;
     ///     Ok::<_, Infallible>(left >= 0)
     /// });
-    /// let Ok(taken) = driver.run(&mut source, &stop);
+    /// let Ok(taken) = Poller::new(64, Clock::real()).run(&mut driver.with_source(&mut source), &stop);
     /// assert_eq!((taken, packets.len()), (100, 100));
     /// # Ok::<(), forebay::Error>(())
     /// ```
-    pub fn run<S: PacketSource>(&mut self, source: &mut S, stop: &Signal) -> Result<u64, S::Error> {
-        self.run_timeout(source, stop, Duration::MAX)
-    }
-
-    /// Like [`run`](Driver::run), for up to `timeout` of the driver's clock.
-    ///
-    /// # Errors
-    /// Those of `run`.
-    pub fn run_timeout<S: PacketSource>(
-        &mut self,
-        source: &mut S,
-        stop: &Signal,
-        timeout: Duration,
-    ) -> Result<u64, S::Error> {
-        let limit = self.poller.limit(stop, timeout);
-        let mut taken = 0;
-        while !(limit.is_over() || source.has_ended() || self.consumer_is_gone()) {
-            taken += self.turn_within(source, &limit)? as u64;
-        }
-        Ok(taken)
-    }
-
-    #[inline]
-    fn turn_within<S: PacketSource>(
-        &mut self,
-        source: &mut S,
-        limit: &Limit<'_>,
-    ) -> Result<usize, S::Error> {
-        if self.producer.wait_vacant_timeout(1, PATIENCE) == 0 {
-            self.ring_full += u64::from(!self.consumer_is_gone());
-            return Ok(0);
-        }
-        let (pool, producer, batch) = (&mut self.pool, &mut self.producer, &mut self.batch);
-        let (mut pool_empty, starves) = (0, false);
-        let mut turn = Turn {
+    pub fn with_source<'a, S: PacketSource>(
+        &'a mut self,
+        source: &'a mut S,
+    ) -> WithSource<'a, S, W> {
+        WithSource {
+            driver: self,
             source,
-            pool,
-            producer,
-            batch,
-            starves,
-            pool_empty: &mut pool_empty,
-        };
-        let found = self.poller.turn_within(&mut turn, limit);
-        self.pool_empty += pool_empty;
-        found
+            lacks: Lack::Nothing,
+        }
     }
 
     /// Whether the other thread has dropped its end. Packets that are still in the ring return to the pool when the driver is
@@ -316,44 +252,54 @@ impl<W: Block> Driver<W> {
             pool_empty: self.pool_empty,
             ring: self.producer.stats(),
             pool: self.pool.counts(),
-            modes: self.poller.modes(),
         }
     }
-}
 
-/// What the poller drives during a turn.
-struct Turn<'a, S, W: Wait> {
-    source: &'a mut S,
-    pool: &'a mut Pool,
-    producer: &'a mut Producer<PacketDesc, W>,
-    batch: &'a mut Vec<PacketDesc>,
-    /// Whether the last look found no free slot for a packet.
-    starves: bool,
-    pool_empty: &'a mut u64,
-}
-
-impl<S: PacketSource, W: Wait> Turn<'_, S, W> {
     /// Passes the batch on. There is room: no more was gathered than was vacant, and only the driver pushes.
     fn flush(&mut self) -> usize {
         self.producer.push_burst(&mut self.batch.drain(..))
     }
 }
 
-impl<S: PacketSource, W: Wait> Source for Turn<'_, S, W> {
+/// A [`Driver`] with the source that it takes packets from: what a [`Poller`](crate::poll::Poller) runs.
+#[derive(Debug)]
+pub struct WithSource<'a, S, W: Wait = Park> {
+    driver: &'a mut Driver<W>,
+    source: &'a mut S,
+    lacks: Lack,
+}
+
+/// What the driver lacked at its last look, and waits for instead of for its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lack {
+    Nothing,
+    RoomInRing,
+    Slot,
+}
+
+impl<S: PacketSource, W: Block> Source for WithSource<'_, S, W> {
     type Error = S::Error;
 
     #[inline]
     fn look(&mut self, budget: usize) -> Result<usize, S::Error> {
-        let left_over = self.flush(); // by a source that panicked
-        self.starves = false;
+        let driver = &mut *self.driver;
+        let left_over = driver.flush(); // by a source that panicked
+        let room = budget.min(driver.producer.vacant());
+        if room == 0 {
+            self.lacks = Lack::RoomInRing;
+            return Ok(left_over);
+        }
+        driver.batch.reserve(room);
+        let mut starves = false;
         let received = self.source.receive(&mut Intake {
-            pool: &mut *self.pool,
-            limit: budget.min(self.producer.vacant()),
-            batch: &mut *self.batch,
-            starves: &mut self.starves,
+            pool: &mut driver.pool,
+            limit: room,
+            batch: &mut driver.batch,
+            starves: &mut starves,
         });
-        *self.pool_empty += u64::from(self.starves);
-        let found = left_over + self.flush();
+        self.lacks = if starves { Lack::Slot } else { Lack::Nothing };
+        driver.pool_empty += u64::from(starves);
+        let found = left_over + driver.flush();
         received.map(|()| found)
     }
 
@@ -362,18 +308,31 @@ impl<S: PacketSource, W: Wait> Source for Turn<'_, S, W> {
     }
 
     fn sleep(&mut self, limit: &Limit<'_>) -> Result<(), S::Error> {
-        if !self.starves {
-            return self.source.sleep(limit);
-        }
-        // The source has a packet, so it would not sleep: only a slot that returns can help.
-        if let Some(packet) = self.pool.take_timeout(PATIENCE) {
-            let _ = self.pool.put_back(packet); // its own
+        let driver = &mut *self.driver;
+        let patience = limit.left().map_or(PATIENCE, |left| left.min(PATIENCE));
+        match self.lacks {
+            Lack::Nothing => return self.source.sleep(limit),
+            // The source may have packets that the driver cannot take, and would then not sleep.
+            Lack::RoomInRing => {
+                if driver.producer.wait_vacant_timeout(1, patience) == 0 {
+                    driver.ring_full += u64::from(!driver.consumer_is_gone());
+                }
+            }
+            Lack::Slot => {
+                if let Some(packet) = driver.pool.take_timeout(patience) {
+                    let _ = driver.pool.put_back(packet); // its own
+                }
+            }
         }
         Ok(())
     }
 
     fn disarm(&mut self) {
         self.source.disarm();
+    }
+
+    fn has_ended(&self) -> bool {
+        self.source.has_ended() || self.driver.consumer_is_gone()
     }
 }
 
@@ -413,8 +372,10 @@ where
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::{poll::Poller, sync::Signal, time::Clock};
     use forebay_testing::dice::times;
     use std::{
+        cell::Cell,
         panic::{AssertUnwindSafe, catch_unwind},
         thread,
     };
@@ -424,12 +385,11 @@ mod tests {
             slots,
             ..PoolConfig::default()
         };
-        DriverConfig {
-            capacity,
-            budget: 8,
-            pool,
-            ..DriverConfig::default()
-        }
+        DriverConfig { capacity, pool }
+    }
+
+    fn poller() -> Poller {
+        Poller::new(8, Clock::real())
     }
 
     /// A closure that fills in the numbers up to `end`.
@@ -455,18 +415,23 @@ mod tests {
     fn every_packet_arrives_once_and_in_order_whatever_is_scarce() {
         let end = times(20_000, 50);
         for (capacity, slots) in [(64, 256), (1, 64), (64, 4)] {
+            let mut source = fill_with(REST, numbers(end));
             let (mut driver, consumer) = Driver::new(&small(capacity, slots)).unwrap();
+            let mut poller = poller();
             let reader = thread::spawn(move || {
                 for (expected, desc) in consumer.into_iter().enumerate() {
                     assert_eq!(number(desc), expected as u64);
                     crate::packet::return_idle();
                 }
             });
-            let mut source = fill_with(REST, numbers(end));
             while driver.stats().received < end {
-                driver.turn(&mut source).unwrap();
+                poller.turn(&mut driver.with_source(&mut source)).unwrap();
             }
-            assert_eq!(driver.turn(&mut source), Ok(0), "there are no more");
+            assert_eq!(
+                poller.turn(&mut driver.with_source(&mut source)),
+                Ok(0),
+                "there are no more"
+            );
             let stats = driver.stats();
             assert_eq!((stats.received, stats.ring.pushed), (end, end));
             drop(driver);
@@ -476,22 +441,23 @@ mod tests {
 
     #[test]
     fn a_full_ring_and_an_empty_pool_hold_the_source_up_and_are_counted() {
-        let (mut driver, mut consumer) = Driver::new(&small(4, 8)).unwrap();
         let mut source = fill_with(REST, numbers(100));
-        assert_eq!(driver.turn(&mut source), Ok(4));
-        assert_eq!(driver.turn(&mut source), Ok(0));
+        let (mut driver, mut consumer) = Driver::new(&small(4, 8)).unwrap();
+        let mut poller = poller();
+        assert_eq!(poller.turn(&mut driver.with_source(&mut source)), Ok(4));
+        assert_eq!(poller.turn(&mut driver.with_source(&mut source)), Ok(0));
         let stats = driver.stats();
         assert_eq!(
             (stats.received, stats.ring_full, stats.pool_empty),
             (4, 1, 0)
         );
         let mut kept: Vec<_> = consumer.try_iter().collect();
-        assert_eq!(driver.turn(&mut source), Ok(4)); // the last slots
+        assert_eq!(poller.turn(&mut driver.with_source(&mut source)), Ok(4)); // the last slots
         kept.extend(consumer.try_iter());
-        assert_eq!(driver.turn(&mut source), Ok(0));
+        assert_eq!(poller.turn(&mut driver.with_source(&mut source)), Ok(0));
         assert_eq!(driver.stats().pool_empty, 2, "both looks found no slot");
         kept.truncate(7);
-        assert_eq!(driver.turn(&mut source), Ok(1));
+        assert_eq!(poller.turn(&mut driver.with_source(&mut source)), Ok(1));
         let last = consumer.try_pop().unwrap();
         assert_eq!(
             number(last),
@@ -504,22 +470,28 @@ mod tests {
 
     #[test]
     fn packets_of_a_source_that_fails_or_panics_are_passed_on() {
-        let (mut driver, mut consumer) = Driver::new(&small(64, 64)).unwrap();
         let (mut fill, mut left) = (numbers(100), 3);
         let mut source = fill_with(REST, |packet: &mut Packet| {
             left -= 1;
             match left {
                 0 => Err("broken"),
                 -3 => panic!("a planted panic"),
+                ..-3 => Ok(false),
                 _ => fill(packet),
             }
         });
-        assert_eq!(driver.turn(&mut source), Err("broken"));
+        let (mut driver, mut consumer) = Driver::new(&small(64, 64)).unwrap();
+        let mut poller = poller();
+        assert_eq!(
+            poller.turn(&mut driver.with_source(&mut source)),
+            Err("broken")
+        );
         assert_eq!(consumer.len(), 2);
-        catch_unwind(AssertUnwindSafe(|| driver.turn(&mut source))).unwrap_err();
-        drop(source);
-        let nothing = &mut fill_with(REST, |_| Ok::<_, ()>(false));
-        assert_eq!(driver.turn(nothing), Ok(2));
+        catch_unwind(AssertUnwindSafe(|| {
+            poller.turn(&mut driver.with_source(&mut source))
+        }))
+        .unwrap_err();
+        assert_eq!(poller.turn(&mut driver.with_source(&mut source)), Ok(2));
         let all: Vec<_> = consumer.try_iter().map(number).collect();
         assert_eq!(all, [0, 1, 2, 3]);
         assert_eq!(driver.pool.refill(), 64);
@@ -527,21 +499,35 @@ mod tests {
 
     #[test]
     fn it_runs_until_it_is_stopped_its_time_ends_or_an_end_is_gone() {
+        let is_idle = Cell::new(true);
+        let mut fill = numbers(10);
+        let mut source = fill_with(REST, |packet: &mut Packet| match is_idle.get() {
+            true => Ok(false),
+            false => fill(packet),
+        });
         let (mut driver, consumer) = Driver::new(&small(64, 64)).unwrap();
-        let stop = Signal::new().unwrap();
-        let mut idle = fill_with(REST, |_| Ok::<_, ()>(false));
+        let (mut poller, stop) = (poller(), Signal::new().unwrap());
         let short = Duration::from_millis(1);
-        assert_eq!(driver.run_timeout(&mut idle, &stop, short), Ok(0));
+        assert_eq!(
+            poller.run_timeout(&mut driver.with_source(&mut source), &stop, short),
+            Ok(0)
+        );
         thread::scope(|scope| {
             let raising = scope.spawn(|| stop.raise());
-            assert_eq!(driver.run(&mut idle, &stop), Ok(0));
+            assert_eq!(
+                poller.run(&mut driver.with_source(&mut source), &stop),
+                Ok(0)
+            );
             raising.join().unwrap(); // ThreadSanitizer does not see how a scope waits
         });
         assert!(stop.clear());
-        let mut source = fill_with(REST, numbers(10));
+        is_idle.set(false);
         let reader = thread::spawn(move || consumer.into_iter().take(10).map(number).count());
         // The reader leaves after the tenth.
-        assert_eq!(driver.run(&mut source, &stop), Ok(10));
+        assert_eq!(
+            poller.run(&mut driver.with_source(&mut source), &stop),
+            Ok(10)
+        );
         assert_eq!(reader.join().unwrap(), 10);
     }
 
@@ -567,13 +553,7 @@ mod tests {
             fn disarm(&mut self) {}
         }
         let (mut driver, consumer) = Driver::new(&small(64, 64)).unwrap();
-        assert_eq!(driver.turn(&mut Greedy), Ok(8));
+        assert_eq!(poller().turn(&mut driver.with_source(&mut Greedy)), Ok(8));
         assert_eq!(consumer.len(), 8);
-        let error = Driver::new(&DriverConfig {
-            budget: 0,
-            ..small(1, 1)
-        })
-        .unwrap_err();
-        assert!(error.to_string().contains("at least 1"), "{error}");
     }
 }

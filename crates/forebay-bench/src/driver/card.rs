@@ -115,21 +115,21 @@ pub fn driven(_: Attendance, load: Load) -> Result<Sample> {
     let clock = Clock::real();
     let config = DriverConfig {
         capacity: HELD,
-        budget: BUDGET,
         ..DriverConfig::default()
     };
-    let (mut driver, consumer) = Driver::<Spin>::with(&config, clock.clone())?;
+    let (mut driver, consumer) = Driver::<Spin>::with(&config)?;
+    let mut poller = Poller::new(BUDGET, clock.clone());
     take(ManyAtOnce(consumer), move || {
         attend(clock, load, |attendant, until| {
             let Some(end) = until else {
-                driver.turn(attendant)?;
+                poller.turn(&mut driver.with_source(attendant))?;
                 return Ok(Duration::ZERO);
             };
             while attendant.seen < end {
-                driver.turn(attendant)?;
+                poller.turn(&mut driver.with_source(attendant))?;
                 attendant.see();
             }
-            attendant.account.sleeps = driver.stats().modes.sleeps;
+            attendant.account.sleeps = poller.modes().sleeps;
             Ok(Duration::ZERO)
         })
     })
