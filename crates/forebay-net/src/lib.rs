@@ -12,6 +12,7 @@
 //! |---|---|
 //! | **capture** | |
 //! | [`session`] | runs a whole capture: from ports, through a filter, into a file or a series of files |
+//! | [`control`] | [`Control`](control::Control), which stops a running capture or program that sends, from another thread |
 //! | [`open`] | opens ports by name, such as `eth0` or `sim` |
 //! | [`port`] | [`Port`](port::Port), the trait of every source of packets |
 //! | [`ledger`] | [`Ledger`](ledger::Ledger), the counts of a run, and the check that they add up |
@@ -43,6 +44,7 @@
 pub mod af_packet;
 pub mod af_xdp;
 pub mod bridge;
+pub mod control;
 pub mod file;
 pub mod filter;
 pub mod format;

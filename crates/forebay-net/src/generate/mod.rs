@@ -15,8 +15,8 @@
 mod tests;
 
 use crate::{
+    control::Control,
     label::{Kind, time_of},
-    session::Control,
     sim::{Generator, Spec, Stamps, Target},
     transmit::{self, Pace, PaceReport, TxCounts, TxPort},
 };
@@ -118,7 +118,7 @@ impl Generated {
 ///
 /// ```no_run
 /// use forebay::time::Clock;
-/// use forebay_net::{generate::{self, GenerateConfig}, open, session::Control, transmit::TxConfig};
+/// use forebay_net::{control::Control, generate::{self, GenerateConfig}, open, transmit::TxConfig};
 /// let mut port = open::transmit(&"eth0".parse()?, &TxConfig::default())?;
 /// let config = GenerateConfig { spec: "rate=100M,size=imix,count=1M".parse()?, ..GenerateConfig::default() };
 /// let sent = generate::run(port.as_mut(), &config, Clock::real(), &Control::new()?, &mut |_| {})?;

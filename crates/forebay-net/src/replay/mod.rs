@@ -21,7 +21,7 @@
 //!
 //! ```no_run
 //! use forebay::time::Clock;
-//! use forebay_net::{open, replay::{Replay, ReplayConfig, Speed}, session::Control, transmit::{Rate, TxConfig}};
+//! use forebay_net::{control::Control, open, replay::{Replay, ReplayConfig, Speed}, transmit::{Rate, TxConfig}};
 //!
 //! let config = ReplayConfig {
 //!     files: vec!["web.pcapng".into()],
@@ -42,8 +42,8 @@ mod source;
 pub use rewrite::{Outcome, Rewrite};
 
 use crate::{
+    control::Control,
     filter::Filter,
-    session::Control,
     transmit::{self, Pace, PaceReport, Rate, TxCounts, TxPort},
 };
 use compose::Composer;

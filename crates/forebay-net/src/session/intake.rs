@@ -1,7 +1,6 @@
 //! Moves frames from each port's bursts into the output. This is the source that the poller drives.
 
 use super::{
-    Control,
     config::SessionConfig,
     feed::Feed,
     output::Writing,
@@ -10,7 +9,7 @@ use super::{
     summary::Event,
     taking::{self, Each, Stop, Tap},
 };
-use crate::{format::Described, port::Statistics, share::Publisher};
+use crate::{control::Control, format::Described, port::Statistics, share::Publisher};
 use forebay::{Error, poll, time::Clock};
 use std::time::Duration;
 

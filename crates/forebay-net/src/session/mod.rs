@@ -11,7 +11,6 @@
 
 mod compress;
 mod config;
-mod control;
 mod counts;
 #[cfg(test)]
 mod each_tests;
@@ -32,9 +31,9 @@ mod taking;
 pub(crate) mod tests;
 mod watch;
 
+pub use crate::control::Control;
 pub use compress::Compression;
 pub use config::SessionConfig;
-pub use control::Control;
 pub use output::Output;
 pub use reports::{Compressed, Files, Recovered};
 pub use room::KeepFree;

@@ -1,7 +1,6 @@
 //! The output of a session: composes packets into the store.
 
 use super::{
-    Control,
     compress::{CompressedSink, Compression},
     config::SessionConfig,
     metadata::{Metadata, split_secrets},
@@ -11,6 +10,7 @@ use super::{
     summary::Event,
 };
 use crate::{
+    control::Control,
     format::{Described, Format, copied::left_of_packet},
     port::{Block, BlockKind, Direction, Frame, Interface, Marks, Run, Statistics},
 };

@@ -11,7 +11,8 @@
 //! What is accepted and not written yet counts as used, so that the session ends the capture while there is still room for it. It is
 //! written even if other programs took that room meanwhile.
 
-use super::{Control, retention::Retention};
+use super::retention::Retention;
+use crate::control::Control;
 use forebay::{Error, Result, store::Sink};
 use std::{
     io,

@@ -1,7 +1,6 @@
 //! Sleeps until a descriptor is readable, a request arrives, or a deadline passes.
 
-use super::Control;
-use crate::port::Wake;
+use crate::{control::Control, port::Wake};
 use forebay::{Error, Result, time::Clock};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},

@@ -22,7 +22,7 @@
 //! Sending a hundred frames:
 //!
 //! ```
-//! use forebay_net::{open, session::Control, transmit::{self, TxConfig}};
+//! use forebay_net::{control::Control, open, transmit::{self, TxConfig}};
 //!
 //! let mut port = match open::transmit(&"lo".parse()?, &TxConfig::default()) {
 //!     Ok(port) => port,
@@ -57,7 +57,7 @@ pub(crate) use outbox::{Cause, DOWN_RETRY, ETHERNET_HEADER, HEADROOM, Outbox, VL
 pub(crate) use pace::is_late;
 pub use pace::{Pace, PaceReport, Rate};
 
-use crate::{port::Interface, session::Control};
+use crate::{control::Control, port::Interface};
 use forebay::{Result, packet::Packet};
 use std::{os::fd::BorrowedFd, time::Duration};
 

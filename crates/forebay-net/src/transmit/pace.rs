@@ -11,7 +11,7 @@
 //! does so only for lags above 20 µs: a shorter lag shrinks by 16 ns with each packet. Lags and gap errors show what the mean hides.
 //! Measuring takes no memory per packet.
 
-use crate::session::Control;
+use crate::control::Control;
 use forebay::{Result, time::Clock};
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ impl Rate {
 ///
 /// ```
 /// use forebay::time::Clock;
-/// use forebay_net::{session::Control, transmit::{Pace, Rate}};
+/// use forebay_net::{control::Control, transmit::{Pace, Rate}};
 /// let (control, rate) = (Control::new()?, Rate::per_second(1000.0).unwrap());
 /// let mut pace = Pace::start(Clock::virtual_time());
 /// for number in 0..=1000 {

@@ -12,11 +12,11 @@ use super::super::compress::ZstdEncoder;
 #[cfg(not(feature = "zstd"))]
 use super::super::compress::missing;
 use super::super::{
-    Control,
     paths::{is_locked, packed, part, remove, sync_folder},
     retention::Retention,
     room::Room,
 };
+use crate::control::Control;
 use forebay::{Error, Result};
 use std::{
     fs::{File, FileTimes, OpenOptions},

@@ -8,7 +8,6 @@
 
 use super::{
     super::{
-        Control,
         paths::{free_name, is_in_use, is_locked, open_unfollowed, remove, sync_folder},
         reports::Recovered,
         retention::Retention,
@@ -16,7 +15,10 @@ use super::{
     config::Rotation,
     names::{Names, is_of_series},
 };
-use crate::repair::{Examined, folder_of, rename_to_new};
+use crate::{
+    control::Control,
+    repair::{Examined, folder_of, rename_to_new},
+};
 use forebay::{Error, Result};
 use std::{
     fs::{self, File, FileTimes, Metadata},

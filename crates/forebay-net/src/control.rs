@@ -1,4 +1,4 @@
-//! Controls a running session from a signal handler's thread, or from any other thread.
+//! Controls a running capture, or a program that sends, from a signal handler's thread, or from any other thread.
 
 use forebay::{Error, Result, store::Abandon, sync::Signal};
 use rustix::{
@@ -20,7 +20,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// A handle on a running session. Clones control the same session.
 ///
 /// ```
-/// let control = forebay_net::session::Control::new()?;
+/// let control = forebay_net::control::Control::new()?;
 /// let elsewhere = control.clone();
 /// std::thread::spawn(move || elsewhere.stop()).join().unwrap();
 /// assert!(control.is_stopping() && !control.is_abandoned());
@@ -78,7 +78,7 @@ impl Control {
     /// Requests a clean end. Unlike [`stop`](Control::stop), further calls change nothing, so several programs may call it.
     ///
     /// ```
-    /// let control = forebay_net::session::Control::new()?;
+    /// let control = forebay_net::control::Control::new()?;
     /// control.finish();
     /// control.finish();
     /// assert!(control.is_stopping() && !control.gives_up());
@@ -112,7 +112,7 @@ impl Control {
     /// Returns `false`, and does nothing, if the capture has no recorder.
     ///
     /// ```
-    /// let control = forebay_net::session::Control::new()?;
+    /// let control = forebay_net::control::Control::new()?;
     /// assert!(!control.trigger() && !control.take_trigger());
     /// control.accept_triggers(); // as a recorder does at its start
     /// assert!(control.trigger() && control.take_trigger() && !control.take_trigger());
@@ -163,7 +163,7 @@ impl Control {
     }
 
     /// The flags for the store.
-    pub(super) fn abandon(&self) -> Abandon {
+    pub(crate) fn abandon(&self) -> Abandon {
         self.0.abandon.clone()
     }
 
@@ -183,7 +183,7 @@ impl Control {
     }
 
     /// Readable while there are requests that the session has not processed.
-    pub(super) fn wake_fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn wake_fd(&self) -> BorrowedFd<'_> {
         self.0.wake.as_fd()
     }
 
@@ -215,7 +215,7 @@ impl Control {
     }
 
     /// Marks the requests as processed.
-    pub(super) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.0.wake.clear();
     }
 }
