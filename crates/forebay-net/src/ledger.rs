@@ -10,7 +10,7 @@
 //! and `overrun` are counters of the source. `written` is a counter of the store. For `writer`, `disk` and `unread`, the session counts
 //! the packets that the store could not write, and those that are left in the source at the end.
 
-use std::fmt;
+use std::{fmt, ops::AddAssign};
 
 /// Packets that were received and did not reach the output, by where they were lost.
 ///
@@ -58,7 +58,7 @@ impl Dropped {
         add_known(self.kernel, Some(self.rx_ring + self.fill_ring))
     }
 
-    /// Each cause with its count.
+    /// Each cause with its count. The names are those in the command's JSON, and [`set`](Dropped::set) takes them.
     pub fn by_cause(&self) -> [(&'static str, Option<u64>); 9] {
         [
             ("kernel", self.kernel),
@@ -71,6 +71,58 @@ impl Dropped {
             ("writer", Some(self.writer)),
             ("disk", Some(self.disk)),
         ]
+    }
+
+    /// Sets the count of a cause with a name of [`by_cause`](Dropped::by_cause); `false`: there is no such cause. Only some counts can be
+    /// unknown; of the others, `None` means 0.
+    ///
+    /// ```
+    /// use forebay_net::ledger::Dropped;
+    /// let mut dropped = Dropped::default();
+    /// assert!(dropped.set("disk", Some(4)) && !dropped.set("moon", Some(1)));
+    /// assert_eq!(dropped, Dropped { disk: 4, ..Dropped::default() });
+    /// ```
+    pub fn set(&mut self, cause: &str, count: Option<u64>) -> bool {
+        let known = count.unwrap_or(0);
+        match cause {
+            "kernel" => self.kernel = count,
+            "rx_ring" => self.rx_ring = known,
+            "fill_ring" => self.fill_ring = known,
+            "peer" => self.peer = count,
+            "overrun" => self.overrun = known,
+            "ring" => self.ring = known,
+            "pool" => self.pool = known,
+            "writer" => self.writer = known,
+            "disk" => self.disk = known,
+            _ => return false,
+        }
+        true
+    }
+}
+
+/// If a count of one of them is unknown, so is the sum.
+impl AddAssign for Dropped {
+    fn add_assign(&mut self, other: Dropped) {
+        let Dropped {
+            kernel,
+            rx_ring,
+            fill_ring,
+            peer,
+            overrun,
+            ring,
+            pool,
+            writer,
+            disk,
+        } = other;
+        self.kernel = add_known(self.kernel, kernel);
+        self.rx_ring += rx_ring;
+        self.fill_ring += fill_ring;
+        self.peer = add_known(self.peer, peer);
+        self.overrun += overrun;
+        self.ring += ring;
+        self.pool += pool;
+        self.writer += writer;
+        self.disk += disk;
     }
 }
 
@@ -126,6 +178,30 @@ impl fmt::Display for Violation {
 impl std::error::Error for Violation {}
 
 impl Ledger {
+    /// Adds the counts of another thread, which reads the same interface.
+    pub(crate) fn add_thread(&mut self, other: &Ledger) {
+        let &Ledger {
+            received,
+            written,
+            counted,
+            filtered,
+            unread,
+            dropped,
+            interface_dropped,
+        } = other;
+        self.received += received;
+        self.written += written;
+        self.counted += counted;
+        self.filtered += filtered;
+        self.unread += unread;
+        self.dropped += dropped;
+        // Each thread reports the losses of the whole interface.
+        self.interface_dropped = match (self.interface_dropped, interface_dropped) {
+            (Some(a), Some(b)) => Some(a.max(b)),
+            _ => None,
+        };
+    }
+
     /// Sum of the right side of the law.
     pub fn accounted(&self) -> u64 {
         self.written + self.counted + self.filtered + self.unread + self.dropped.known()
@@ -159,4 +235,33 @@ pub(crate) fn balanced(received: u64, accounted: u64) -> Result<(), Violation> {
 /// ```
 pub fn add_known(a: Option<u64>, b: Option<u64>) -> Option<u64> {
     Some(a? + b?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_that_is_set_by_the_name_of_its_cause_is_read_back_and_added() {
+        let mut all = Dropped {
+            kernel: Some(0),
+            peer: Some(0),
+            ..Dropped::default()
+        };
+        for (number, (cause, _)) in (1..).zip(Dropped::default().by_cause()) {
+            let mut one = Dropped {
+                kernel: Some(0),
+                peer: Some(0),
+                ..Dropped::default()
+            };
+            assert!(one.set(cause, Some(number)));
+            assert!(one.by_cause().contains(&(cause, Some(number))), "{cause}");
+            assert_eq!(one.known(), number, "{cause} only");
+            all += one;
+        }
+        let added = all.by_cause().map(|(_, count)| count.unwrap());
+        assert!(added.into_iter().eq(1..=added.len() as u64), "{all:?}");
+        all += Dropped::default();
+        assert_eq!((all.kernel, all.peer), (None, None), "unknown");
+    }
 }

@@ -30,7 +30,7 @@ use rustix::{
     fd::{AsFd, BorrowedFd},
     io::Errno,
 };
-use std::{io, time::Duration};
+use std::{io, ops::AddAssign, time::Duration};
 
 /// The thing that a poller drives.
 pub trait Source {
@@ -154,6 +154,24 @@ pub struct Modes {
     pub sleeps: u64,
     /// Number of rests.
     pub rests: u64,
+}
+
+/// Adds the times and numbers of another poller.
+impl AddAssign for Modes {
+    fn add_assign(&mut self, other: Modes) {
+        let Modes {
+            busy,
+            asleep,
+            looks,
+            sleeps,
+            rests,
+        } = other;
+        self.busy += busy;
+        self.asleep += asleep;
+        self.looks += looks;
+        self.sleeps += sleeps;
+        self.rests += rests;
+    }
 }
 
 impl Modes {

@@ -161,7 +161,6 @@ pub fn without_tables(flags: &Flags, attached: Option<Attached>) -> Result<ExitC
 /// The counts of an answer. What it lacks is unknown or 0.
 pub(super) fn status(object: &Value) -> Status {
     let count = |key: &str| object[key].as_u64();
-    let dropped = |cause: &str| object["dropped"][cause].as_u64();
     let seconds = |value: &Value| {
         let seconds = value.as_f64().unwrap_or(0.0);
         Duration::try_from_secs_f64(seconds).unwrap_or_default()
@@ -179,13 +178,11 @@ pub(super) fn status(object: &Value) -> Status {
     ledger.counted = count("counted").unwrap_or(0);
     ledger.filtered = count("filtered").unwrap_or(0);
     ledger.interface_dropped = count("interface_dropped");
-    ledger.dropped.kernel = dropped("kernel");
-    ledger.dropped.rx_ring = dropped("rx_ring").unwrap_or(0);
-    ledger.dropped.fill_ring = dropped("fill_ring").unwrap_or(0);
-    // Captures of older versions have none.
-    let peer = object["dropped"].get("peer");
-    ledger.dropped.peer = peer.map_or(Some(0), serde_json::Value::as_u64);
-    ledger.dropped.overrun = dropped("overrun").unwrap_or(0);
+    // Captures of older versions do not know every cause.
+    ledger.dropped.peer = Some(0);
+    for (cause, count) in object["dropped"].as_object().into_iter().flatten() {
+        ledger.dropped.set(cause, count.as_u64());
+    }
     let accounted = ledger.written.saturating_add(ledger.counted);
     progress.taken = count("taken").unwrap_or(accounted);
     progress.modes.busy = seconds(&object["poll"]["busy_seconds"]);

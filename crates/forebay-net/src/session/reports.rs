@@ -3,6 +3,7 @@
 use forebay::Error;
 use std::{
     collections::VecDeque,
+    ops::AddAssign,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -33,6 +34,26 @@ pub struct Files {
     pub compressed: Compressed,
 }
 
+/// Adds the files of another session. Their names follow ours.
+impl AddAssign for Files {
+    fn add_assign(&mut self, other: Files) {
+        let Files {
+            written,
+            removed,
+            removed_for_space,
+            recovered,
+            last,
+            compressed,
+        } = other;
+        self.written += written;
+        self.removed += removed;
+        self.removed_for_space += removed_for_space;
+        self.recovered += recovered;
+        self.last.extend(last);
+        self.compressed += compressed;
+    }
+}
+
 /// The compression of files, while they are written or once they are finished.
 ///
 /// ```
@@ -53,6 +74,26 @@ pub struct Compressed {
     pub failed: u64,
     /// The full text of the first such failure.
     pub error: Option<String>,
+}
+
+/// Keeps the first error.
+impl AddAssign for Compressed {
+    fn add_assign(&mut self, other: Compressed) {
+        let Compressed {
+            files,
+            bytes_before,
+            bytes,
+            left,
+            failed,
+            error,
+        } = other;
+        self.files += files;
+        self.bytes_before += bytes_before;
+        self.bytes += bytes;
+        self.left += left;
+        self.failed += failed;
+        self.error = self.error.take().or(error);
+    }
 }
 
 impl Compressed {

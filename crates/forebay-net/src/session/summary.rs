@@ -4,7 +4,7 @@
 
 use super::reports::{Files, Recovered};
 use crate::{
-    ledger::Ledger,
+    ledger::{Ledger, add_known},
     port::{Counts, Interface, Left, LinkType, Odd, Outages, PortInfo, ThreadCounts},
 };
 use forebay::{Error, poll::Modes, store};
@@ -125,6 +125,59 @@ pub struct Progress {
     pub reading: Option<(u64, u64)>,
 }
 
+impl Progress {
+    /// Adds the counts of another thread, which reads the same interface into an output of its own.
+    pub(crate) fn add_thread(&mut self, other: &Progress) {
+        let Progress {
+            elapsed,
+            asked: _,
+            taken,
+            ledger,
+            filters_uncounted,
+            wire_bytes,
+            packets_per_second,
+            bits_per_second,
+            ring_fill,
+            modes,
+            written_bytes,
+            durable,
+            durable_bytes,
+            pending_bytes,
+            high_water_bytes,
+            accepted_bytes,
+            file,
+            files_written,
+            files_removed,
+            files_removed_for_space,
+            fill,
+            vacant_bytes,
+            reading: _,
+        } = other;
+        self.elapsed = self.elapsed.max(*elapsed);
+        self.taken += taken;
+        self.ledger.add_thread(ledger);
+        self.filters_uncounted |= filters_uncounted;
+        self.wire_bytes += wire_bytes;
+        self.packets_per_second += packets_per_second;
+        self.bits_per_second += bits_per_second;
+        let fills = [self.ring_fill, *ring_fill].into_iter().flatten();
+        self.ring_fill = fills.reduce(f64::max);
+        self.modes += *modes;
+        self.written_bytes += written_bytes;
+        self.durable += durable;
+        self.durable_bytes += durable_bytes;
+        self.pending_bytes += pending_bytes;
+        self.high_water_bytes += high_water_bytes;
+        self.accepted_bytes += accepted_bytes;
+        self.file = self.file.max(*file);
+        self.files_written += files_written;
+        self.files_removed += files_removed;
+        self.files_removed_for_space += files_removed_for_space;
+        self.fill = self.fill.max(*fill);
+        self.vacant_bytes += vacant_bytes;
+    }
+}
+
 /// The store passed its high watermark.
 #[derive(Clone, Debug)]
 pub struct Behind {
@@ -173,6 +226,34 @@ impl Source {
             }
         }
         links
+    }
+
+    /// Adds the counts of another port of the same interface.
+    fn add_thread(&mut self, other: &Source) {
+        let Source {
+            name: _,
+            interfaces: _,
+            got,
+            outages: _,
+            counts,
+            taken,
+            filtered,
+            unread,
+            hardware_times: _,
+            refused: _,
+            threads: _,
+        } = other;
+        self.got.ring_bytes += got.ring_bytes;
+        self.got.ring_frames += got.ring_frames;
+        self.taken += taken;
+        self.filtered += filtered;
+        self.unread += unread;
+        let sum = &mut self.counts;
+        sum.received += counts.received;
+        sum.dropped = add_known(sum.dropped, counts.dropped);
+        sum.filtered = add_known(sum.filtered, counts.filtered);
+        // Each port reports the losses of the whole interface.
+        sum.interface_dropped = sum.interface_dropped.max(counts.interface_dropped);
     }
 }
 
@@ -241,6 +322,61 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// Adds the result of another thread, which read the same interface into an output of its own.
+    pub(crate) fn add_thread(&mut self, other: Summary) {
+        let Summary {
+            ledger,
+            filters_uncounted,
+            durable,
+            bytes,
+            wire_bytes,
+            totals,
+            files,
+            elapsed,
+            cpu,
+            modes,
+            gaps,
+            odd,
+            left,
+            sources,
+            shared: _,
+            store,
+            sources_ended,
+            abandoned,
+            sync_abandoned,
+            is_out_of_room,
+            port_error,
+            store_error,
+        } = other;
+        self.ledger.add_thread(&ledger);
+        self.filters_uncounted |= filters_uncounted;
+        self.durable &= durable;
+        self.bytes += bytes;
+        self.wire_bytes += wire_bytes;
+        self.totals += totals;
+        self.files += files;
+        self.elapsed = self.elapsed.max(elapsed);
+        // Of all threads of the process already.
+        self.cpu = self.cpu.max(cpu);
+        self.modes += modes;
+        self.gaps += gaps;
+        self.odd += odd;
+        self.left += left;
+        self.sources_ended &= sources_ended;
+        self.abandoned |= abandoned;
+        self.sync_abandoned |= sync_abandoned;
+        self.is_out_of_room |= is_out_of_room;
+        self.port_error = self.port_error.take().or(port_error);
+        self.store_error = self.store_error.take().or(store_error);
+        if let (Some(all), Some(store)) = (&mut self.store, store) {
+            all.bytes += store.bytes;
+            all.limit_bytes += store.limit_bytes;
+        }
+        for (source, other) in self.sources.iter_mut().zip(&sources) {
+            source.add_thread(other);
+        }
+    }
+
     /// Whether the reader of the output closed it, which ends a capture normally.
     pub fn reader_left(&self) -> bool {
         let errno = self.store_error.as_ref().and_then(Error::raw_os_error);

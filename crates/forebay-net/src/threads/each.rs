@@ -2,11 +2,10 @@
 
 use super::{pin, spawn};
 use crate::{
-    ledger::{Dropped, Ledger, add_known},
     port::ThreadCounts,
     session::{Control, Event, Progress, Session, Summary},
 };
-use forebay::{Error, Result, poll::Modes, store::Totals};
+use forebay::{Error, Result};
 use std::{
     panic::resume_unwind,
     sync::{
@@ -230,7 +229,11 @@ impl Observer {
                 if !is_first {
                     return;
                 }
-                let sum = sum_of_progress(&latest);
+                let mut sum = latest[0].clone();
+                for one in &latest[1..] {
+                    sum.add_thread(one);
+                }
+                drop(latest);
                 Box::new(move |observe| observe(Event::Progress(&sum)))
             }
             Event::Outage { source, outages } if is_first => {
@@ -270,92 +273,6 @@ impl Observer {
     }
 }
 
-fn sum_of_ledgers(a: Ledger, b: &Ledger) -> Ledger {
-    let (x, y) = (a.dropped, b.dropped);
-    Ledger {
-        received: a.received + b.received,
-        written: a.written + b.written,
-        counted: a.counted + b.counted,
-        filtered: a.filtered + b.filtered,
-        unread: a.unread + b.unread,
-        dropped: Dropped {
-            kernel: add_known(x.kernel, y.kernel),
-            rx_ring: x.rx_ring + y.rx_ring,
-            fill_ring: x.fill_ring + y.fill_ring,
-            peer: add_known(x.peer, y.peer),
-            overrun: x.overrun + y.overrun,
-            ring: x.ring + y.ring,
-            pool: x.pool + y.pool,
-            writer: x.writer + y.writer,
-            disk: x.disk + y.disk,
-        },
-        // Each port reports the losses of the whole interface.
-        interface_dropped: match (a.interface_dropped, b.interface_dropped) {
-            (Some(a), Some(b)) => Some(a.max(b)),
-            _ => None,
-        },
-    }
-}
-
-fn sum_of_modes(a: Modes, b: &Modes) -> Modes {
-    Modes {
-        busy: a.busy + b.busy,
-        asleep: a.asleep + b.asleep,
-        looks: a.looks + b.looks,
-        sleeps: a.sleeps + b.sleeps,
-        rests: a.rests + b.rests,
-    }
-}
-
-fn sum_of_totals(a: Totals, b: &Totals) -> Totals {
-    Totals {
-        accepted: a.accepted + b.accepted,
-        written: a.written + b.written,
-        written_bytes: a.written_bytes + b.written_bytes,
-        pending_bytes: a.pending_bytes + b.pending_bytes,
-        high_water_bytes: a.high_water_bytes + b.high_water_bytes,
-        unsynced_bytes: a.unsynced_bytes + b.unsynced_bytes,
-        is_syncing: a.is_syncing || b.is_syncing,
-        durable: a.durable + b.durable,
-        durable_bytes: a.durable_bytes + b.durable_bytes,
-        dropped: a.dropped + b.dropped,
-        syncs: a.syncs + b.syncs,
-        failed_syncs: a.failed_syncs + b.failed_syncs,
-        slowest_sync: a.slowest_sync.max(b.slowest_sync),
-    }
-}
-
-fn sum_of_progress(all: &[Progress]) -> Progress {
-    let mut sum = all[0].clone();
-    for one in &all[1..] {
-        sum.elapsed = sum.elapsed.max(one.elapsed);
-        sum.taken += one.taken;
-        sum.ledger = sum_of_ledgers(sum.ledger, &one.ledger);
-        sum.filters_uncounted |= one.filters_uncounted;
-        sum.wire_bytes += one.wire_bytes;
-        sum.packets_per_second += one.packets_per_second;
-        sum.bits_per_second += one.bits_per_second;
-        sum.ring_fill = [sum.ring_fill, one.ring_fill]
-            .into_iter()
-            .flatten()
-            .reduce(f64::max);
-        sum.modes = sum_of_modes(sum.modes, &one.modes);
-        sum.written_bytes += one.written_bytes;
-        sum.durable += one.durable;
-        sum.durable_bytes += one.durable_bytes;
-        sum.pending_bytes += one.pending_bytes;
-        sum.high_water_bytes += one.high_water_bytes;
-        sum.accepted_bytes += one.accepted_bytes;
-        sum.file = sum.file.max(one.file);
-        sum.files_written += one.files_written;
-        sum.files_removed += one.files_removed;
-        sum.files_removed_for_space += one.files_removed_for_space;
-        sum.fill = sum.fill.max(one.fill);
-        sum.vacant_bytes += one.vacant_bytes;
-    }
-    sum
-}
-
 /// One summary of all, with a row for each.
 fn sum(running: Vec<Running>) -> Result<Summary> {
     let mut rows = Vec::new();
@@ -373,10 +290,10 @@ fn sum(running: Vec<Running>) -> Result<Summary> {
             dropped: ledger.dropped.in_sources(),
             file: one.file,
         });
-        all = Some(match all {
-            None => summary,
-            Some(sum) => sum_of_summaries(sum, summary),
-        });
+        match &mut all {
+            None => all = Some(summary),
+            Some(all) => all.add_thread(summary),
+        }
     }
     let mut all = all.ok_or_else(|| Error::invalid("threads", "there is no session to run"))?;
     all.sources.truncate(1);
@@ -384,56 +301,4 @@ fn sum(running: Vec<Running>) -> Result<Summary> {
         source.threads = std::mem::take(&mut rows);
     }
     Ok(all)
-}
-
-fn sum_of_summaries(mut sum: Summary, one: Summary) -> Summary {
-    sum.ledger = sum_of_ledgers(sum.ledger, &one.ledger);
-    sum.filters_uncounted |= one.filters_uncounted;
-    sum.durable &= one.durable;
-    sum.bytes += one.bytes;
-    sum.wire_bytes += one.wire_bytes;
-    sum.totals = sum_of_totals(sum.totals, &one.totals);
-    sum.files.written += one.files.written;
-    sum.files.removed += one.files.removed;
-    sum.files.removed_for_space += one.files.removed_for_space;
-    sum.files.recovered += one.files.recovered;
-    sum.files.last.extend(one.files.last);
-    let (packed, more) = (&mut sum.files.compressed, one.files.compressed);
-    packed.files += more.files;
-    packed.bytes_before += more.bytes_before;
-    packed.bytes += more.bytes;
-    packed.left += more.left;
-    packed.failed += more.failed;
-    packed.error = packed.error.take().or(more.error);
-    sum.elapsed = sum.elapsed.max(one.elapsed);
-    // Of all threads of the process already.
-    sum.cpu = sum.cpu.max(one.cpu);
-    sum.modes = sum_of_modes(sum.modes, &one.modes);
-    sum.gaps += one.gaps;
-    sum.odd += one.odd;
-    sum.left += one.left;
-    sum.sources_ended &= one.sources_ended;
-    sum.abandoned |= one.abandoned;
-    sum.sync_abandoned |= one.sync_abandoned;
-    sum.is_out_of_room |= one.is_out_of_room;
-    sum.port_error = sum.port_error.or(one.port_error);
-    sum.store_error = sum.store_error.or(one.store_error);
-    if let (Some(all), Some(store)) = (&mut sum.store, one.store) {
-        all.bytes += store.bytes;
-        all.limit_bytes += store.limit_bytes;
-    }
-    for (source, other) in sum.sources.iter_mut().zip(one.sources) {
-        source.got.ring_bytes += other.got.ring_bytes;
-        source.got.ring_frames += other.got.ring_frames;
-        source.taken += other.taken;
-        source.filtered += other.filtered;
-        source.unread += other.unread;
-        let (counts, more) = (&mut source.counts, other.counts);
-        counts.received += more.received;
-        counts.dropped = add_known(counts.dropped, more.dropped);
-        counts.filtered = add_known(counts.filtered, more.filtered);
-        // Each port reports the losses of the whole interface.
-        counts.interface_dropped = counts.interface_dropped.max(more.interface_dropped);
-    }
-    sum
 }

@@ -1,6 +1,6 @@
 //! What a store counts: each side for itself, and the totals that users see.
 
-use std::time::Duration;
+use std::{ops::AddAssign, time::Duration};
 
 /// Counts of a store, while it runs and at its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +32,40 @@ pub struct Totals {
     pub failed_syncs: u64,
     /// How long the slowest sync took.
     pub slowest_sync: Duration,
+}
+
+/// Adds the counts of another store.
+impl AddAssign for Totals {
+    fn add_assign(&mut self, other: Totals) {
+        let Totals {
+            accepted,
+            written,
+            written_bytes,
+            pending_bytes,
+            high_water_bytes,
+            unsynced_bytes,
+            is_syncing,
+            durable,
+            durable_bytes,
+            dropped,
+            syncs,
+            failed_syncs,
+            slowest_sync,
+        } = other;
+        self.accepted += accepted;
+        self.written += written;
+        self.written_bytes += written_bytes;
+        self.pending_bytes += pending_bytes;
+        self.high_water_bytes += high_water_bytes;
+        self.unsynced_bytes += unsynced_bytes;
+        self.is_syncing |= is_syncing;
+        self.durable += durable;
+        self.durable_bytes += durable_bytes;
+        self.dropped += dropped;
+        self.syncs += syncs;
+        self.failed_syncs += failed_syncs;
+        self.slowest_sync = self.slowest_sync.max(slowest_sync);
+    }
 }
 
 /// How far a record has got; each stage includes those before it.
