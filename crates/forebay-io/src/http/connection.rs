@@ -66,8 +66,7 @@ fn connect(url: &Url, limit: Duration) -> Result<TcpStream> {
     let failed = |what: &str, cause| Error::new(url.to_string(), what).because(cause);
     // This handles IPv6 addresses, host names and default ports.
     let addresses = url
-        .parts()
-        .socket_addrs(|| None)
+        .addresses()
         .map_err(|e| failed("looking up its host", e))?;
     let until = Instant::now() + limit;
     let mut last = None;

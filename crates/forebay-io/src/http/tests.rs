@@ -368,6 +368,95 @@ fn urls_are_http_with_a_host_and_no_login() {
 }
 
 #[test]
+fn references_resolve_as_in_the_examples_of_rfc_3986() {
+    let base = url("http://a/b/c/d;p?q");
+    // Section 5.4, without fragments; a reference to the same scheme without a host is relative, as the section permits.
+    for (reference, expected) in [
+        ("g", "http://a/b/c/g"),
+        ("./g", "http://a/b/c/g"),
+        ("g/", "http://a/b/c/g/"),
+        ("/g", "http://a/g"),
+        ("//g", "http://g/"),
+        ("?y", "http://a/b/c/d;p?y"),
+        ("g?y", "http://a/b/c/g?y"),
+        ("#s", "http://a/b/c/d;p?q"),
+        ("g#s", "http://a/b/c/g"),
+        ("g?y#s", "http://a/b/c/g?y"),
+        (";x", "http://a/b/c/;x"),
+        ("g;x", "http://a/b/c/g;x"),
+        ("g;x?y#s", "http://a/b/c/g;x?y"),
+        ("", "http://a/b/c/d;p?q"),
+        (".", "http://a/b/c/"),
+        ("./", "http://a/b/c/"),
+        ("..", "http://a/b/"),
+        ("../", "http://a/b/"),
+        ("../g", "http://a/b/g"),
+        ("../..", "http://a/"),
+        ("../../", "http://a/"),
+        ("../../g", "http://a/g"),
+        ("../../../g", "http://a/g"),
+        ("../../../../g", "http://a/g"),
+        ("/./g", "http://a/g"),
+        ("/../g", "http://a/g"),
+        ("g.", "http://a/b/c/g."),
+        (".g", "http://a/b/c/.g"),
+        ("g..", "http://a/b/c/g.."),
+        ("..g", "http://a/b/c/..g"),
+        ("./../g", "http://a/b/g"),
+        ("./g/.", "http://a/b/c/g/"),
+        ("g/./h", "http://a/b/c/g/h"),
+        ("g/../h", "http://a/b/c/h"),
+        ("g;x=1/./y", "http://a/b/c/g;x=1/y"),
+        ("g;x=1/../y", "http://a/b/c/y"),
+        ("g?y/./x", "http://a/b/c/g?y/./x"),
+        ("g?y/../x", "http://a/b/c/g?y/../x"),
+        ("g#s/./x", "http://a/b/c/g"),
+        ("g#s/../x", "http://a/b/c/g"),
+        ("http:g", "http://a/b/c/g"),
+    ] {
+        assert_eq!(base.join(reference).unwrap().to_string(), expected);
+    }
+    let error = base.join("g:h").unwrap_err().to_string();
+    assert!(error.contains("unsupported scheme 'g'"), "{error}");
+}
+
+#[test]
+fn addresses_are_read_as_browsers_read_them() {
+    for (text, expected) in [
+        (" \thttps:\\\\H\\a\\..\\%2E%2e/b\r\n/c ", "https://h/b/c"),
+        ("http:h", "http://h/"),
+        ("http:////h?a'b#c", "http://h/?a%27b"),
+        ("http://@h:080", "http://h/"),
+        ("http://h:/{`}?{`}|^", "http://h/%7B%60%7D?{`}|^"),
+        ("http://h/%zz%41", "http://h/%zz%41"),
+        ("http://0x7f.1/", "http://127.0.0.1/"),
+        ("http://010.2.3.4./", "http://8.2.3.4/"),
+        ("http://4294967295", "http://255.255.255.255/"),
+        ("http://1e3.h.", "http://1e3.h./"),
+        ("http://[1:0::0:2]:81/", "http://[1::2]:81/"),
+    ] {
+        assert_eq!(url(text).to_string(), expected, "{text}");
+    }
+    for (text, expected) in [
+        ("http://b\u{fc}cher/", "letters that are not ASCII"),
+        ("http://b%C3%BCcher/", "invalid domain character"),
+        ("http://a b/", "invalid domain character"),
+        ("http://4294967296/", "invalid IPv4 address"),
+        ("http://1.2.3.4.5/", "invalid IPv4 address"),
+        ("http://256.1.1.1/", "invalid IPv4 address"),
+        ("http://a.09/", "invalid IPv4 address"),
+        ("http://[::1/", "invalid IPv6 address"),
+        ("http://[::1]x/", "invalid IPv6 address"),
+        ("http://h:8o/", "invalid port number"),
+        ("http:", "empty host"),
+        ("/a", "relative URL without a base"),
+    ] {
+        let error = text.parse::<Url>().unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
 fn a_chunked_body_alternates_between_framing_and_data() {
     let mut chunked = Chunked::default();
     assert_eq!(chunked.framing(b"5\r\nhello\r\n"), Ok(3));

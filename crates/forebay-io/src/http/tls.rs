@@ -62,10 +62,7 @@ impl Tls {
     /// # Errors
     /// The server does not speak TLS, presents a certificate that is not valid for that name, or ends the handshake early.
     pub fn secure(&self, url: &Url, mut socket: TcpStream) -> io::Result<Secured> {
-        let host = url.parts().host_str().unwrap_or_default();
-        // An IPv6 address has brackets in a URL, but not in a certificate.
-        let name = host.trim_start_matches('[').trim_end_matches(']');
-        let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
+        let name = ServerName::try_from(url.host().to_owned()).map_err(io::Error::other)?;
         let mut session = ClientConnection::new(self.0.clone(), name).map_err(io::Error::other)?;
         while session.is_handshaking() {
             session.complete_io(&mut socket).map_err(in_words)?;
