@@ -81,7 +81,7 @@ fn main() -> ExitCode {
 
 fn run(command: args::Command) -> anyhow::Result<ExitCode> {
     match command {
-        args::Command::Capture(flags) => capture::run(&flags),
+        args::Command::Capture(flags) => capture::run(*flags),
         args::Command::Control(flags) => control::run(&flags),
         args::Command::Trigger(flags) => control::trigger(&flags),
         args::Command::Bridge(flags) => bridge::run(&flags),

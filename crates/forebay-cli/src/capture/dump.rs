@@ -8,14 +8,14 @@ use forebay_net::filter::Filter;
 use std::process::ExitCode;
 
 /// Prints the program for the first port. `form` counts the letters.
-pub fn print(request: &Request<'_>, form: u8) -> Result<ExitCode> {
+pub fn print(request: &Request, form: u8) -> Result<ExitCode> {
     let everything = || "".parse::<Filter>();
-    let filter = match &request.filter {
+    let filter = match &request.session.filter {
         Some(filter) => filter.clone(),
         None => everything()?,
     };
     let (link, view) = request.link_of_first_port()?;
-    let program = match filter.compile(link, view, request.flags.snaplen) {
+    let program = match filter.compile(link, view, request.session.snaplen) {
         Ok(program) => program,
         Err(error) => return refuse(error.to_string()),
     };

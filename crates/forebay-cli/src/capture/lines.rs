@@ -7,11 +7,10 @@
 //! After the queue was full, nothing is put into it until half of it is empty again: so a slow terminal shows packets in runs, and
 //! the count of those that are missing between them.
 
-use super::request::Request;
+use super::request::{Printing, Request};
 use crate::{
-    args,
     output::{self, write_whole},
-    print::{Dump, Form, Packet, Printer, Style, Text, Times, json},
+    print::{Packet, Printer, Style, Text, json},
     signals,
 };
 use anyhow::{Context, Result};
@@ -110,7 +109,8 @@ impl Lines {
     /// # Errors
     /// Standard output is closed, or the system has no more memory or threads.
     pub fn start(
-        request: &Request<'_>,
+        request: &Request,
+        printing: &Printing,
         control: &Control,
         names_interfaces: bool,
     ) -> Result<(Lines, Feeder)> {
@@ -122,7 +122,11 @@ impl Lines {
             false => (QUEUE_BYTES, WRITE_BYTES),
         };
         let (sender, receiver) = spsc::queue(capacity)?;
-        let style = style(request, is_terminal, names_interfaces);
+        let style = Style {
+            interfaces: names_interfaces && !printing.is_json,
+            colours: is_terminal && !printing.is_json && wants_colours(),
+            ..printing.style.clone()
+        };
         let shared = Arc::new(Shared::default());
         let (tell, ended) = mpsc::channel();
         let feeder = Feeder {
@@ -136,7 +140,7 @@ impl Lines {
                 true => usize::MAX,
                 false => LINE_BYTES,
             },
-            sends_names: style.interfaces || request.flags.printing.json_lines,
+            sends_names: style.interfaces || printing.is_json,
             waits,
             is_virtual: request.clock().is_virtual(),
         };
@@ -144,8 +148,8 @@ impl Lines {
             printer: Printer::new(style),
             text: Text::default(),
             output,
-            is_json: request.flags.printing.json_lines,
-            at_once: request.flags.printing.line_buffered,
+            is_json: printing.is_json,
+            at_once: printing.at_once,
             write_bytes,
             unwritten: 0,
             shared: shared.clone(),
@@ -200,41 +204,6 @@ impl Lines {
             error: error.filter(|_| !reader_left),
         }
     }
-}
-
-/// What to print, as the flags say.
-fn style(request: &Request<'_>, is_terminal: bool, names_interfaces: bool) -> Style {
-    let flags = &request.flags.printing;
-    Style {
-        times: match flags.json_lines {
-            true => Times::None,
-            false => Times::of_letters(flags.times).unwrap_or_default(),
-        },
-        nanoseconds: flags.time_stamp_precision == "nano",
-        link_header: flags.link_header,
-        verbose: flags.verbose.min(3),
-        brief: request.flags.quiet,
-        dump: dump(flags),
-        absolute_sequence: flags.absolute_tcp_sequence_numbers,
-        no_checksums: flags.dont_verify_checksums,
-        numbers: flags.number && !flags.json_lines,
-        interfaces: names_interfaces && !flags.json_lines,
-        colours: is_terminal && !flags.json_lines && wants_colours(),
-    }
-}
-
-/// The bytes to print after each line.
-fn dump(flags: &args::Print) -> Dump {
-    let forms = [
-        (flags.hex, Form::Hex),
-        (flags.hex_and_text, Form::HexAndText),
-        (flags.text, Form::Text),
-    ];
-    let form = forms.into_iter().find(|(count, _)| *count > 0);
-    form.map_or(Dump::default(), |(count, form)| Dump {
-        form,
-        with_link: count > 1,
-    })
 }
 
 /// Whether the user has not turned colours off: <https://no-color.org>.

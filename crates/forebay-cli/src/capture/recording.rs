@@ -32,19 +32,17 @@ impl Recording {
     /// # Errors
     /// `--trigger` matches no packet of any interface, or the system has no more threads.
     pub fn start(
-        request: &Request<'_>,
+        request: &Request,
         session: &Session,
         source: Option<&Source>,
         control: &Control,
         finished: Option<Sender<PathBuf>>,
     ) -> Result<Option<Recording>> {
-        let flags = &request.flags.recording;
-        let (Some(depth), Some(source), Some(path)) =
-            (flags.recorder, source, &request.flags.write)
+        let (Some(kept), Some(source), Some(path)) = (&request.recorder, source, &request.write)
         else {
             return Ok(None);
         };
-        if let Some(filter) = &request.trigger {
+        if let Some(filter) = &kept.trigger {
             let sources = session.info().0;
             let interfaces: Vec<_> = sources
                 .iter()
@@ -54,9 +52,8 @@ impl Recording {
                 return refuse(format!("--trigger: {error}"));
             }
         }
-        let (wanted, is_quiet) = (depth.time, request.flags.quiet);
-        let prints_objects = request.flags.json && request.flags.stats_interval.is_some();
-        let stream = prints_objects.then(|| request.json_stream());
+        let (wanted, is_quiet) = (kept.before, request.is_quiet);
+        let stream = request.object_stream();
         let report = move |event: Event<'_>| {
             if let (
                 Event::Ended(Cut {
@@ -71,21 +68,21 @@ impl Recording {
         };
         let config = RecorderConfig {
             path: path.clone(),
-            before: depth.time,
-            after: flags.after.unwrap_or_default(),
+            before: kept.before,
+            after: kept.after,
             session: SessionConfig {
                 filter: None,
                 count: None,
                 stop_after: None,
-                keep_free: request.flags.keep_free,
-                ..request.config()
+                keep_free: request.keep_free,
+                ..request.session.clone()
             },
         };
         let recorder = Recorder::start(source, config, report)?;
         control.accept_triggers();
         if !is_quiet {
             let bytes = units::binary(request.ring_bytes);
-            let what = match depth.time {
+            let what = match kept.before {
                 Some(time) => format!("the last {time:?}, in up to {bytes} of memory"),
                 None => format!("the last packets, in {bytes} of memory"),
             };
@@ -96,7 +93,7 @@ impl Recording {
         }
         Ok(Some(Recording {
             recorder,
-            filter: request.trigger.clone(),
+            filter: kept.trigger.clone(),
         }))
     }
 

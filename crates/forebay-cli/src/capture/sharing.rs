@@ -49,15 +49,18 @@ impl Sharing {
     ///
     /// # Errors
     /// A name or a port is in use, or there is no such group.
-    pub fn bind(request: &Request<'_>, publisher: Option<Publisher>) -> Result<Option<Sharing>> {
-        let flags = &request.flags.sharing;
+    pub fn bind(request: &Request, publisher: Option<Publisher>) -> Result<Option<Sharing>> {
         let Some(publisher) = publisher else {
             return Ok(None);
         };
-        let group = flags.share_group.as_deref().map(group).transpose()?;
-        let access = Access { group };
-        let bound = flags.share.as_ref().map(Bound::new).transpose()?;
-        let listener = match flags.serve {
+        let offer = request.offer.as_ref();
+        let group = offer.and_then(|it| it.group.as_deref());
+        let access = Access {
+            group: group.map(number_of_group).transpose()?,
+        };
+        let name = request.share_name();
+        let bound = name.map(Bound::new).transpose()?;
+        let listener = match offer.and_then(|it| it.address) {
             Some(address) => Some(
                 TcpListener::bind(address)
                     .with_context(|| format!("--serve tcp:{address} cannot be bound"))?,
@@ -87,18 +90,18 @@ impl Sharing {
     ///
     /// # Errors
     /// The system has no more descriptors or threads.
-    pub fn start(self, request: &Request<'_>) -> Result<Readers> {
+    pub fn start(self, request: &Request) -> Result<Readers> {
         let source = self.source;
-        let flags = &request.flags.sharing;
-        let is_quiet = request.flags.quiet;
+        let offer = request.offer.as_ref();
+        let is_quiet = request.is_quiet;
         let mut readers = Readers {
             listener: None,
             server: None,
         };
         if let Some((bound, access)) = self.bound {
             readers.listener = Some(bound.start(&source, access)?);
-            if let (false, Some(name)) = (is_quiet, &flags.share) {
-                let users = match &flags.share_group {
+            if let (false, Some(name)) = (is_quiet, request.share_name()) {
+                let users = match offer.and_then(|it| it.group.as_ref()) {
                     Some(group) => format!("root, this user and group {group}"),
                     None => "root and this user".into(),
                 };
@@ -110,12 +113,13 @@ impl Sharing {
         }
         if let Some(listener) = self.listener {
             let address = listener.local_addr()?;
-            let prints_objects = request.flags.json && request.flags.stats_interval.is_some();
-            let stream = prints_objects.then(|| request.json_stream());
+            let stream = request.object_stream();
             let report = move |client: &Client| left(client, is_quiet, stream);
             let server = Server::start(listener, &source, report)?;
             readers.server = Some((server, address));
-            let picked = flags.serve.is_some_and(|wanted| wanted.port() == 0);
+            let picked = offer
+                .and_then(|it| it.address)
+                .is_some_and(|it| it.port() == 0);
             if !is_quiet || picked {
                 note_wrapped(format_args!(
                     "serving on tcp:{address} (Wireshark: TCP@{address})"
@@ -149,11 +153,11 @@ impl Readers {
 
 impl Ended {
     /// Prints what readers got.
-    pub fn print(&self, request: &Request<'_>, shared: u64) {
-        if request.flags.quiet {
+    pub fn print(&self, request: &Request, shared: u64) {
+        if request.is_quiet {
             return;
         }
-        if let (Some(readers), Some(name)) = (self.max_readers, &request.flags.sharing.share) {
+        if let (Some(readers), Some(name)) = (self.max_readers, request.share_name()) {
             let packets = packets(shared);
             let readers = match readers {
                 0 => "no reader attached".into(),
@@ -206,7 +210,7 @@ fn left(client: &Client, is_quiet: bool, stream: Option<Stream>) {
 }
 
 /// The number of a group that is given by name or number.
-fn group(name: &str) -> Result<u32> {
+fn number_of_group(name: &str) -> Result<u32> {
     let found = Group::from_name(name).context("groups cannot be looked up")?;
     let number = || name.parse().ok().map(Gid::from_raw);
     match found.map(|group| group.gid).or_else(number) {

@@ -44,7 +44,7 @@ fn threads(source: &Source) -> impl Iterator<Item = Value> {
 }
 
 /// What the recorder has done.
-fn recorder(request: &Request<'_>, recorded: &Recorded) -> Value {
+fn recorder(request: &Request, recorded: &Recorded) -> Value {
     let cuts: Vec<_> = recorded.cuts.iter().map(cut).collect();
     json!({
         "memory_bytes": request.ring_bytes,
@@ -56,8 +56,8 @@ fn recorder(request: &Request<'_>, recorded: &Recorded) -> Value {
 }
 
 /// The readers of a capture.
-fn readers(request: &Request<'_>, summary: &Summary, read: &Ended) -> Value {
-    let name = request.flags.sharing.share.as_ref();
+fn readers(request: &Request, summary: &Summary, read: &Ended) -> Value {
+    let name = request.share_name();
     let served = read.served.map(|(address, served)| {
         json!({
             "address": address.to_string(),
@@ -79,7 +79,7 @@ fn readers(request: &Request<'_>, summary: &Summary, read: &Ended) -> Value {
 /// The whole object, without what `--verify` adds.
 pub fn object(
     summary: &Summary,
-    request: &Request<'_>,
+    request: &Request,
     unprinted: u64,
     ran: Option<&Ran>,
     read: Option<&Ended>,
@@ -103,11 +103,7 @@ pub fn object(
     let totals = &summary.totals;
     let compressed = &summary.files.compressed;
     // A stream is named as on the command line.
-    let stream = request
-        .flags
-        .write
-        .iter()
-        .filter(|_| summary.files.written == 0);
+    let stream = request.write.iter().filter(|_| summary.files.written == 0);
     let stream = stream.filter(|_| request.rotation.is_none());
     let files = summary.files.last.iter().chain(stream);
     let files: Vec<_> = files.map(|path| path.display().to_string()).collect();

@@ -32,21 +32,21 @@ fn name_of(path: &Path, number: usize, threads: usize) -> PathBuf {
     path.with_file_name(format!("{stem}-{number:0width$}{}", &name[stem.len()..]))
 }
 
-impl Request<'_> {
+impl Request {
     fn cpus(&self) -> Vec<u32> {
-        let cpus = self.flags.threading.cpus.as_ref();
-        cpus.map(|cpus| cpus.0.clone()).unwrap_or_default()
+        let cpus = self.threading.as_ref().map(|it| it.cpus.clone());
+        cpus.unwrap_or_default()
     }
 
     /// The ports of a session: with `--threads`, one that merges the packets of `ports`.
     pub fn merged(&self, ports: Vec<Box<dyn Port>>) -> Result<Vec<Box<dyn Port>>> {
-        if self.flags.threading.threads.is_none() || self.writes_each() {
+        if self.threading.is_none() || self.writes_each() {
             return Ok(ports);
         }
         let config = ThreadsConfig {
             cpus: self.cpus(),
-            filter: self.filter.clone(),
-            snaplen: self.flags.snaplen,
+            filter: self.session.filter.clone(),
+            snaplen: self.session.snaplen,
             ..ThreadsConfig::default()
         };
         Ok(vec![Box::new(Merged::new(ports, &config, &self.clock())?)])
@@ -60,7 +60,7 @@ impl Request<'_> {
         control: &Control,
         publisher: Option<Publisher>,
     ) -> Result<(Session, Option<Each>)> {
-        let Some(path) = self.flags.write.as_ref().filter(|_| self.writes_each()) else {
+        let Some(path) = self.write.as_ref().filter(|_| self.writes_each()) else {
             let ports = self.merged(ports)?;
             let output = self.output()?;
             let (clock, control) = (self.clock(), control.clone());

@@ -33,19 +33,21 @@ pub struct About {
 }
 
 impl About {
-    pub fn of(request: &Request<'_>, session: &Session) -> Self {
-        let flags = request.flags;
+    pub fn of(request: &Request, session: &Session) -> Self {
         let (sources, store) = session.info();
         let names = sources.iter().map(|source| source.name.as_str());
         let names = names.collect::<Vec<_>>().join(",");
-        let control = flags.control.as_ref().map(Path::new);
+        let control = request.watched.control.as_ref().map(Path::new);
         let name = control.and_then(Path::file_name);
         About {
             capture: name.map_or(names, |name| name.to_string_lossy().into()),
             started: SystemTime::now(),
-            output: flags.write.as_ref().map(|path| path.display().to_string()),
+            output: request
+                .write
+                .as_ref()
+                .map(|path| path.display().to_string()),
             is_series: request.rotation.is_some(),
-            share: flags.sharing.share.as_ref().map(|name| name.to_string()),
+            share: request.share_name().map(|name| name.to_string()),
             sources,
             store,
         }

@@ -55,10 +55,10 @@ impl Sockets {
     ///
     /// # Errors
     /// A socket cannot be bound.
-    pub fn bind(request: &Request<'_>) -> Result<Sockets> {
-        let control = request.flags.control.as_deref();
+    pub fn bind(request: &Request) -> Result<Sockets> {
+        let control = request.watched.control.as_deref();
         let control = control.map(|name| Bound::new(&place::path_of(name)?));
-        let metrics = request.flags.metrics.map(|address| {
+        let metrics = request.watched.metrics.map(|address| {
             let listener = TcpListener::bind(address);
             listener.with_context(|| format!("--metrics {address}: cannot listen there"))
         });
@@ -85,11 +85,11 @@ impl Sockets {
     /// The file of the metrics cannot be written, or the system has no more threads or descriptors.
     pub fn serve(
         self,
-        request: &Request<'_>,
+        request: &Request,
         about: About,
         control: Control,
     ) -> Result<Option<Operate>> {
-        let file = request.flags.metrics_file.clone().map(MetricsFile::new);
+        let file = request.watched.metrics_file.clone().map(MetricsFile::new);
         if self.control.is_none() && self.metrics.is_none() && file.is_none() {
             return Ok(None);
         }
@@ -99,7 +99,7 @@ impl Sockets {
         if let Some(listener) = &self.metrics {
             let address = listener.local_addr().context("--metrics")?;
             desk.metrics = Some(address);
-            if !request.flags.quiet {
+            if !request.is_quiet {
                 output::note(format_args!("metrics at http://{address}/metrics"));
             }
             if !address.ip().is_loopback() {
@@ -115,7 +115,7 @@ impl Sockets {
             metrics: self.metrics,
             file,
             ended: ended.clone(),
-            announces: !request.flags.quiet,
+            announces: !request.is_quiet,
             owner: self.owner,
         };
         if let Some(file) = &mut server.file {

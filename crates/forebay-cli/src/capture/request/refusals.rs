@@ -5,9 +5,21 @@ use crate::{
     usage::refuse,
 };
 use anyhow::Result;
-use forebay_net::{format::Format, open::Name, port::TimeSource, session::Compression};
+use forebay_net::{
+    format::Format,
+    open::Name,
+    port::TimeSource,
+    session::{Compression, Rotation},
+};
 use rustix::thread::sched_getaffinity;
-use std::path::Path;
+use std::{
+    fs::File,
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::fs::MetadataExt,
+    },
+    path::Path,
+};
 
 /// A name that promises another format or compression would mislead every reader.
 pub(super) fn refuse_contradicting_name(flags: &Flags) -> Result<()> {
@@ -222,4 +234,61 @@ fn refuse_odd_files(flags: &Flags) -> Result<()> {
         )),
         None => Ok(()),
     }
+}
+
+/// Creating the output would empty the input, and reading would never end; a series would replace it before all of it is written
+/// again.
+pub(super) fn refuse_reading_what_is_written(
+    names: &[Name],
+    written: Option<&Path>,
+    rotation: Option<&Rotation>,
+) -> Result<()> {
+    if let Some(rotation) = rotation {
+        let is_read = |name: &&Name| matches!(name, Name::File(path) if rotation.replaces(path));
+        return match names.iter().find(is_read) {
+            Some(Name::File(path)) => refuse_overwriting(path),
+            _ => Ok(()),
+        };
+    }
+    let identity = |path: &Path, standard: BorrowedFd<'_>| {
+        let metadata = if path == Path::new("-") {
+            File::from(standard.try_clone_to_owned().ok()?).metadata()
+        } else {
+            std::fs::metadata(path)
+        };
+        let metadata = metadata.ok().filter(|metadata| metadata.is_file())?;
+        Some((metadata.dev(), metadata.ino()))
+    };
+    let (stdin, stdout) = (std::io::stdin(), std::io::stdout());
+    let Some(written) = written.and_then(|path| identity(path, stdout.as_fd())) else {
+        return Ok(());
+    };
+    for name in names {
+        if let Name::File(path) = name
+            && identity(path, stdin.as_fd()) == Some(written)
+        {
+            return refuse_overwriting(path);
+        }
+    }
+    Ok(())
+}
+
+/// A pipe or a device cannot be replaced by the next file.
+pub(super) fn refuse_rotating_what_is_no_file(rotation: Option<&Rotation>) -> Result<()> {
+    match rotation {
+        Some(Rotation { path, .. }) if path.metadata().is_ok_and(|it| !it.is_file()) => {
+            let path = path.display();
+            refuse(format!(
+                "-w {path} is not a file, and -b, -C and -G need files. Name one with -w"
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn refuse_overwriting(path: &Path) -> Result<()> {
+    let path = path.display();
+    refuse(format!(
+        "-w would overwrite {path} while it is read. Write to another file"
+    ))
 }

@@ -53,7 +53,7 @@ fn rate(value: f64, unit: &str) -> String {
 }
 
 /// Whether a progress line would be between printed packets, or between the lines of a program that reads them.
-fn shares_terminal(request: &Request<'_>) -> bool {
+fn shares_terminal(request: &Request) -> bool {
     let is_read = |stdout: File| {
         let kind = stdout.metadata()?.file_type();
         Ok::<_, std::io::Error>(kind.is_fifo() || kind.is_socket())
@@ -63,21 +63,21 @@ fn shares_terminal(request: &Request<'_>) -> bool {
 }
 
 impl Screen {
-    pub fn new(request: &Request<'_>) -> Self {
+    pub fn new(request: &Request) -> Self {
         Screen {
-            quiet: request.flags.quiet,
-            verbose: request.flags.printing.verbose > 0,
+            quiet: request.is_quiet,
+            verbose: request.is_verbose,
             // The reader of our packets may print on the same terminal.
-            draws: !request.flags.quiet
+            draws: !request.is_quiet
                 && stderr().is_terminal()
                 && !request.writes_stdout()
                 && !shares_terminal(request),
-            writes: request.flags.write.is_some(),
-            counts: request.flags.printing.only_count,
-            metadata: !request.flags.no_metadata,
-            snaplen: request.flags.snaplen,
+            writes: request.write.is_some(),
+            counts: request.only_counts,
+            metadata: request.session.metadata,
+            snaplen: request.session.snaplen,
             series: request.rotation.as_ref().map(rotation::described),
-            keep_free: match request.flags.keep_free {
+            keep_free: match request.keep_free {
                 Some(KeepFree::Percent(share)) => format!("{share} %"),
                 Some(KeepFree::Bytes(bytes)) => format!("{}B", units::scaled(bytes as f64)),
                 None => String::new(),

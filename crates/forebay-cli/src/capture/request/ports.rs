@@ -1,0 +1,144 @@
+//! Opens the ports of a request, drops privileges, and enters the sandbox.
+
+use super::Request;
+use crate::{
+    control::place,
+    privileges,
+    sandbox::{self, Needs, Sandbox},
+    shares,
+    usage::refuse,
+};
+use anyhow::Result;
+use forebay_net::{
+    filter::View,
+    open::{self, Name, Opening},
+    port::{LinkType, Port},
+};
+use rustix::process::Pid;
+
+impl Request {
+    /// Opens all ports. After opening the interfaces and connecting to shares, drops what only they need and enters the sandbox.
+    /// Files are opened, and shares read, in it.
+    pub fn open_ports(&self, helper: Option<Pid>) -> Result<(Vec<Box<dyn Port>>, Sandbox)> {
+        let begun = match (&self.threading, &self.names[..]) {
+            (Some(it), [name]) => {
+                open::begin_members(name, &self.options, &self.clock, it.threads, it.fanout)?
+            }
+            _ => open::begin(&self.names, &self.options, &self.clock)?,
+        };
+        privileges::shed(self.user.as_ref())?;
+        shares::look_up_owners(&begun);
+        self.create_output();
+        let sandbox = self.enter_sandbox(helper);
+        let ports = begun.into_iter().map(Opening::finish);
+        let ports = ports.collect::<forebay::Result<Vec<_>>>()?;
+        if let Some(user) = &self.user {
+            user.assume()?;
+        }
+        self.refuse_other_link_types(&ports)?;
+        Ok((ports, sandbox))
+    }
+
+    /// Creates the only output file, so that the sandbox can allow this file instead of its folder. Not with files, shares, `-y` and
+    /// `--keep-free`, which may still fail, nor with `-Z`, whose user shall own the file.
+    fn create_output(&self) {
+        let is_open = |name: &Name| matches!(name, Name::Sim(_) | Name::Interface(_));
+        if !self.names.iter().all(is_open) || self.link_type.is_some() {
+            return;
+        }
+        let makes_names = self.rotation.is_some() || self.recorder.is_some() || self.writes_each();
+        if let Some(path) = &self.write
+            && !makes_names
+            && !self.writes_stdout()
+            && self.user.is_none()
+            && self.keep_free.is_none()
+        {
+            sandbox::create_output(path);
+        }
+    }
+
+    /// Before the first file is read; afterwards no interface can be opened. `helper` is the process group of `-z`.
+    fn enter_sandbox(&self, helper: Option<Pid>) -> Sandbox {
+        let needs = Needs {
+            readers: self.share_name().is_some(),
+            identity: self.user.is_some(),
+            helper,
+            pins: self
+                .threading
+                .as_ref()
+                .is_some_and(|it| !it.cpus.is_empty()),
+            ..Needs::default()
+        };
+        let needs = needs.reading(self.names.iter().filter_map(Name::file));
+        let needs = match (&self.rotation, &self.write) {
+            (Some(rotation), _) => needs.writing_beside(&rotation.path),
+            (None, Some(path)) if self.recorder.is_some() || self.writes_each() => {
+                needs.writing_beside(path)
+            }
+            (None, Some(path)) if !self.writes_stdout() => needs.writing(path),
+            _ => needs,
+        };
+        let needs = match &self.watched.metrics_file {
+            Some(path) => needs.writing_beside(path),
+            None => needs,
+        };
+        // It was bound before, so it has a path.
+        let control = self.watched.control.as_deref();
+        let needs = match control.map(place::path_of) {
+            Some(Ok(path)) => needs.removing(&path),
+            _ => needs,
+        };
+        sandbox::enter(&self.sandbox, &needs)
+    }
+
+    /// `-y`: the kernel offers one link type for each interface, and no other.
+    fn refuse_other_link_types(&self, ports: &[Box<dyn Port>]) -> Result<()> {
+        let Some(wanted) = &self.link_type else {
+            return Ok(());
+        };
+        for port in ports {
+            for interface in port.interfaces() {
+                let name = interface.link.names().map_or("unknown", |(name, _)| name);
+                if name != wanted {
+                    return refuse(format!(
+                        "-y {wanted}: {} has packets of the type {name} only. Leave -y out",
+                        port.name()
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `-L`: the link types of all interfaces and files.
+    pub fn link_types(&self) -> Result<String> {
+        let mut text = String::new();
+        let mut is_inside = false;
+        for name in &self.names {
+            if !name.is_live() && !is_inside {
+                self.enter_sandbox(None);
+                is_inside = true;
+            }
+            let shown = match name.interface() {
+                Some(interface) => interface.to_owned(),
+                None => name.to_string(),
+            };
+            let (link, _) = open::link_of(name)?;
+            text += &format!("Data link types for {shown} (use option -y to set):\n  {link}\n");
+        }
+        Ok(text)
+    }
+
+    /// The link type that a filter for the first port is compiled for; Ethernet if there is no port.
+    pub fn link_of_first_port(&self) -> Result<(LinkType, View)> {
+        match self.names.first() {
+            None => Ok((LinkType::ETHERNET, View::Packet)),
+            Some(name) => {
+                if !name.is_live() {
+                    self.enter_sandbox(None);
+                }
+                Ok(open::link_of(name)?)
+            }
+        }
+    }
+}
