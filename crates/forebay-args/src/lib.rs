@@ -16,6 +16,8 @@ mod get;
 mod help_tests;
 mod info;
 mod man;
+#[cfg(test)]
+mod parse_tests;
 mod pipe;
 mod ports;
 mod print;

@@ -2,6 +2,7 @@
 //!
 //! A [`Request`] has final values only. The flags are consumed: afterwards nothing can read a value that another flag still changes.
 
+mod contradictions;
 mod inputs;
 mod ports;
 mod printing;
@@ -17,6 +18,7 @@ use crate::{
     verify::Verifying,
 };
 use anyhow::{Context, Result};
+use contradictions::refuse_contradictions;
 use forebay::standard;
 use forebay::{
     store::{self, Limit},
@@ -141,14 +143,9 @@ impl Request {
                 "no port to capture from. Name one with -i, such as -i sim or -i eth0 (-D lists them), or a file with -r",
             );
         }
+        refuse_contradictions(&flags)?;
         refuse_contradicting_name(&flags)?;
-        if flags.command.is_some() && flags.write.as_deref().is_none_or(|it| it == "-") {
-            return refuse("-z runs a program on files: name one with -w");
-        }
         refuse_odd_sharing(&flags, &names)?;
-        if flags.keep_free.is_some() && flags.write.as_deref().is_none_or(|it| it == "-") {
-            return refuse("--keep-free is about the disk of a file: name one with -w");
-        }
         refuse_odd_threads(&flags, &names)?;
         let limits = Limits::from_flags(&flags)?;
         refuse_odd_printing(&flags)?;

@@ -41,21 +41,15 @@ impl FlightRecorder {
                 "--recorder keeps the last packets of a live source: those of a file are all in the file. Use a filter, with -r",
             );
         }
-        let ends_files = flags.file_size.is_some() || flags.rotate_seconds.is_some();
-        if ends_files || !flags.ring_buffer.is_empty() {
-            return refuse("-b, -C and -G end files, and with --recorder triggers do. Use --after");
-        }
         let path = flags.write.as_deref().unwrap_or(Path::new("-"));
         if path == Path::new("-") || path.metadata().is_ok_and(|it| !it.is_file()) {
             return refuse("--recorder makes a file for each trigger: name them with -w");
         }
         let text = recording.trigger.as_deref();
         let trigger = text
-            .map(|text| match text.trim() {
-                "" => refuse("--trigger: an empty expression matches every packet"),
-                _ => text
-                    .parse()
-                    .or_else(|error| refuse(format!("--trigger: {error}"))),
+            .map(|text| {
+                text.parse()
+                    .or_else(|error| refuse(format!("--trigger: {error}")))
             })
             .transpose()?;
         Ok(Some(FlightRecorder {

@@ -8,7 +8,6 @@ use anyhow::Result;
 use forebay_net::{
     format::Format,
     open::Name,
-    port::TimeSource,
     session::{Compression, Rotation},
 };
 use rustix::thread::sched_getaffinity;
@@ -25,10 +24,7 @@ use std::{
 pub(super) fn refuse_contradicting_name(flags: &Flags) -> Result<()> {
     const PACKED: [&str; 4] = ["lz4", "xz", "bz2", "Z"];
     let Some(path) = &flags.write else {
-        return match flags.format {
-            Some(_) => refuse("--format is the format of a file: name one with -w"),
-            None => Ok(()),
-        };
+        return Ok(());
     };
     let ending = |path: &Path| Some(path.extension()?.to_str()?.to_owned());
     let shown = path.display();
@@ -55,12 +51,7 @@ pub(super) fn refuse_contradicting_name(flags: &Flags) -> Result<()> {
 pub(super) fn refuse_odd_sharing(flags: &Flags, names: &[Name]) -> Result<()> {
     let sharing = &flags.sharing;
     if sharing.share.is_none() && sharing.serve.is_none() {
-        return match sharing.share_size {
-            Some(_) => {
-                refuse("--share-size is the memory for --share and --serve: give one of them")
-            }
-            None => Ok(()),
-        };
+        return Ok(());
     }
     if !names.iter().all(Name::is_live) {
         return refuse(
@@ -78,31 +69,7 @@ pub(super) fn refuse_odd_sharing(flags: &Flags, names: &[Name]) -> Result<()> {
 /// Flags about printed packets that would do nothing, or that contradict each other.
 pub(super) fn refuse_odd_printing(flags: &Flags) -> Result<()> {
     let it = &flags.printing;
-    if it.times > 5 {
-        return refuse(
-            "-t may be given five times at most: -ttttt is the time since the first packet",
-        );
-    }
-    if [it.hex, it.hex_and_text, it.text]
-        .iter()
-        .filter(|&&count| count > 0)
-        .count()
-        > 1
-    {
-        return refuse("-x, -X and -A are three forms of the same. Choose one");
-    }
     let prints = it.print || it.json_lines;
-    if prints && flags.write.as_deref() == Some(Path::new("-")) {
-        return refuse(
-            "-w - and printed packets cannot share standard output. Write to a file, or leave --print out",
-        );
-    }
-    if it.json_lines && flags.json {
-        // One goes to each stream, and a program could not know which is which.
-        return refuse(
-            "--json-lines prints packets and --json counts. Choose one, or use --stats-interval for counts",
-        );
-    }
     // Whether a flag is given, its name, and whether it changes only printed lines.
     let given = [
         (it.link_header, "-e", false),
@@ -146,18 +113,13 @@ pub(super) fn refuse_odd_printing(flags: &Flags) -> Result<()> {
     }
 }
 
-/// Only packet sockets have a choice of clocks, and one thread counts which clock it was.
+/// Only packet sockets have a choice of clocks.
 pub(super) fn check_time(flags: &Flags, names: &[Name]) -> Result<()> {
-    if flags.time.is_none() {
-        return Ok(());
+    let have_clocks = names.iter().all(Name::has_directions_and_clocks);
+    match flags.time.is_some() && !have_clocks {
+        true => refuse("--time chooses the clock of interfaces such as eth0, and of nothing else"),
+        false => Ok(()),
     }
-    if !names.iter().all(Name::has_directions_and_clocks) {
-        return refuse("--time chooses the clock of interfaces such as eth0, and of nothing else");
-    }
-    if flags.time == Some(TimeSource::Hardware) && flags.threading.threads.is_some() {
-        return refuse("--time hardware needs a capture with one thread: leave --threads out");
-    }
-    Ok(())
 }
 
 /// Flags that contradict `--threads`, or that have no meaning with it.
@@ -213,9 +175,6 @@ pub(super) fn refuse_odd_threads(flags: &Flags, names: &[Name]) -> Result<()> {
 
 /// Flags that need the packets of all threads in one place.
 fn refuse_odd_files(flags: &Flags) -> Result<()> {
-    if flags.write.as_deref().is_none_or(|path| path == "-") {
-        return refuse("--per-thread writes one file a thread: name them with -w");
-    }
     let printing = &flags.printing;
     let is_count = |it: &Criterion| matches!(it, Criterion::Packets(_));
     let given = [

@@ -44,35 +44,14 @@ impl Limits {
             packets: stop.packets,
             rotation: None,
         };
-        let is_tcpdump = flags.file_size.is_some() || flags.rotate_seconds.is_some();
-        if (is_tcpdump || flags.file_count.is_some()) && !flags.ring_buffer.is_empty() {
-            return refuse(
-                "-b cannot be used beside -C, -G and -W: their files have other names. Use -b for all of it",
-            );
-        }
-        if flags.file_count.is_some() && !is_tcpdump {
-            return refuse("-W counts files: add -C or -G, which end a file");
-        }
-        let Some(path) = several(flags, is_tcpdump || !flags.ring_buffer.is_empty())? else {
-            if stop.files.is_some() {
-                return refuse(
-                    "-a files: there is only one file. Add -b, -C or -G, which end a file",
-                );
-            }
-            if flags.compress.is_some() {
-                return refuse(
-                    "--compress works on finished files of a series. Add -b, -C or -G, or pipe -w - into zstd",
-                );
-            }
-            if stop.filesize.is_some() && flags.write.is_none() {
-                return refuse("-a filesize: there is no file. Name one with -w");
-            }
-            return Ok(limits);
+        let has_letters = flags.file_size.is_some() || flags.rotate_seconds.is_some();
+        let path = match &flags.write {
+            Some(path) if has_letters || !flags.ring_buffer.is_empty() => path,
+            _ => return Ok(limits),
         };
-        let mut rotation = if is_tcpdump {
-            tcpdump(flags, path, &limits)?
-        } else {
-            dumpcap(turn, path, limits.file_bytes)?
+        let mut rotation = match has_letters {
+            true => tcpdump(flags, path),
+            false => dumpcap(turn, path, limits.file_bytes)?,
         };
         limits.file_bytes = None;
         rotation.stop_after = rotation.stop_after.into_iter().chain(stop.files).min();
@@ -85,57 +64,26 @@ impl Limits {
     }
 }
 
-/// The name pattern of several files, if there are to be several.
-fn several(flags: &Flags, is_asked: bool) -> Result<Option<&Path>> {
-    if !is_asked {
-        return Ok(None);
-    }
-    match flags.write.as_deref() {
-        None => refuse("-b, -C and -G rotate files: name one with -w"),
-        Some(path) if path == Path::new("-") => {
-            refuse("-w - is one stream, and -b, -C and -G need files. Name one with -w")
-        }
-        Some(path) => Ok(Some(path)),
-    }
-}
-
 /// `-C`, `-G` and `-W`. A time makes the name; a size only adds a number.
-fn tcpdump(flags: &Flags, path: &Path, stop: &Limits) -> Result<Rotation> {
-    if stop.file_bytes.is_some() {
-        return refuse("-a filesize cannot be used beside -C and -G. Use -C");
-    }
+fn tcpdump(flags: &Flags, path: &Path) -> Rotation {
     let (bytes, every, files) = (flags.file_size, flags.rotate_seconds, flags.file_count);
-    if bytes.and(every).and(files).is_some() {
-        return refuse(
-            "-W beside both -C and -G could mean either: a ring, or the end. Use -b files or -a files",
-        );
-    }
     let names = match every {
         Some(_) => Names::Timed,
         None => Names::Numbered,
     };
-    Ok(Rotation {
+    Rotation {
         every,
         steady: true,
         bytes,
         keep_files: files.filter(|_| every.is_none()),
         stop_after: files.filter(|_| every.is_some()),
         ..Rotation::of(path, names)
-    })
+    }
 }
 
 /// `-b`. As with dumpcap, `-a filesize` is then one of these criteria.
 fn dumpcap(turn: Criteria, path: &Path, filesize: Option<u64>) -> Result<Rotation> {
-    if turn.filesize.is_some() && filesize.is_some() {
-        return refuse("-a filesize means -b filesize here, and both were given. Use one");
-    }
     let bytes = turn.filesize.or(filesize);
-    let is_over = bytes.or(turn.packets).is_some() || turn.duration.or(turn.interval).is_some();
-    if !is_over {
-        return refuse(
-            "-b files and -b total limit how many files are kept: add -b duration, interval, filesize or packets, which end a file",
-        );
-    }
     if let Some(all) = turn.total
         && bytes.is_none_or(|each| each > all / 2)
     {
