@@ -166,7 +166,7 @@ pub struct Capture {
     /// shows a multiple of this time; 3600: every full hour), filesize:KB and packets:COUNT (when a file has reached this
     /// size). Keys that delete older files: files:COUNT (keep the newest COUNT files), total:KB (keep the newest files that are
     /// together no larger than this). 1 KB is 1000 bytes
-    #[arg(short = 'b', long = "ring-buffer", value_name = "KEY:VALUE", value_parser = turn)]
+    #[arg(short = 'b', long = "ring-buffer", value_name = "KEY:VALUE", value_parser = ring_buffer)]
     pub ring_buffer: Vec<Criterion>,
 
     /// Keep this much space free on the disk of -w: a percentage of the disk (10%) or a size (20G). When less is free, the
@@ -179,7 +179,7 @@ pub struct Capture {
     ///
     /// duration:SECONDS, packets:COUNT, filesize:KB (with -b, this starts the next file instead), or files:COUNT (only with -b,
     /// -C or -G)
-    #[arg(short = 'a', long = "autostop", value_name = "KEY:VALUE", value_parser = stop)]
+    #[arg(short = 'a', long = "autostop", value_name = "KEY:VALUE", value_parser = autostop)]
     pub autostop: Vec<Criterion>,
 
     /// When to sync written data to the disk, so that it survives a power cut: none, interval[:SECONDS] (1 second if not
@@ -367,7 +367,7 @@ impl Criterion {
 }
 
 /// A criterion of `-b`.
-fn turn(text: &str) -> Parsed<Criterion> {
+fn ring_buffer(text: &str) -> Parsed<Criterion> {
     let (key, value) = text.split_once(':').unwrap_or((text, ""));
     match key {
         "interval" => values::time(value).map(Criterion::Interval),
@@ -377,7 +377,7 @@ fn turn(text: &str) -> Parsed<Criterion> {
 }
 
 /// A criterion of `-a`.
-pub fn stop(text: &str) -> Parsed<Criterion> {
+pub fn autostop(text: &str) -> Parsed<Criterion> {
     let (key, value) = text.split_once(':').unwrap_or((text, ""));
     criterion(key, value, "")
 }

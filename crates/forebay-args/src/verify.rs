@@ -1,7 +1,7 @@
 //! The flags of `verify`.
 
 use super::{
-    capture::{Criterion, stop},
+    capture::{Criterion, autostop},
     values::{self, Parsed},
 };
 use clap::Args as ClapArgs;
@@ -84,7 +84,7 @@ pub struct Verify {
 
 /// A criterion of `-a`, for commands that write no files.
 pub fn limit(text: &str) -> Parsed<Criterion> {
-    match stop(text) {
+    match autostop(text) {
         Ok(found @ (Criterion::Duration(_) | Criterion::Packets(_))) => Ok(found),
         Err(error) if text.starts_with("duration:") || text.starts_with("packets:") => Err(error),
         _ => Err("no such criterion. Use duration:SECONDS or packets:COUNT".into()),

@@ -59,7 +59,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     // A progress line would be drawn into a body that goes to the same terminal.
     let is_on_terminal = file.is_none() && io::stdout().is_terminal();
     let has_bar = !flags.quiet && !is_on_terminal;
-    let mut screen = Screen::new(flags.quiet, has_bar && stderr().is_terminal());
+    let mut screen = TransferDisplay::new(flags.quiet, has_bar && stderr().is_terminal());
     let stop = Stop::default();
     let mut listening = Ok(());
     let fetched = get(
@@ -171,7 +171,7 @@ fn controls_terminals(byte: u8) -> bool {
 const EVERY: Duration = Duration::from_millis(200);
 
 /// What is printed on standard error.
-struct Screen {
+struct TransferDisplay {
     quiet: bool,
     draws: bool,
     layout: Layout,
@@ -180,10 +180,10 @@ struct Screen {
     drawn: (Instant, u64, u64),
 }
 
-impl Screen {
+impl TransferDisplay {
     fn new(quiet: bool, draws: bool) -> Self {
         let began = Instant::now();
-        Screen {
+        TransferDisplay {
             quiet,
             draws,
             layout: Layout::default(),

@@ -5,7 +5,7 @@ use super::{
     operate::Sockets,
     request::Request,
     sharing::Sharing,
-    threads::Each,
+    threads::PerThread,
 };
 use crate::{
     notify::Manager,
@@ -36,7 +36,7 @@ pub struct Opened {
     pub sandbox: Sandbox,
     pub session: Session,
     /// The sessions of the other threads.
-    pub each: Option<Each>,
+    pub per_thread: Option<PerThread>,
     pub runner: Option<Runner>,
 }
 
@@ -83,7 +83,7 @@ impl Prepared {
             config.progress_every = config.progress_every.min(every);
         }
         let publisher = sharing.as_mut().and_then(Sharing::take_publisher);
-        let (session, each) = request.sessions(ports, config, &control, publisher)?;
+        let (session, per_thread) = request.sessions(ports, config, &control, publisher)?;
         // Until here signals end the process as usual: nothing is captured yet, and the open of a FIFO without a reader may block.
         listen(&request, &control, &manager)?;
         // From here on packets arrive, and no thread waits for a reader of the printed text.
@@ -97,7 +97,7 @@ impl Prepared {
             sharing,
             sandbox,
             session,
-            each,
+            per_thread,
             runner,
         })
     }

@@ -38,7 +38,7 @@ pub fn run(opened: Opened) -> Result<Outcome> {
         sharing,
         sandbox,
         mut session,
-        each,
+        per_thread,
         runner,
     } = opened;
     let screen = Screen::new(&request);
@@ -72,9 +72,9 @@ pub fn run(opened: Opened) -> Result<Outcome> {
         }
         observer.see(event);
     };
-    let summary = match each {
+    let summary = match per_thread {
         None => session.run(&mut observe),
-        Some(each) => each.run(session, &control, &mut observe)?,
+        Some(per_thread) => per_thread.run(session, &control, &mut observe)?,
     };
     manager.ended();
     let unprinted = observer.reports.unprinted;

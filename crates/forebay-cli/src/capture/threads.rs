@@ -59,7 +59,7 @@ impl Request {
         config: SessionConfig,
         control: &Control,
         publisher: Option<Publisher>,
-    ) -> Result<(Session, Option<Each>)> {
+    ) -> Result<(Session, Option<PerThread>)> {
         let Some(path) = self.write.as_ref().filter(|_| self.writes_each()) else {
             let ports = self.merged(ports)?;
             let output = self.output()?;
@@ -97,21 +97,21 @@ impl Request {
             cpu,
             file: Some(file),
         };
-        let each = Each {
+        let per_thread = PerThread {
             first: (control, cpu, file),
             others: others.map(beside).collect(),
         };
-        Ok((session, Some(each)))
+        Ok((session, Some(per_thread)))
     }
 }
 
 /// The sessions of `--per-thread` without the first.
-pub struct Each {
+pub struct PerThread {
     first: (Control, Option<u32>, String),
     others: Vec<Beside>,
 }
 
-impl Each {
+impl PerThread {
     /// Runs the first session, `session`, and the others.
     pub fn run(
         self,

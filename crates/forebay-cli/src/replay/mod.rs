@@ -18,7 +18,7 @@ use forebay_net::{
     replay::{Replay, ReplayConfig, ReplaySummary, Rewrite, Speed},
 };
 use std::{process::ExitCode, time::Duration};
-use text::Screen;
+use text::Notices;
 
 /// Replays, and prints the counts.
 ///
@@ -27,17 +27,17 @@ use text::Screen;
 pub fn run(flags: &Flags) -> Result<ExitCode> {
     let config = config(flags)?;
     let mut sender = Sender::open(&flags.interface, &flags.sending, &flags.files)?;
-    let screen = Screen::new(flags, sender.port.as_ref());
-    screen.start();
+    let notices = Notices::new(flags, sender.port.as_ref());
+    notices.start();
     let wants_counts = sender.counts_requests();
     let replay = Replay::new(config, Clock::real(), sender.control.clone());
     let summary = replay.run(sender.port.as_mut(), &mut |progress| {
         if wants_counts() {
-            screen.counts(progress);
+            notices.counts(progress);
         }
-        screen.progress(progress);
+        notices.progress(progress);
     });
-    screen.end(&summary, sender.port.as_ref());
+    notices.end(&summary, sender.port.as_ref());
     if flags.sending.json {
         let object = json::summary(&summary, flags, &sender);
         output::summary(Stream::Output, &output::json(&object));

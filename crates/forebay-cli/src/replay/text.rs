@@ -12,12 +12,12 @@ use forebay_net::{
 };
 use std::time::Duration;
 
-pub struct Screen<'a> {
+pub struct Notices<'a> {
     flags: &'a Flags,
     start: String,
 }
 
-impl<'a> Screen<'a> {
+impl<'a> Notices<'a> {
     pub fn new(flags: &'a Flags, port: &dyn TxPort) -> Self {
         let files = match flags.files.as_slice() {
             [one] => one.display().to_string(),
@@ -31,7 +31,7 @@ impl<'a> Screen<'a> {
             _ => "as fast as captured".into(),
         };
         let start = format!("sending {files} on {}, {speed}", port.name());
-        Screen { flags, start }
+        Notices { flags, start }
     }
 
     pub fn start(&self) {

@@ -6,12 +6,12 @@
 //! | time for a request | 60 s | 5 s |
 //! | time to take a response | 5 s | 5 s |
 //!
-//! A client gets its next response after it took the last one, so that nothing accumulates for a client that never reads. In one turn at
+//! A client gets its next response after it took the last one, so that nothing accumulates for a client that never reads. In one round at
 //! most 4 KiB are read from it, so that a client that sends without end does not keep others from being served.
 
 use super::{
     desk::{Desk, error},
-    http::{self, Request},
+    http::{self, HttpRequest},
     scrapers::Peer,
     snapshot::Peaks,
 };
@@ -212,9 +212,9 @@ impl Connection {
 
     fn answer_http(&mut self, desk: &mut Desk, now: Instant) -> bool {
         self.output = match http::parse(&self.input) {
-            Request::Incomplete => return false,
-            Request::Other(response) => response,
-            Request::Metrics {
+            HttpRequest::Incomplete => return false,
+            HttpRequest::Other(response) => response,
+            HttpRequest::Metrics {
                 form,
                 only_head,
                 agent,

@@ -3,7 +3,7 @@
 use super::{
     super::{json::progress as running, request::Request},
     file::MetricsFile,
-    metrics::{self, Form, Sample},
+    metrics::{self, MetricsFormat, Sample},
     scrapers::Scrapers,
     snapshot::{Latest, Peaks, Snapshot},
 };
@@ -168,7 +168,7 @@ impl Desk {
     }
 
     /// The metrics, the peaks in them if the client gets them, and whether the counts are final.
-    pub fn scrape(&self, form: Form, only_head: bool) -> (String, Option<Peaks>, bool) {
+    pub fn scrape(&self, form: MetricsFormat, only_head: bool) -> (String, Option<Peaks>, bool) {
         let (snapshot, peaks) = match only_head {
             true => (self.latest.get(), Peaks::default()),
             false => self.latest.scrape(),
@@ -188,7 +188,11 @@ impl Desk {
     pub fn write(&self, file: &mut MetricsFile) -> anyhow::Result<()> {
         let peaks = file.peaks(self.latest.take_file_peaks());
         let sample = self.sample(self.latest.get(), peaks);
-        file.write(&metrics::text(sample, &self.about.capture, Form::Plain))
+        file.write(&metrics::text(
+            sample,
+            &self.about.capture,
+            MetricsFormat::Plain,
+        ))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Just enough of HTTP to be scraped: one request, one response, and the connection is closed.
 
-use super::metrics::Form;
+use super::metrics::MetricsFormat;
 use std::str;
 
 /// Longest head of a request.
@@ -10,11 +10,11 @@ const PAGE: &str = "forebay capture. The metrics are at /metrics\n";
 
 /// What a client asked for.
 #[derive(Debug, PartialEq)]
-pub enum Request {
+pub enum HttpRequest {
     /// More bytes are needed.
     Incomplete,
     Metrics {
-        form: Form,
+        form: MetricsFormat,
         /// Without the text itself.
         only_head: bool,
         /// The program that asks, or nothing.
@@ -24,11 +24,11 @@ pub enum Request {
     Other(Vec<u8>),
 }
 
-pub fn parse(bytes: &[u8]) -> Request {
+pub fn parse(bytes: &[u8]) -> HttpRequest {
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut request = httparse::Request::new(&mut headers);
     match request.parse(bytes) {
-        Ok(httparse::Status::Partial) if bytes.len() < MAX_HEAD => return Request::Incomplete,
+        Ok(httparse::Status::Partial) if bytes.len() < MAX_HEAD => return HttpRequest::Incomplete,
         Ok(httparse::Status::Complete(_)) => {}
         _ => {
             return refused(
@@ -45,7 +45,7 @@ pub fn parse(bytes: &[u8]) -> Request {
     let path = request.path.unwrap_or_default();
     match path.split('?').next() {
         Some("/metrics") => {}
-        Some("/") => return Request::Other(response("200 OK", "text/plain", PAGE, only_head)),
+        Some("/") => return HttpRequest::Other(response("200 OK", "text/plain", PAGE, only_head)),
         _ => return refused("404 Not Found", "the metrics are at /metrics\n"),
     }
     let accepts_open = request.headers.iter().any(|header| {
@@ -53,21 +53,21 @@ pub fn parse(bytes: &[u8]) -> Request {
         header.name.eq_ignore_ascii_case("accept") && value.contains("application/openmetrics-text")
     });
     let form = if accepts_open {
-        Form::Open
+        MetricsFormat::Open
     } else {
-        Form::Plain
+        MetricsFormat::Plain
     };
     let mut headers = request.headers.iter();
     let agent = headers.find(|header| header.name.eq_ignore_ascii_case("user-agent"));
-    Request::Metrics {
+    HttpRequest::Metrics {
         form,
         only_head,
         agent: agent.map_or(Vec::new(), |header| header.value.into()),
     }
 }
 
-fn refused(status: &str, text: &str) -> Request {
-    Request::Other(response(status, "text/plain", text, false))
+fn refused(status: &str, text: &str) -> HttpRequest {
+    HttpRequest::Other(response(status, "text/plain", text, false))
 }
 
 pub fn response(status: &str, content_type: &str, text: &str, only_head: bool) -> Vec<u8> {
@@ -85,20 +85,20 @@ mod tests {
 
     fn other(bytes: &[u8]) -> String {
         match parse(bytes) {
-            Request::Other(response) => String::from_utf8(response).unwrap(),
+            HttpRequest::Other(response) => String::from_utf8(response).unwrap(),
             request => panic!("{request:?}"),
         }
     }
 
     #[test]
     fn a_scrape_gets_the_format_that_it_accepts() {
-        let plain = Request::Metrics {
-            form: Form::Plain,
+        let plain = HttpRequest::Metrics {
+            form: MetricsFormat::Plain,
             only_head: false,
             agent: Vec::new(),
         };
-        let open = Request::Metrics {
-            form: Form::Open,
+        let open = HttpRequest::Metrics {
+            form: MetricsFormat::Open,
             only_head: true,
             agent: b"curl/8".into(),
         };
@@ -107,7 +107,7 @@ mod tests {
         let head = b"HEAD /metrics HTTP/1.1\r\nUser-agent: curl/8\r\naccept: application/openmetrics-text;q=0.8\r\n\r\n";
         assert_eq!(parse(head), open);
         for len in 0..head.len() {
-            assert_eq!(parse(&head[..len]), Request::Incomplete);
+            assert_eq!(parse(&head[..len]), HttpRequest::Incomplete);
         }
     }
 

@@ -18,18 +18,18 @@ use std::{
 
 /// The formats of metrics as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum MetricsFormat {
     /// OpenMetrics 1.0.
     Open,
     /// Prometheus' own format 0.0.4, which the textfile collector reads.
     Plain,
 }
 
-impl Form {
+impl MetricsFormat {
     pub fn content_type(self) -> &'static str {
         match self {
-            Form::Open => "application/openmetrics-text; version=1.0.0; charset=utf-8",
-            Form::Plain => "text/plain; version=0.0.4; charset=utf-8",
+            MetricsFormat::Open => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            MetricsFormat::Plain => "text/plain; version=0.0.4; charset=utf-8",
         }
     }
 }
@@ -55,7 +55,7 @@ impl std::fmt::Debug for Sample {
 }
 
 /// The metrics as text. `capture` distinguishes the captures of one machine.
-pub fn text(sample: Sample, capture: &str, form: Form) -> String {
+pub fn text(sample: Sample, capture: &str, form: MetricsFormat) -> String {
     let label = ("capture".into(), capture.to_owned().into());
     let mut registry = Registry::with_prefix_and_labels("forebay", [label].into_iter());
     registry.register_collector(Box::new(sample));
@@ -63,8 +63,8 @@ pub fn text(sample: Sample, capture: &str, form: Form) -> String {
     // Writing to a string does not fail.
     let _ = text::encode(&mut text, &registry);
     match form {
-        Form::Open => text,
-        Form::Plain => plain(&text),
+        MetricsFormat::Open => text,
+        MetricsFormat::Plain => plain(&text),
     }
 }
 

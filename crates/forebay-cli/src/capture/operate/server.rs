@@ -55,7 +55,7 @@ impl Server {
                 ending = Some((now, signals::stops()));
                 self.write_file();
                 // Requests that arrived before the end are answered, too.
-                self.turn(&mut clients, true, false, Some(now));
+                self.round(&mut clients, true, false, Some(now));
             }
             if let Some((since, stops)) = ending
                 && !self.lingers(&clients, since, stops, now)
@@ -77,7 +77,7 @@ impl Server {
             if is_paused {
                 until = Some(until.map_or(paused_until, |until| until.min(paused_until)));
             }
-            if !self.turn(&mut clients, !is_paused, ending.is_none(), until) {
+            if !self.round(&mut clients, !is_paused, ending.is_none(), until) {
                 paused_until = Instant::now() + PAUSE;
             }
         }
@@ -86,7 +86,7 @@ impl Server {
     /// Waits until something happens, accepts clients if it `listens`, and serves each. With `awaits_end` it does not wait longer than
     /// until the final counts are published, also if this was before the call. `false`: the system has no room for more clients at the
     /// moment.
-    pub fn turn(
+    pub fn round(
         &mut self,
         clients: &mut Vec<Connection>,
         listens: bool,

@@ -4,7 +4,7 @@ use super::{
     About, Publisher,
     desk::Desk,
     file::MetricsFile,
-    metrics::Form,
+    metrics::MetricsFormat,
     server::Server,
     snapshot::{Latest, Peaks},
 };
@@ -66,7 +66,7 @@ type Scrape = HashMap<String, f64>;
 
 /// The samples of a scrape, by name and labels.
 fn scrape(desk: &Desk) -> Scrape {
-    let (text, ..) = desk.scrape(Form::Plain, false);
+    let (text, ..) = desk.scrape(MetricsFormat::Plain, false);
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     let parts = lines.map(|line| {
         let (name, value) = line.rsplit_once(' ').unwrap();
@@ -244,7 +244,7 @@ fn an_end_just_before_the_wait_is_not_missed() {
     let mut server = server(&folder.path("lan"), desk);
     server.ended.raise();
     assert!(within_a_minute(move || {
-        server.turn(&mut Vec::new(), true, true, None)
+        server.round(&mut Vec::new(), true, true, None)
     }));
 }
 
@@ -260,30 +260,30 @@ fn a_client_that_is_closed_for_a_new_one_does_not_end_another() {
     let mut server = server(&path, desk);
     let connect = || UnixStream::connect(&path).unwrap();
     let mut clients = Vec::new();
-    let mut turn = |clients: &mut Vec<_>| {
+    let mut round = |clients: &mut Vec<_>| {
         let until = Instant::now() + Duration::from_millis(10);
-        assert!(server.turn(clients, true, true, Some(until)));
+        assert!(server.round(clients, true, true, Some(until)));
     };
     // The oldest one, one that will leave, one that waits for the end, and as many others as there is room for.
     let mut streams: VecDeque<_> = (0..32)
         .map(|_| {
             let stream = connect();
-            turn(&mut clients);
+            round(&mut clients);
             stream
         })
         .collect();
     assert_eq!(clients.len(), 32);
     let mut stopping = streams.remove(2).unwrap();
     stopping.write_all(b"{\"command\":\"stop\"}\n").unwrap();
-    turn(&mut clients);
+    round(&mut clients);
     assert!(clients[2].waits);
-    // In one turn the second leaves, and the oldest is closed for a new one.
+    // In one round the second leaves, and the oldest is closed for a new one.
     drop(streams.remove(1));
     let _newest = connect();
-    turn(&mut clients);
+    round(&mut clients);
     let summary = session.run(&mut |_| {});
     publisher.end(&summary, json!({}), 3);
-    turn(&mut clients);
+    round(&mut clients);
     let mut answer = String::new();
     BufReader::new(stopping).read_line(&mut answer).unwrap();
     let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
@@ -305,17 +305,17 @@ fn a_client_that_sends_without_end_does_not_keep_others_from_being_served() {
     });
     let answer = within_a_minute(move || {
         let mut clients = Vec::new();
-        let mut turn = || {
+        let mut round = || {
             let until = Instant::now() + Duration::from_millis(10);
-            assert!(server.turn(&mut clients, true, true, Some(until)));
+            assert!(server.round(&mut clients, true, true, Some(until)));
         };
-        turn();
+        round();
         let mut asking = UnixStream::connect(&path).unwrap();
         asking.write_all(b"{\"command\":\"status\"}\n").unwrap();
         asking.set_nonblocking(true).unwrap();
         let mut answer = [0; 1];
         while asking.read(&mut answer).is_err() {
-            turn();
+            round();
         }
         answer
     });

@@ -36,7 +36,7 @@ struct Criteria {
 
 impl Limits {
     pub fn from_flags(flags: &Flags) -> Result<Self> {
-        let turn = collected("-b", &flags.ring_buffer)?;
+        let ends = collected("-b", &flags.ring_buffer)?;
         let stop = collected("-a", &flags.autostop)?;
         let mut limits = Limits {
             stop_after: stop.duration,
@@ -51,7 +51,7 @@ impl Limits {
         };
         let mut rotation = match has_letters {
             true => tcpdump(flags, path),
-            false => dumpcap(turn, path, limits.file_bytes)?,
+            false => dumpcap(ends, path, limits.file_bytes)?,
         };
         limits.file_bytes = None;
         rotation.stop_after = rotation.stop_after.into_iter().chain(stop.files).min();
@@ -82,20 +82,20 @@ fn tcpdump(flags: &Flags, path: &Path) -> Rotation {
 }
 
 /// `-b`. As with dumpcap, `-a filesize` is then one of these criteria.
-fn dumpcap(turn: Criteria, path: &Path, filesize: Option<u64>) -> Result<Rotation> {
-    let bytes = turn.filesize.or(filesize);
-    if let Some(all) = turn.total
+fn dumpcap(ends: Criteria, path: &Path, filesize: Option<u64>) -> Result<Rotation> {
+    let bytes = ends.filesize.or(filesize);
+    if let Some(all) = ends.total
         && bytes.is_none_or(|each| each > all / 2)
     {
         return refuse("-b total needs room for two files: give -b filesize, at most half of it");
     }
     Ok(Rotation {
-        every: turn.duration,
-        interval: turn.interval,
+        every: ends.duration,
+        interval: ends.interval,
         bytes,
-        packets: turn.packets,
-        keep_files: turn.files,
-        keep_bytes: turn.total,
+        packets: ends.packets,
+        keep_files: ends.files,
+        keep_bytes: ends.total,
         ..Rotation::of(path, Names::Dumpcap)
     })
 }
