@@ -167,7 +167,7 @@ struct Boundary {
 pub(super) struct CompressedSink {
     inner: Box<dyn Sink>,
     encoder: Box<dyn Encode>,
-    register: Reports,
+    reports: Reports,
     /// The last frame boundaries, in order; the last one is the end.
     boundaries: VecDeque<Boundary>,
     /// The frame after the last boundary, while it is being written: bytes of its input, the frame, and what is written of it.
@@ -180,7 +180,7 @@ impl CompressedSink {
     ///
     /// # Errors
     /// This build cannot compress so.
-    pub fn over(inner: Box<dyn Sink>, path: &Path, register: &Reports) -> Result<Box<dyn Sink>> {
+    pub fn over(inner: Box<dyn Sink>, path: &Path, reports: &Reports) -> Result<Box<dyn Sink>> {
         let Some(compression) = Compression::of_path(path) else {
             return Ok(inner);
         };
@@ -189,7 +189,7 @@ impl CompressedSink {
         Ok(Box::new(CompressedSink {
             inner,
             encoder,
-            register: register.clone(),
+            reports: reports.clone(),
             boundaries: VecDeque::from([Boundary::default()]),
             frame: None,
             bytes: Vec::new(),
@@ -297,7 +297,7 @@ impl Sink for CompressedSink {
         self.inner.complete()?;
         let end = self.end();
         if end.plain > 0 {
-            self.register.packed(end.plain, end.packed);
+            self.reports.packed(end.plain, end.packed);
         }
         Ok(())
     }
@@ -353,8 +353,8 @@ mod tests {
             failures: failures.iter().copied().collect(),
             can_cut,
         };
-        let register = Reports::default();
-        let sink = CompressedSink::over(Box::new(memory), name.as_ref(), &register).unwrap();
+        let reports = Reports::default();
+        let sink = CompressedSink::over(Box::new(memory), name.as_ref(), &reports).unwrap();
         (sink, bytes)
     }
 

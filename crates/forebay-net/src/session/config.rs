@@ -1,6 +1,6 @@
 //! Settings of a session.
 
-use super::room::KeepFree;
+use super::disk_space::KeepFree;
 use crate::{filter::Filter, format::Format};
 use forebay::{Error, Result, store};
 use std::time::Duration;

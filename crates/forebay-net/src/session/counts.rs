@@ -46,9 +46,9 @@ impl Intake {
             progress.durable_bytes = totals.durable_bytes;
             progress.pending_bytes = totals.pending_bytes;
             progress.accepted_bytes = writing.accepted_bytes;
-            if let Some(course) = &writing.course {
-                progress.file = course.number();
-                let files = writing.register.counts();
+            if let Some(series) = &writing.series {
+                progress.file = series.number();
+                let files = writing.reports.counts();
                 [progress.files_written, progress.files_removed, _] = files;
                 progress.files_removed_for_space = files[2];
             }

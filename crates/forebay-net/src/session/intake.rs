@@ -170,7 +170,7 @@ impl Intake {
         let has_room = match stop {
             Stop::AtEnd => {
                 // The last file does not wait for a packet that it would not take.
-                let has_all = |writing: &Writing| writing.is_full() && !writing.may_turn();
+                let has_all = |writing: &Writing| writing.is_full() && !writing.allows_another();
                 if is_limited && self.writing.as_ref().is_some_and(has_all) {
                     self.left = 0;
                 }
@@ -195,8 +195,8 @@ impl Intake {
     /// Handles a full file: switches to the next one, or ends the capture. `false`: the output has no room for that.
     fn leave_full_file(&mut self) -> Result<bool, Error> {
         match &mut self.writing {
-            Some(writing) if writing.may_turn() => {
-                self.rotator.turn(&mut self.feeds, writing, false)
+            Some(writing) if writing.allows_another() => {
+                self.rotator.next_file(&mut self.feeds, writing, false)
             }
             _ => {
                 self.left = 0;
@@ -213,20 +213,20 @@ impl Intake {
         if self.discarding.is_some() {
             return Ok(());
         }
-        let turned = (self.rotator).turn_if_due(&mut self.feeds, writing, now, is_asked);
-        turned.map_err(Broken::Store)
+        let begun = (self.rotator).next_file_if_due(&mut self.feeds, writing, now, is_asked);
+        begun.map_err(Broken::Store)
     }
 
     #[inline]
-    fn is_turning(&self) -> bool {
-        self.writing.as_ref().is_some_and(Writing::is_turning)
+    fn is_between_files(&self) -> bool {
+        self.writing.as_ref().is_some_and(Writing::is_between_files)
     }
 
     /// Continues the steps between two files. `false`: the output has no room for them.
     #[inline]
     fn settle(&mut self) -> std::result::Result<bool, Broken> {
         match &mut self.writing {
-            Some(writing) if writing.is_turning() => writing.settle().map_err(Broken::Store),
+            Some(writing) if writing.is_between_files() => writing.settle().map_err(Broken::Store),
             _ => Ok(true),
         }
     }
@@ -247,12 +247,12 @@ impl Intake {
 
     /// Reports to the writer how much waits to be written, and takes nothing more if the disk has no room for it.
     #[inline]
-    pub fn keep_room(&mut self) {
+    pub fn keep_space_free(&mut self) {
         if let Some(writing) = &mut self.writing
-            && let Some(room) = &writing.room
+            && let Some(space) = &writing.space
         {
-            room.awaits(writing.store.totals().pending_bytes);
-            if room.is_short() {
+            space.awaits(writing.store.totals().pending_bytes);
+            if space.is_short() {
                 self.left = 0;
             }
         }
@@ -296,8 +296,8 @@ impl Intake {
             writing.store.tick(now).map_err(Broken::Store)?;
             // A due buffer that could not be sent waits for the writer, not for the clock.
             let due = writing.store.due_at().filter(|&due| due > now);
-            let turn = self.rotator.due_at(writing, now);
-            self.deadline = due.into_iter().chain(turn).fold(next, u64::min);
+            let next_file = self.rotator.due_at(writing, now);
+            self.deadline = due.into_iter().chain(next_file).fold(next, u64::min);
         }
         Ok(())
     }
@@ -403,7 +403,7 @@ impl poll::Source for Intake {
             let (taken, blocked) = self.take(at, budget)?;
             found += taken;
             self.blocked = self.blocked.or(blocked);
-            if blocked.is_some() && self.is_turning() {
+            if blocked.is_some() && self.is_between_files() {
                 break;
             }
             let feed = &mut self.feeds[at];

@@ -12,6 +12,7 @@
 mod compress;
 mod config;
 mod counts;
+mod disk_space;
 #[cfg(test)]
 mod each_tests;
 mod feed;
@@ -21,7 +22,6 @@ mod output;
 mod paths;
 mod reports;
 mod retention;
-mod room;
 mod rotation;
 mod rotator;
 mod sleeper;
@@ -34,9 +34,9 @@ mod watch;
 pub use crate::control::Control;
 pub use compress::Compression;
 pub use config::SessionConfig;
+pub use disk_space::KeepFree;
 pub use output::Output;
 pub use reports::{Compressed, Files, Recovered};
-pub use room::KeepFree;
 pub(crate) use rotation::numbered_names;
 pub use rotation::{Names, Rotation};
 pub use summary::{Behind, Event, Progress, Source, Summary};
@@ -305,11 +305,11 @@ impl Session {
             });
             observe(Event::Progress(&progress));
             if let Some(writing) = &self.intake.writing {
-                announce(&writing.register, observe);
+                announce(&writing.reports, observe);
             }
             watch.next = now + watch.every;
         }
-        self.intake.keep_room();
+        self.intake.keep_space_free();
         watch.is_time_up |= now >= watch.stop_at;
         let is_asked = self.control.take_rotate();
         if !watch.is_time_up {
@@ -356,9 +356,9 @@ impl Session {
         let mut abandoned = self.control.is_abandoned();
         if let Some(mut writing) = self.intake.writing {
             let has_failed = troubles.store.is_some();
-            let (register, compressor) = (writing.register.clone(), writing.compressor.take());
-            let (finisher, room) = (writing.finisher.take(), writing.room.take());
-            let (single, room_watch) = (writing.single.take(), writing.room_watch.take());
+            let (reports, compressor) = (writing.reports.clone(), writing.compressor.take());
+            let (finisher, space) = (writing.finisher.take(), writing.space.take());
+            let (single, space_watch) = (writing.single.take(), writing.space_watch.take());
             left = writing.metadata.left;
             let (closing, error) = writing.finish(&statistics, has_failed, &self.control, observe);
             let finished;
@@ -371,7 +371,7 @@ impl Session {
             if let Some(finisher) = finisher {
                 finisher.finish(&self.control, || observe(Event::Recovering));
             }
-            if let Some(watch) = room_watch {
+            if let Some(watch) = space_watch {
                 watch.finish(&self.control);
             }
             if let Some(compressor) = compressor {
@@ -379,11 +379,11 @@ impl Session {
                 compressor.finish(&self.control, tell);
             }
             if let Some(path) = single.filter(|_| finished.totals.written_bytes > 0) {
-                register.announce(&path);
+                reports.announce(&path);
             }
-            announce(&register, observe);
-            is_out_of_room = room.is_some_and(|room| room.is_short());
-            files = register.files();
+            announce(&reports, observe);
+            is_out_of_room = space.is_some_and(|space| space.is_short());
+            files = reports.files();
             troubles.store = troubles.store.or(error).or(finished.error);
         }
         let store_error = troubles.store.map(|error| error.about(self.output));
@@ -485,11 +485,11 @@ fn wait(
 }
 
 /// Reports the files that are complete by now.
-fn announce(register: &Reports, observe: &mut dyn FnMut(Event<'_>)) {
-    for recovered in register.take_recovered() {
+fn announce(reports: &Reports, observe: &mut dyn FnMut(Event<'_>)) {
+    for recovered in reports.take_recovered() {
         observe(Event::Recovered(&recovered));
     }
-    for path in register.take_announced() {
+    for path in reports.take_announced() {
         observe(Event::Finished { path: &path });
     }
 }

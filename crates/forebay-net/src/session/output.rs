@@ -3,9 +3,9 @@
 use super::{
     compress::{CompressedSink, Compression},
     config::SessionConfig,
+    disk_space::{SpaceLimit, SpaceSink, SpaceWatch},
     metadata::{Metadata, split_secrets},
     reports::Reports,
-    room::{Room, RoomSink, RoomWatch},
     rotation::{self, Compressor, Finisher, Rotation, SeriesState, Step},
     summary::Event,
 };
@@ -84,17 +84,17 @@ pub(super) struct Writing {
     /// Times are written in microseconds at most.
     microseconds: bool,
     /// The state of a series of files, if there is one.
-    pub course: Option<SeriesState>,
+    pub series: Option<SeriesState>,
     /// The files so far: the only one, or the complete ones of a series.
-    pub register: Reports,
+    pub reports: Reports,
     /// The compressor of finished files, until the end.
     pub compressor: Option<Compressor>,
     /// The thread that finishes files of killed captures, until the end.
     pub finisher: Option<Finisher>,
     /// The free space to keep, if there is such a limit.
-    pub room: Option<Room>,
+    pub space: Option<SpaceLimit>,
     /// The thread that checks the free space while nothing is written.
-    pub room_watch: Option<RoomWatch>,
+    pub space_watch: Option<SpaceWatch>,
     /// The only file, until its end.
     pub single: Option<PathBuf>,
 }
@@ -156,9 +156,9 @@ impl Writing {
             store_config.check()?;
         }
         let mut limits = Limits::new(config.file_bytes, None);
-        let register = Reports::default();
-        let (mut course, mut compressor, mut single) = (None, None, None);
-        let (mut finisher, mut room) = (None, None);
+        let reports = Reports::default();
+        let (mut series, mut compressor, mut single) = (None, None, None);
+        let (mut finisher, mut space) = (None, None);
         if config.keep_free.is_some() && !matches!(output, Output::File(_) | Output::Series(_)) {
             let error = Error::invalid(name, "no file is written, so no free space can be kept");
             return Err(error.advise("Leave keep_free out, or write to a file"));
@@ -166,12 +166,12 @@ impl Writing {
         let sink: Box<dyn Sink> = match output {
             Output::Count => return Ok(None),
             Output::File(path) => {
-                let open = |keep| Room::open(keep, &path, None);
-                room = config.keep_free.map(open).transpose()?;
+                let open = |keep| SpaceLimit::open(keep, &path, None);
+                space = config.keep_free.map(open).transpose()?;
                 let sink = FileSink::create(&path, &FileConfig::default())?;
-                register.finished(&path);
-                let sink = RoomSink::over(sink, room.as_ref());
-                let sink = CompressedSink::over(sink, &path, &register)?;
+                reports.finished(&path);
+                let sink = SpaceSink::over(sink, space.as_ref());
+                let sink = CompressedSink::over(sink, &path, &reports)?;
                 single = Some(path);
                 sink
             }
@@ -179,11 +179,11 @@ impl Writing {
             Output::Series(rotation) => {
                 limits = Limits::new(rotation.bytes, rotation.packets);
                 let (now, wall) = (clock.now(), clock.wall_now());
-                course = Some(SeriesState::new(&rotation, register.clone(), now, wall)?);
-                let (reports, sync) = (register.clone(), config.store.sync);
-                let shelf = rotation::shelf(&rotation, reports, sync, config.keep_free)?;
-                (compressor, finisher, room) = (shelf.compressor, shelf.finisher, shelf.room);
-                Box::new(store::Files::open(shelf.files)?)
+                series = Some(SeriesState::new(&rotation, reports.clone(), now, wall)?);
+                let (reports, sync) = (reports.clone(), config.store.sync);
+                let opened = rotation::open(&rotation, reports, sync, config.keep_free)?;
+                (compressor, finisher, space) = (opened.compressor, opened.finisher, opened.space);
+                Box::new(store::Files::open(opened.files)?)
             }
         };
         if reads_ahead && sink.is_in_memory() && !compresses && live.is_none() {
@@ -209,12 +209,12 @@ impl Writing {
             limits,
             compresses,
             microseconds: config.microseconds,
-            course,
-            register,
+            series,
+            reports,
             compressor,
             finisher,
-            room,
-            room_watch: None,
+            space,
+            space_watch: None,
             single,
         };
         let header = match only_reads && format == Format::Pcapng {
@@ -242,8 +242,8 @@ impl Writing {
     /// Appends bytes that every file begins with; `false`: no buffer is empty.
     fn begin(&mut self, bytes: &[u8]) -> Result<bool> {
         let is_appended = self.append(bytes)?;
-        if is_appended && let Some(course) = &mut self.course {
-            course.begins_with(bytes);
+        if is_appended && let Some(series) = &mut self.series {
+            series.begins_with(bytes);
         }
         Ok(is_appended)
     }
@@ -480,21 +480,27 @@ impl Writing {
 
     /// Whether the output is between two files.
     #[inline]
-    pub fn is_turning(&self) -> bool {
-        self.course.as_ref().is_some_and(SeriesState::is_turning)
+    pub fn is_between_files(&self) -> bool {
+        self.series
+            .as_ref()
+            .is_some_and(SeriesState::is_between_files)
     }
 
     /// Whether another file can follow. A classic file without an interface cannot even begin, so it continues.
-    pub fn may_turn(&self) -> bool {
+    pub fn allows_another(&self) -> bool {
         let can_end = self.known > 0 || self.format == Format::Pcapng;
-        can_end && self.course.as_ref().is_some_and(SeriesState::may_turn)
+        can_end
+            && self
+                .series
+                .as_ref()
+                .is_some_and(SeriesState::allows_another)
     }
 
     /// Ends this file with `statistics` and registers the next one; [`settle`](Self::settle) performs the steps.
     ///
     /// # Errors
     /// The next file's name cannot be formed.
-    pub fn turn(
+    pub fn next_file(
         &mut self,
         statistics: &[(Described, Statistics)],
         (now, wall): (u64, u64),
@@ -503,8 +509,8 @@ impl Writing {
         let blocks = statistics.iter();
         let end = blocks.map(|(described, counts)| self.format.statistics(counts, described));
         let end = end.collect();
-        if let Some(course) = &mut self.course {
-            course.turn(end, now, wall, by_time)?;
+        if let Some(series) = &mut self.series {
+            series.next_file(end, now, wall, by_time)?;
             self.limits.packets_in_file = 0;
         }
         Ok(())
@@ -515,20 +521,20 @@ impl Writing {
     /// # Errors
     /// The store failed.
     pub fn settle(&mut self) -> Result<bool> {
-        let Some(mut course) = self.course.take() else {
+        let Some(mut series) = self.series.take() else {
             return Ok(true);
         };
         let mut done = Ok(true);
-        while let (Ok(true), Some(step)) = (&done, course.step()) {
+        while let (Ok(true), Some(step)) = (&done, series.step()) {
             done = match step {
                 Step::Append(bytes) => self.append(bytes),
                 Step::NextOutput => self.store.next_output(),
             };
             if let Ok(true) = done {
-                course.did();
+                series.did();
             }
         }
-        self.course = Some(course);
+        self.series = Some(series);
         done
     }
 
@@ -538,7 +544,7 @@ impl Writing {
     /// No thread is available.
     pub fn begin_capture(&mut self) -> Result<()> {
         self.finisher = self.finisher.take().map(Finisher::start).transpose()?;
-        self.room_watch = self.room.as_ref().map(Room::watch).transpose()?;
+        self.space_watch = self.space.as_ref().map(SpaceLimit::watch).transpose()?;
         Ok(())
     }
 

@@ -39,7 +39,7 @@ struct Shared {
     inner: Mutex<Inner>,
     /// A file waits, or there will be no more, or a file of a killed capture is finished.
     changed: Condvar,
-    register: Reports,
+    reports: Reports,
     /// The sizes of all files that may be removed. Relaxed: it publishes only itself.
     bytes: AtomicU64,
     /// Whether files are to be compressed.
@@ -49,7 +49,7 @@ struct Shared {
 }
 
 /// A complete file.
-struct Kept {
+struct CompleteFile {
     path: PathBuf,
     len: u64,
     origin: Origin,
@@ -69,7 +69,7 @@ enum Origin {
 #[derive(Default)]
 pub(super) struct Inner {
     /// Files, oldest first; only if old files are removed.
-    files: VecDeque<Kept>,
+    files: VecDeque<CompleteFile>,
     waiting: VecDeque<PathBuf>,
     /// The file being compressed. Set to `None` when the file is removed, or when nothing waits for it any more.
     in_hand: Option<PathBuf>,
@@ -79,12 +79,12 @@ pub(super) struct Inner {
 }
 
 impl Retention {
-    pub fn new(register: Reports, is_ring: bool, compresses: bool) -> Self {
+    pub fn new(reports: Reports, is_ring: bool, compresses: bool) -> Self {
         Retention(Arc::new(Shared {
             inner: Mutex::default(),
             changed: Condvar::new(),
             bytes: AtomicU64::new(0),
-            register,
+            reports,
             compresses,
             is_ring,
         }))
@@ -99,8 +99,8 @@ impl Retention {
     }
 
     /// What is reported about the files.
-    pub fn register(&self) -> &Reports {
-        &self.0.register
+    pub fn reports(&self) -> &Reports {
+        &self.0.reports
     }
 
     /// Like [`hold`](Retention::hold), but first waits until `part` is not being finished by another thread of this capture.
@@ -133,9 +133,9 @@ impl Retention {
     /// Records a complete file under its final name.
     pub fn add(&self, path: &Path, len: u64) {
         let mut inner = self.hold();
-        self.0.register.finished(path);
+        self.0.reports.finished(path);
         if self.0.is_ring {
-            inner.files.push_back(Kept {
+            inner.files.push_back(CompleteFile {
                 path: path.into(),
                 len,
                 origin: Origin::Ours,
@@ -148,13 +148,13 @@ impl Retention {
     /// Lets the compressor have a complete file, if files are compressed.
     fn pass_on(&self, inner: &mut Inner, path: &Path) {
         if !self.0.compresses || Compression::of_path(path).is_some() {
-            self.0.register.announce(path);
+            self.0.reports.announce(path);
             return;
         }
         // After the end, nothing takes what waits.
         if inner.waiting.len() == MAX_WAITING || inner.is_over {
-            self.0.register.left(1);
-            self.0.register.announce(path);
+            self.0.reports.left(1);
+            self.0.reports.announce(path);
             return;
         }
         inner.waiting.push_back(path.into());
@@ -165,7 +165,7 @@ impl Retention {
     pub fn adopt(&self, earlier: Vec<(PathBuf, u64)>) {
         let mut inner = self.hold();
         for (path, len) in earlier.into_iter().rev() {
-            inner.files.push_front(Kept {
+            inner.files.push_front(CompleteFile {
                 path,
                 len,
                 origin: Origin::Earlier,
@@ -184,15 +184,15 @@ impl Retention {
         if self.0.is_ring {
             // It replaced an older one of that name.
             inner.files.retain(|file| file.path != path);
-            let is_ours = |file: &Kept| file.origin == Origin::Ours;
+            let is_ours = |file: &CompleteFile| file.origin == Origin::Ours;
             let newer = inner.files.iter().position(is_ours);
             let at = newer.unwrap_or(inner.files.len());
-            let kept = Kept {
+            let finished = CompleteFile {
                 path: path.into(),
                 len,
                 origin: Origin::Finished,
             };
-            inner.files.insert(at, kept);
+            inner.files.insert(at, finished);
             self.measure(inner);
         }
         self.pass_on(inner, path);
@@ -205,7 +205,7 @@ impl Retention {
     /// A file cannot be removed.
     pub fn make_room(&self, files: u64, bytes: u64) -> Result<()> {
         let mut inner = self.hold();
-        let counts = |file: &Kept| file.origin != Origin::Earlier;
+        let counts = |file: &CompleteFile| file.origin != Origin::Earlier;
         loop {
             let counted = inner.files.iter().filter(|file| counts(file));
             let (number, size) = counted.fold((0, 0), |(n, size), file| (n + 1, size + file.len));
@@ -215,7 +215,7 @@ impl Retention {
             let Some(oldest) = inner.take_oldest(counts)? else {
                 break;
             };
-            self.0.register.removed(&oldest.path, false);
+            self.0.reports.removed(&oldest.path, false);
         }
         self.measure(&inner);
         Ok(())
@@ -230,7 +230,7 @@ impl Retention {
         let oldest = inner.take_oldest(|_| true);
         self.measure(&inner);
         Ok(oldest?.map(|oldest| {
-            self.0.register.removed(&oldest.path, true);
+            self.0.reports.removed(&oldest.path, true);
             oldest.len
         }))
     }
@@ -240,10 +240,10 @@ impl Retention {
     /// # Errors
     /// It cannot be removed.
     pub fn remove_replaced(&self, inner: &mut Inner, path: &Path) -> Result<()> {
-        let is_it = |file: &Kept| file.path == path || file.path == packed(path);
+        let is_it = |file: &CompleteFile| file.path == path || file.path == packed(path);
         if let Some(at) = inner.files.iter().position(is_it) {
             if let Some(replaced) = inner.take(at)? {
-                self.0.register.removed(&replaced.path, false);
+                self.0.reports.removed(&replaced.path, false);
             }
             self.measure(inner);
         }
@@ -294,8 +294,8 @@ impl Retention {
             (file.path, file.len) = (by.into(), len);
         }
         self.measure(&inner);
-        self.0.register.compressed(&path, by, before, len);
-        self.0.register.announce(by);
+        self.0.reports.compressed(&path, by, before, len);
+        self.0.reports.announce(by);
         Ok(())
     }
 
@@ -317,16 +317,16 @@ impl Retention {
             .into_iter()
             .chain(inner.waiting.drain(..))
         {
-            self.0.register.announce(&path);
+            self.0.reports.announce(&path);
         }
-        self.0.register.left(left as u64);
+        self.0.reports.left(left as u64);
     }
 
     /// Leaves the file in hand uncompressed.
     pub fn leave(&self) {
         if let Some(path) = self.hold().in_hand.take() {
-            self.0.register.left(1);
-            self.0.register.announce(&path);
+            self.0.reports.left(1);
+            self.0.reports.announce(&path);
         }
     }
 
@@ -334,8 +334,8 @@ impl Retention {
     pub fn failed(&self, error: &Error) {
         // If the file was removed meanwhile, that is the cause.
         if let Some(path) = self.hold().in_hand.take() {
-            self.0.register.not_compressed(error);
-            self.0.register.announce(&path);
+            self.0.reports.not_compressed(error);
+            self.0.reports.announce(&path);
         }
     }
 }
@@ -347,7 +347,10 @@ impl Inner {
 
     /// Removes the oldest of these files from the list and from the disk. A file of an earlier capture that is in use, that is no
     /// capture or that cannot be removed, is only removed from the list. So is a file that another program has removed.
-    fn take_oldest(&mut self, is_one: impl Fn(&Kept) -> bool) -> Result<Option<Kept>> {
+    fn take_oldest(
+        &mut self,
+        is_one: impl Fn(&CompleteFile) -> bool,
+    ) -> Result<Option<CompleteFile>> {
         while let Some(at) = self.files.iter().position(&is_one) {
             let is_ours = self.files[at].origin == Origin::Ours;
             if !is_ours && !is_unused_capture(&self.files[at].path) {
@@ -364,8 +367,8 @@ impl Inner {
     }
 
     /// Removes a file from the list and from the disk; `None`: it was only on the list.
-    fn take(&mut self, at: usize) -> Result<Option<Kept>> {
-        let Some(Kept { path, .. }) = self.files.get(at) else {
+    fn take(&mut self, at: usize) -> Result<Option<CompleteFile>> {
+        let Some(CompleteFile { path, .. }) = self.files.get(at) else {
             return Ok(None);
         };
         if self.in_hand.as_ref() == Some(path) {
@@ -414,6 +417,6 @@ fn begins_capture(first: [u8; 4]) -> bool {
 
 /// A list of files that may be removed.
 #[cfg(test)]
-pub(super) fn list_of_tests(register: &Reports) -> Retention {
-    Retention::new(register.clone(), true, false)
+pub(super) fn list_of_tests(reports: &Reports) -> Retention {
+    Retention::new(reports.clone(), true, false)
 }

@@ -31,7 +31,7 @@ impl Rotator {
     }
 
     /// Ends this file and begins the next one. `false`: the output has no room for that yet.
-    pub fn turn(
+    pub fn next_file(
         &mut self,
         feeds: &mut [Feed],
         writing: &mut Writing,
@@ -43,39 +43,39 @@ impl Rotator {
         (self.first_ns, self.began) = (None, end);
         let of_feed = |feed: &mut Feed| feed.share(begin, end);
         let shares: Vec<_> = feeds.iter_mut().flat_map(of_feed).collect();
-        writing.turn(&shares, (now, self.clock.wall_now()), by_time)?;
+        writing.next_file(&shares, (now, self.clock.wall_now()), by_time)?;
         writing.settle()
     }
 
     /// Switches to the next file if it is due, or if `is_asked`.
-    pub fn turn_if_due(
+    pub fn next_file_if_due(
         &mut self,
         feeds: &mut [Feed],
         writing: &mut Writing,
         now: u64,
         is_asked: bool,
     ) -> Result<()> {
-        if writing.is_turning() {
+        if writing.is_between_files() {
             return Ok(());
         }
-        let may_turn = writing.may_turn();
-        let Some(course) = &mut writing.course else {
+        let allows_another = writing.allows_another();
+        let Some(series) = &mut writing.series else {
             return Ok(());
         };
-        if !is_asked && !course.is_due(now, &self.clock) {
+        if !is_asked && !series.is_due(now, &self.clock) {
             return Ok(());
         }
-        if may_turn {
-            return self.turn(feeds, writing, true).map(drop);
+        if allows_another {
+            return self.next_file(feeds, writing, true).map(drop);
         }
-        self.is_time_up |= !course.may_turn();
-        course.postpone(now, &self.clock);
+        self.is_time_up |= !series.allows_another();
+        series.postpone(now, &self.clock);
         Ok(())
     }
 
     /// The time at which the next file is due, if times decide.
     pub fn due_at(&self, writing: &Writing, now: u64) -> Option<u64> {
-        Some(writing.course.as_ref()?.due_at(now, &self.clock))
+        Some(writing.series.as_ref()?.due_at(now, &self.clock))
     }
 
     /// The statistics of each interface at `end`, for the end of the file.

@@ -126,7 +126,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Adds the counts of another thread, which reads the same interface into an output of its own.
+    /// Adds the counts of another thread, which reads the same interface into another output.
     pub(crate) fn add_thread(&mut self, other: &Progress) {
         let Progress {
             elapsed,
@@ -322,7 +322,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Adds the result of another thread, which read the same interface into an output of its own.
+    /// Adds the result of another thread, which read the same interface into another output.
     pub(crate) fn add_thread(&mut self, other: Summary) {
         let Summary {
             ledger,

@@ -116,11 +116,11 @@ impl Watch {
         }
         self.is_warned = true;
         let lag = (came - went).max(0.0);
-        let room = progress.vacant_bytes as f64;
+        let space = progress.vacant_bytes as f64;
         Some(Behind {
             fill: progress.fill,
             bytes_per_second: lag,
-            room_for: (lag > 0.0).then(|| Duration::from_secs_f64((room / lag).min(1e6))),
+            room_for: (lag > 0.0).then(|| Duration::from_secs_f64((space / lag).min(1e6))),
         })
     }
 }

@@ -12,9 +12,9 @@ use super::super::compress::ZstdEncoder;
 #[cfg(not(feature = "zstd"))]
 use super::super::compress::missing;
 use super::super::{
+    disk_space::SpaceLimit,
     paths::{is_locked, packed, part, remove, sync_folder},
     retention::Retention,
-    room::Room,
 };
 use crate::control::Control;
 use forebay::{Error, Result};
@@ -31,7 +31,7 @@ use std::{
 const CHUNK: usize = 128 << 10;
 
 pub(in crate::session) struct Compressor {
-    kept: Retention,
+    retention: Retention,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -41,15 +41,15 @@ impl Compressor {
     /// # Errors
     /// No memory or thread is available, or this build lacks zstd.
     pub(super) fn start(
-        kept: Retention,
-        room: Option<Room>,
+        retention: Retention,
+        space: Option<SpaceLimit>,
         level: i32,
         syncs: bool,
     ) -> Result<Self> {
         let failed = |cause| Error::new("compression", "starting it").because(cause);
         let mut worker = Worker {
-            kept: kept.clone(),
-            room,
+            retention: retention.clone(),
+            space,
             encoder: ZstdEncoder::new(level).map_err(failed)?,
             input: vec![0; CHUNK],
             syncs,
@@ -59,7 +59,7 @@ impl Compressor {
             .spawn(move || worker.run())
             .map_err(failed)?;
         Ok(Compressor {
-            kept,
+            retention,
             thread: Some(thread),
         })
     }
@@ -67,7 +67,7 @@ impl Compressor {
     /// Waits until the remaining files are compressed, or until another stop is requested. Reports the number of remaining files
     /// to `observe`.
     pub fn finish(mut self, control: &Control, observe: impl FnOnce(usize)) {
-        let left = self.kept.end();
+        let left = self.retention.end();
         let stops = control.stops();
         if left > 0 && !control.is_abandoned() {
             observe(left);
@@ -82,8 +82,8 @@ impl Compressor {
     }
 
     fn end(&mut self) {
-        self.kept.end();
-        self.kept.give_up();
+        self.retention.end();
+        self.retention.give_up();
         if let Some(thread) = self.thread.take() {
             // The thread printed its own panic; the files are still present.
             let _ = thread.join();
@@ -98,9 +98,9 @@ impl Drop for Compressor {
 }
 
 struct Worker {
-    kept: Retention,
+    retention: Retention,
     /// The free space to keep, if there is such a limit.
-    room: Option<Room>,
+    space: Option<SpaceLimit>,
     encoder: ZstdEncoder,
     input: Vec<u8>,
     syncs: bool,
@@ -110,10 +110,10 @@ impl Worker {
     fn run(&mut self) {
         // For this thread only. If it is denied, compression competes with the capture.
         let _ = rustix::process::setpriority_process(None, 19);
-        while let Some(path) = self.kept.next() {
+        while let Some(path) = self.retention.next() {
             if let Err(cause) = self.pack(&path) {
                 let error = Error::new(path.display().to_string(), "compressing it").because(cause);
-                self.kept
+                self.retention
                     .failed(&error.advise("The file is complete, and stays uncompressed"));
             }
         }
@@ -133,7 +133,7 @@ impl Worker {
             let Some((before, len)) = written else {
                 return Ok(());
             };
-            if !self.kept.name(&part, &name)? {
+            if !self.retention.name(&part, &name)? {
                 return Ok(());
             }
             let replaced = self.replace(&name, before, len);
@@ -151,7 +151,7 @@ impl Worker {
         if self.syncs {
             sync_folder(name)?;
         }
-        self.kept.replace(name, before, len)
+        self.retention.replace(name, before, len)
     }
 
     /// Compresses `path` into `to`. Returns the numbers of bytes read and written; `None` if the file is no longer wanted, or if there is
@@ -171,14 +171,14 @@ impl Worker {
                 read => read?,
             };
             before += read as u64;
-            if let Some(room) = &self.room
-                && (room.make(2 * CHUNK as u64).is_err() || room.is_short())
+            if let Some(space) = &self.space
+                && (space.make(2 * CHUNK as u64).is_err() || space.is_short())
             {
-                self.kept.leave();
+                self.retention.leave();
                 return Ok(None);
             }
             after += self.encoder.put(&self.input[..read], &mut to)?;
-            if !self.kept.is_wanted() {
+            if !self.retention.is_wanted() {
                 return Ok(None);
             }
             if read == 0 {

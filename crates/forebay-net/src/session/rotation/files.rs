@@ -3,10 +3,10 @@
 use super::{
     super::{
         compress::CompressedSink,
+        disk_space::{SpaceLimit, SpaceSink},
         paths::{free_name, is_in_use, is_taken, is_there, packed, part, remove, sync_folder},
         reports::Reports,
         retention::Retention,
-        room::{Room, RoomSink},
     },
     config::Rotation,
     names::Names,
@@ -22,9 +22,9 @@ use std::{
 };
 
 pub(in crate::session) struct SeriesFiles {
-    register: Reports,
-    kept: Retention,
-    room: Option<Room>,
+    reports: Reports,
+    retention: Retention,
+    space: Option<SpaceLimit>,
     /// The base name, whose ending selects the compression.
     base: PathBuf,
     /// Whether existing files may be replaced.
@@ -46,21 +46,21 @@ pub(in crate::session) struct SeriesFiles {
 impl SeriesFiles {
     pub(super) fn new(
         rotation: &Rotation,
-        register: Reports,
-        kept: Retention,
-        room: Option<Room>,
+        reports: Reports,
+        retention: Retention,
+        space: Option<SpaceLimit>,
         syncs: bool,
     ) -> Self {
         let each = rotation.bytes.unwrap_or(0);
         let keep_bytes = rotation.keep_bytes.map(|all| all.saturating_sub(each));
         SeriesFiles {
-            register,
+            reports,
             base: rotation.path.clone(),
             replaces: rotation.names == Names::Numbered,
             keep_files: rotation.keep_files.unwrap_or(u64::MAX),
             keep_bytes: keep_bytes.unwrap_or(u64::MAX),
-            kept,
-            room,
+            retention,
+            space,
             name: PathBuf::new(),
             ordered: PathBuf::new(),
             part: PathBuf::new(),
@@ -72,11 +72,11 @@ impl SeriesFiles {
 
     /// Creates the file that was registered. Returns its final name.
     fn make(&self) -> Result<(PathBuf, Box<dyn Sink>)> {
-        let ordered = self.register.ordered();
+        let ordered = self.reports.ordered();
         // Our own thread may be about to give a file of a killed capture this name.
-        let mut names = self.kept.hold_once_finished(&part(&ordered));
-        if self.replaces && self.kept.is_ring() {
-            self.kept.remove_replaced(&mut names, &ordered)?;
+        let mut names = self.retention.hold_once_finished(&part(&ordered));
+        if self.replaces && self.retention.is_ring() {
+            self.retention.remove_replaced(&mut names, &ordered)?;
         }
         loop {
             let mut name = ordered.clone();
@@ -91,7 +91,7 @@ impl SeriesFiles {
                 // The temporary file is a remainder of a capture that was killed. A ring also needs the space of the file that it
                 // replaces.
                 remove(&part)?;
-                if self.kept.is_ring() {
+                if self.retention.is_ring() {
                     remove(&name)?;
                 }
             }
@@ -128,7 +128,7 @@ impl SeriesFiles {
             return Ok(false);
         }
         refuse_what_is_no_file(&self.name)?;
-        if self.replaces && self.kept.compresses() {
+        if self.replaces && self.retention.compresses() {
             // Remove the compressed file of an earlier capture before this one's is created.
             remove(&packed(&self.name))?;
         }
@@ -144,22 +144,22 @@ impl SeriesFiles {
             }
         }
         self.is_named = true;
-        self.kept.add(&self.name, len);
+        self.retention.add(&self.name, len);
         Ok(true)
     }
 }
 
 impl Series for SeriesFiles {
     fn open(&mut self, _number: u64) -> Result<Box<dyn Sink>> {
-        self.kept.make_room(self.keep_files, self.keep_bytes)?;
+        self.retention.make_room(self.keep_files, self.keep_bytes)?;
         let (name, sink) = self.make()?;
-        let sink = RoomSink::over(sink, self.room.as_ref());
-        let sink = CompressedSink::over(sink, &self.base, &self.register)?;
+        let sink = SpaceSink::over(sink, self.space.as_ref());
+        let sink = CompressedSink::over(sink, &self.base, &self.reports)?;
         self.part = part(&name);
         self.ordered = name.clone();
         self.name = name;
         self.is_named = false;
-        self.register.opened();
+        self.reports.opened();
         Ok(sink)
     }
 

@@ -87,10 +87,15 @@ impl Leftovers {
     }
 
     /// The thread that finishes the unfinished files, if there are any.
-    pub fn finisher(self, rotation: &Rotation, kept: &Retention, syncs: bool) -> Option<Finisher> {
+    pub fn finisher(
+        self,
+        rotation: &Rotation,
+        retention: &Retention,
+        syncs: bool,
+    ) -> Option<Finisher> {
         let work = Work {
             unfinished: self.unfinished,
-            kept: kept.clone(),
+            retention: retention.clone(),
             replaces: rotation.names == Names::Numbered,
             syncs,
         };
@@ -136,7 +141,7 @@ pub(in crate::session) enum Finisher {
 
 pub(in crate::session) struct Work {
     unfinished: Vec<PathBuf>,
-    kept: Retention,
+    retention: Retention,
     /// Whether the names of the series replace existing files.
     replaces: bool,
     syncs: bool,
@@ -183,8 +188,8 @@ impl Work {
         for part in &self.unfinished {
             match self.finish(part) {
                 Ok(None) => {}
-                Ok(Some(recovered)) => self.kept.register().recovered(recovered),
-                Err(error) => self.kept.register().recovered(Recovered {
+                Ok(Some(recovered)) => self.retention.reports().recovered(recovered),
+                Err(error) => self.retention.reports().recovered(Recovered {
                     path: part.clone(),
                     packets: 0,
                     bytes: 0,
@@ -210,7 +215,7 @@ impl Work {
             Err(cause) => return Err(failed("opening it")(cause)),
         };
         if about.len() == 0 {
-            let _names = self.kept.hold();
+            let _names = self.retention.hold();
             return match claim(path, &about) {
                 Some(_) => remove(path).map(|_| None),
                 None => Ok(None),
@@ -219,7 +224,7 @@ impl Work {
         let Some(examined) = examined(path, &about)? else {
             return Ok(None);
         };
-        let finishing = self.kept.finishing(path);
+        let finishing = self.retention.finishing(path);
         if claim(path, &about).is_none() {
             return Ok(None);
         }
@@ -228,7 +233,7 @@ impl Work {
             false => examined.cut_torn_end()?,
         };
         let whole = examined.whole_bytes;
-        let mut names = self.kept.hold();
+        let mut names = self.retention.hold();
         let Some(file) = claim(path, &about) else {
             return Ok(None);
         };
@@ -239,7 +244,7 @@ impl Work {
         let name = self
             .rename(path)
             .map_err(failed("giving it its final name"))?;
-        self.kept.add_finished(&mut names, &name, whole);
+        self.retention.add_finished(&mut names, &name, whole);
         drop((names, finishing));
         let synced = match self.syncs {
             true => sync_folder(&name),
@@ -337,7 +342,7 @@ mod tests {
         fs::write(&theirs, torn()).unwrap();
         let work = Work {
             unfinished: Vec::new(),
-            kept: Retention::new(Reports::default(), false, false),
+            retention: Retention::new(Reports::default(), false, false),
             replaces: true,
             syncs: false,
         };

@@ -17,15 +17,15 @@ impl Schedule {
     /// Starts with the first file: `now` on the monotonic clock, `wall` on the wall clock, both in nanoseconds.
     pub fn new(rotation: &Rotation, now: u64, wall: u64) -> Self {
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let mut turns = Schedule {
+        let mut schedule = Schedule {
             every: rotation.every.map(ns),
             steady: rotation.steady,
             next: u64::MAX,
             interval: rotation.interval.map(ns),
             next_wall: u64::MAX,
         };
-        turns.begin(now, wall);
-        turns
+        schedule.begin(now, wall);
+        schedule
     }
 
     fn begin(&mut self, now: u64, wall: u64) {
@@ -64,7 +64,7 @@ impl Schedule {
     }
 
     /// Records that the next file begins, because it was due or for another reason.
-    pub fn turned(&mut self, now: u64, wall: u64, by_time: bool) {
+    pub fn began_next(&mut self, now: u64, wall: u64, by_time: bool) {
         let Some(every) = self.every else {
             return self.set_wall(wall);
         };

@@ -13,9 +13,9 @@ pub(in crate::session) enum Step {
 }
 
 pub(in crate::session) struct SeriesState {
-    turns: Schedule,
+    schedule: Schedule,
     namer: Namer,
-    register: Reports,
+    reports: Reports,
     /// Files begun, the first one included.
     begun: u64,
     most: u64,
@@ -30,13 +30,13 @@ impl SeriesState {
     ///
     /// # Errors
     /// Its name cannot be formed.
-    pub fn new(rotation: &Rotation, register: Reports, now: u64, wall: u64) -> Result<Self> {
+    pub fn new(rotation: &Rotation, reports: Reports, now: u64, wall: u64) -> Result<Self> {
         let mut namer = rotation.namer();
-        register.order(namer.next(wall, true)?);
+        reports.order(namer.next(wall, true)?);
         Ok(SeriesState {
-            turns: Schedule::new(rotation, now, wall),
+            schedule: Schedule::new(rotation, now, wall),
             namer,
-            register,
+            reports,
             begun: 1,
             most: rotation.stop_after.unwrap_or(u64::MAX),
             beginning: Vec::new(),
@@ -50,7 +50,7 @@ impl SeriesState {
     }
 
     /// Whether another file is permitted.
-    pub fn may_turn(&self) -> bool {
+    pub fn allows_another(&self) -> bool {
         self.begun < self.most
     }
 
@@ -62,22 +62,22 @@ impl SeriesState {
     /// Whether the next file is due.
     pub fn is_due(&mut self, now: u64, clock: &Clock) -> bool {
         let wall = self.wall(clock);
-        self.turns.is_due(now, wall)
+        self.schedule.is_due(now, wall)
     }
 
     /// The time at which the next file is due, on `clock`.
     pub fn due_at(&self, now: u64, clock: &Clock) -> u64 {
-        now.saturating_add(self.turns.due_in(now, self.wall(clock)))
+        now.saturating_add(self.schedule.due_in(now, self.wall(clock)))
     }
 
     /// Continues the current file until the next due time.
     pub fn postpone(&mut self, now: u64, clock: &Clock) {
         let wall = self.wall(clock);
-        self.turns.turned(now, wall, true);
+        self.schedule.began_next(now, wall, true);
     }
 
     fn wall(&self, clock: &Clock) -> u64 {
-        match self.turns.look_at_the_wall() {
+        match self.schedule.look_at_the_wall() {
             true => clock.wall_now(),
             false => 0,
         }
@@ -87,9 +87,15 @@ impl SeriesState {
     ///
     /// # Errors
     /// Its name cannot be formed.
-    pub fn turn(&mut self, end: Vec<Vec<u8>>, now: u64, wall: u64, by_time: bool) -> Result<()> {
-        self.turns.turned(now, wall, by_time);
-        self.register.order(self.namer.next(wall, by_time)?);
+    pub fn next_file(
+        &mut self,
+        end: Vec<Vec<u8>>,
+        now: u64,
+        wall: u64,
+        by_time: bool,
+    ) -> Result<()> {
+        self.schedule.began_next(now, wall, by_time);
+        self.reports.order(self.namer.next(wall, by_time)?);
         self.begun += 1;
         self.steps.extend(end.into_iter().map(Step::Append));
         self.steps.push_back(Step::NextOutput);
@@ -100,7 +106,7 @@ impl SeriesState {
 
     /// Whether steps remain.
     #[inline]
-    pub fn is_turning(&self) -> bool {
+    pub fn is_between_files(&self) -> bool {
         !self.steps.is_empty()
     }
 

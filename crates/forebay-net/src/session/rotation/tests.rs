@@ -123,7 +123,7 @@ fn a_name_belongs_to_a_series_only_if_the_series_could_have_made_it() {
     }
 }
 
-fn turns(every: Option<u64>, interval: Option<u64>, steady: bool, wall: u64) -> Schedule {
+fn schedule(every: Option<u64>, interval: Option<u64>, steady: bool, wall: u64) -> Schedule {
     let seconds = |time: Option<u64>| time.map(Duration::from_secs);
     let rotation = Rotation {
         every: seconds(every),
@@ -136,50 +136,50 @@ fn turns(every: Option<u64>, interval: Option<u64>, steady: bool, wall: u64) -> 
 
 #[test]
 fn a_period_goes_on_from_when_it_was_due_and_not_from_when_it_was_seen() {
-    let mut every = turns(Some(10), None, false, 0);
+    let mut every = schedule(Some(10), None, false, 0);
     assert!(!every.is_due(10 * SECOND - 1, 0));
     assert_eq!(every.due_in(9 * SECOND, 0), SECOND);
     assert!(every.is_due(11 * SECOND, 0));
-    every.turned(11 * SECOND, 0, true);
+    every.began_next(11 * SECOND, 0, true);
     assert_eq!(every.due_in(11 * SECOND, 0), 9 * SECOND);
     // After a long sleep, missed periods do not produce empty files.
     assert!(every.is_due(47 * SECOND, 0));
-    every.turned(47 * SECOND, 0, true);
+    every.began_next(47 * SECOND, 0, true);
     assert_eq!(every.due_in(47 * SECOND, 0), 3 * SECOND);
 }
 
 #[test]
 fn a_full_file_begins_the_period_anew_unless_it_is_steady() {
     for (steady, left) in [(false, 10), (true, 4)] {
-        let mut every = turns(Some(10), None, steady, 0);
-        every.turned(6 * SECOND, 0, false);
+        let mut every = schedule(Some(10), None, steady, 0);
+        every.began_next(6 * SECOND, 0, false);
         assert_eq!(every.due_in(6 * SECOND, 0), left * SECOND);
     }
-    let mut asked = turns(Some(10), None, true, 0);
-    asked.turned(6 * SECOND, 0, true);
+    let mut asked = schedule(Some(10), None, true, 0);
+    asked.began_next(6 * SECOND, 0, true);
     assert_eq!(asked.due_in(6 * SECOND, 0), 10 * SECOND);
 }
 
 #[test]
 fn an_interval_follows_the_wall_clock_wherever_it_jumps() {
-    let mut hourly = turns(None, Some(3600), false, 1000);
+    let mut hourly = schedule(None, Some(3600), false, 1000);
     assert_eq!(hourly.due_in(0, 1000 * SECOND), 2600 * SECOND);
     assert!(!hourly.is_due(0, 3599 * SECOND));
     assert!(hourly.is_due(0, 3600 * SECOND));
-    hourly.turned(0, 3600 * SECOND, true);
+    hourly.began_next(0, 3600 * SECOND, true);
     // Set back slightly: the same hour does not end again. Set back by a day: continues with the hours of that day.
     assert!(!hourly.is_due(0, 3590 * SECOND) && !hourly.is_due(0, 3601 * SECOND));
     assert_eq!(hourly.due_in(0, 3601 * SECOND), 3599 * SECOND);
     let day = 24 * 3600;
-    let mut later = turns(None, Some(3600), false, day + 100);
+    let mut later = schedule(None, Some(3600), false, day + 100);
     assert!(!later.is_due(0, 200 * SECOND));
     assert_eq!(later.due_in(0, 200 * SECOND), 3400 * SECOND);
     // Set forward by a day: one switch, then continues from there.
     assert!(later.is_due(0, (day + 50) * SECOND));
-    later.turned(0, (day + 50) * SECOND, true);
+    later.began_next(0, (day + 50) * SECOND, true);
     assert_eq!(later.due_in(0, (day + 50) * SECOND), 3550 * SECOND);
     // A period ignores the wall clock.
-    assert!(!turns(Some(10), None, false, 1000).is_due(0, u64::MAX));
+    assert!(!schedule(Some(10), None, false, 1000).is_due(0, u64::MAX));
 }
 
 #[test]
@@ -210,26 +210,26 @@ fn a_file_that_has_its_name_is_told_and_kept_also_where_the_folder_cannot_be_syn
         keep_files: Some(1),
         ..sized(path.to_str().unwrap(), Names::Numbered)
     };
-    let register = Reports::default();
-    let shelf = shelf(&rotation, register.clone(), SyncPolicy::File, None);
-    let mut shelf = shelf.unwrap().files;
+    let reports = Reports::default();
+    let opened = open(&rotation, reports.clone(), SyncPolicy::File, None);
+    let mut writer = opened.unwrap().files;
     for _ in 0..2 {
-        register.order(path.clone());
+        reports.order(path.clone());
     }
-    let mut sink = shelf.open(0).unwrap();
+    let mut sink = writer.open(0).unwrap();
     sink.write(b"packets", 0).unwrap();
-    shelf.sync_folder = |_| Err(io::Error::from_raw_os_error(libc::EIO));
-    let error = shelf.complete(0).unwrap_err().to_string();
+    writer.sync_folder = |_| Err(io::Error::from_raw_os_error(libc::EIO));
+    let error = writer.complete(0).unwrap_err().to_string();
     assert!(error.contains("durable"), "{error}");
-    assert_eq!(register.files().last, std::slice::from_ref(&path));
-    let again = shelf.complete(0).unwrap_err().to_string();
+    assert_eq!(reports.files().last, std::slice::from_ref(&path));
+    let again = writer.complete(0).unwrap_err().to_string();
     assert_eq!(again, error, "the renaming itself needs no second try");
-    shelf.sync_folder = |_| Ok(());
-    shelf.complete(0).unwrap();
-    assert_eq!(register.files().written, 1);
+    writer.sync_folder = |_| Ok(());
+    writer.complete(0).unwrap();
+    assert_eq!(reports.files().written, 1);
     // It has its place in the ring.
-    shelf.open(1).unwrap();
-    assert_eq!((register.files().removed, path.exists()), (1, false));
+    writer.open(1).unwrap();
+    assert_eq!((reports.files().removed, path.exists()), (1, false));
 }
 
 #[test]
@@ -238,16 +238,16 @@ fn a_ring_waits_for_a_file_that_its_own_thread_is_finishing() {
     let path = folder.join("a.pcapng");
     let part = paths::part(&path);
     let rotation = sized(path.to_str().unwrap(), Names::Numbered);
-    let register = Reports::default();
-    let kept = Retention::new(register.clone(), false, false);
-    let mut shelf = SeriesFiles::new(&rotation, register.clone(), kept.clone(), None, false);
-    register.order(path);
-    let finishing = kept.finishing(&part);
+    let reports = Reports::default();
+    let retention = Retention::new(reports.clone(), false, false);
+    let mut writer = SeriesFiles::new(&rotation, reports.clone(), retention.clone(), None, false);
+    reports.order(path);
+    let finishing = retention.finishing(&part);
     let file = fs::File::create(&part).unwrap();
     assert!(!paths::is_locked(&file));
     assert!(paths::is_in_use(&part));
     std::thread::scope(|scope| {
-        let opened = scope.spawn(|| shelf.open(0).map(drop));
+        let opened = scope.spawn(|| writer.open(0).map(drop));
         std::thread::yield_now();
         drop(file);
         drop(finishing);
@@ -260,33 +260,33 @@ fn a_file_that_nobody_waits_for_any_more_is_not_there_twice() {
     let folder = Folder::new();
     let path = folder.join("a.pcapng");
     let packed = paths::packed(&path);
-    let register = Reports::default();
-    let kept = Retention::new(register.clone(), false, true);
+    let reports = Reports::default();
+    let retention = Retention::new(reports.clone(), false, true);
     fs::write(&path, "packets").unwrap();
     fs::write(paths::part(&packed), "less").unwrap();
-    kept.add(&path, 7);
-    assert_eq!(kept.next(), Some(path.clone()));
-    assert!(kept.name(&paths::part(&packed), &packed).unwrap());
+    retention.add(&path, 7);
+    assert_eq!(retention.next(), Some(path.clone()));
+    assert!(retention.name(&paths::part(&packed), &packed).unwrap());
     // An interrupt while the folder is synced.
-    kept.give_up();
-    kept.replace(&packed, 7, 4).unwrap();
+    retention.give_up();
+    retention.replace(&packed, 7, 4).unwrap();
     assert_eq!((path.exists(), packed.exists()), (true, false));
-    assert_eq!(register.files().compressed.left, 1);
-    assert_eq!(register.files().last, [path]);
+    assert_eq!(reports.files().compressed.left, 1);
+    assert_eq!(reports.files().last, [path]);
 }
 
 #[test]
 fn files_that_find_no_place_to_wait_are_counted_as_left() {
-    let register = Reports::default();
-    let kept = Retention::new(register.clone(), false, true);
+    let reports = Reports::default();
+    let retention = Retention::new(reports.clone(), false, true);
     for number in 0..300 {
-        kept.add(format!("a{number}").as_ref(), 1);
+        retention.add(format!("a{number}").as_ref(), 1);
     }
-    assert_eq!(register.files().compressed.left, 300 - 256);
-    assert_eq!(kept.end(), 256);
-    kept.give_up();
-    assert_eq!(register.files().compressed.left, 300);
-    assert_eq!(kept.next(), None);
+    assert_eq!(reports.files().compressed.left, 300 - 256);
+    assert_eq!(retention.end(), 256);
+    retention.give_up();
+    assert_eq!(reports.files().compressed.left, 300);
+    assert_eq!(retention.next(), None);
 }
 
 #[test]
@@ -295,13 +295,13 @@ fn captures_that_ask_for_the_same_name_of_a_time_at_once_each_get_one() {
     let path = folder.join("a.pcapng");
     let capture = || {
         let rotation = sized(path.to_str().unwrap(), Names::Timed);
-        let register = Reports::default();
-        let shelf = shelf(&rotation, register.clone(), SyncPolicy::None, None);
-        let mut shelf = shelf.unwrap().files;
+        let reports = Reports::default();
+        let opened = open(&rotation, reports.clone(), SyncPolicy::None, None);
+        let mut writer = opened.unwrap().files;
         for number in 0..100 {
-            register.order(path.clone());
-            shelf.open(number).unwrap().write(b"packets", 0).unwrap();
-            shelf.complete(number).unwrap();
+            reports.order(path.clone());
+            writer.open(number).unwrap().write(b"packets", 0).unwrap();
+            writer.complete(number).unwrap();
         }
     };
     std::thread::scope(|scope| {
@@ -315,8 +315,8 @@ fn captures_that_ask_for_the_same_name_of_a_time_at_once_each_get_one() {
 #[cfg(not(feature = "zstd"))]
 #[test]
 fn a_build_without_zstd_refuses_to_compress_and_names_the_feature() {
-    let kept = Retention::new(Reports::default(), false, true);
-    let error = Compressor::start(kept, None, 3, true)
+    let retention = Retention::new(Reports::default(), false, true);
+    let error = Compressor::start(retention, None, 3, true)
         .err()
         .unwrap()
         .to_string();
@@ -330,12 +330,12 @@ fn a_file_that_somebody_else_compressed_and_removed_is_left_to_him() {
     let path = folder.join("a.pcapng");
     let packed = paths::packed(&path);
     fs::write(&packed, "theirs").unwrap();
-    let register = Reports::default();
-    let kept = Retention::new(register.clone(), false, true);
-    kept.add(&path, 7);
-    let compressor = Compressor::start(kept, None, 3, true).unwrap();
+    let reports = Reports::default();
+    let retention = Retention::new(reports.clone(), false, true);
+    retention.add(&path, 7);
+    let compressor = Compressor::start(retention, None, 3, true).unwrap();
     let control = crate::session::Control::new().unwrap();
     compressor.finish(&control, |_| ());
-    assert_eq!(register.files().compressed.failed, 1);
+    assert_eq!(reports.files().compressed.failed, 1);
     assert_eq!(fs::read(&packed).unwrap(), b"theirs");
 }

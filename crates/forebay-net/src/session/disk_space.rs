@@ -82,13 +82,13 @@ type Ask = Box<dyn FnMut() -> io::Result<Space> + Send>;
 
 /// The limit of one capture. Clones share it.
 #[derive(Clone)]
-pub(super) struct Room(Arc<Inner>);
+pub(super) struct SpaceLimit(Arc<Inner>);
 
 struct Inner {
     keep: KeepFree,
     folder: PathBuf,
     /// Files that may be removed, if the output is a series.
-    kept: Option<Retention>,
+    retention: Option<Retention>,
     disk: Mutex<Disk>,
     /// Bytes that are accepted and not written. Relaxed, like the three below: each publishes only itself.
     pending: AtomicU64,
@@ -139,37 +139,37 @@ impl Disk {
     }
 }
 
-impl Room {
+impl SpaceLimit {
     /// The limit for an output at `path`. Removes files at once if that is necessary and enough.
     ///
     /// # Errors
     /// The free space is unknown, or it is too small and removing files cannot change that. In that case no file was removed, except a few
     /// if only their removal showed that it frees nothing.
-    pub fn open(keep: KeepFree, path: &Path, kept: Option<Retention>) -> Result<Self> {
+    pub fn open(keep: KeepFree, path: &Path, retention: Option<Retention>) -> Result<Self> {
         // A single file is written where a link leads. A series replaces links.
-        let real = path.canonicalize().ok().filter(|_| kept.is_none());
+        let real = path.canonicalize().ok().filter(|_| retention.is_none());
         let path = real.as_deref().unwrap_or(path);
         // A pattern of names may contain folders that do not exist yet.
         let folder = path.ancestors().skip(1).find(|folder| folder.is_dir());
         let folder = folder.unwrap_or(Path::new(".")).to_owned();
         let asked = folder.clone();
-        Room::with(keep, folder, kept, Box::new(move || Space::of(&asked)))
+        SpaceLimit::with(keep, folder, retention, Box::new(move || Space::of(&asked)))
     }
 
     fn with(
         keep: KeepFree,
         folder: PathBuf,
-        kept: Option<Retention>,
+        retention: Option<Retention>,
         mut ask: Ask,
     ) -> Result<Self> {
         let name = folder.display().to_string();
         let space = ask().map_err(|cause| {
             Error::new(&name, "finding out how much space is free").because(cause)
         })?;
-        let room = Room(Arc::new(Inner {
+        let limit = SpaceLimit(Arc::new(Inner {
             keep,
             folder,
-            kept,
+            retention,
             disk: Mutex::new(Disk {
                 ask,
                 free: space.free,
@@ -189,16 +189,16 @@ impl Room {
         }
         if keep.of(space.total) >= space.total {
             let all = crate::units::scaled(space.total as f64);
-            let error = Error::new(name, room.describe(space));
+            let error = Error::new(name, limit.describe(space));
             return Err(error.advise(format!("The file system has {all}B in all. Keep less free")));
         }
-        let made = room.make(0);
+        let made = limit.make(0);
         made.map_err(|cause| Error::new(&name, "making room").because(cause))?;
-        if room.is_short() {
-            let error = Error::new(name, room.describe(room.ask().unwrap_or(space)));
+        if limit.is_short() {
+            let error = Error::new(name, limit.describe(limit.ask().unwrap_or(space)));
             return Err(error.advise("Make room, or keep less free"));
         }
-        Ok(room)
+        Ok(limit)
     }
 
     fn ask(&self) -> io::Result<Space> {
@@ -222,9 +222,9 @@ impl Room {
     pub fn awaits(&self, pending: u64) {
         let inner = &*self.0;
         inner.pending.store(pending, Relaxed);
-        let removable = inner.kept.as_ref().map_or(0, Retention::bytes);
-        let room = inner.slack.load(Relaxed).saturating_add_unsigned(removable);
-        if room < (pending + MARGIN) as i64 {
+        let removable = inner.retention.as_ref().map_or(0, Retention::bytes);
+        let left = inner.slack.load(Relaxed).saturating_add_unsigned(removable);
+        if left < (pending + MARGIN) as i64 {
             inner.is_short.store(true, Relaxed);
         }
     }
@@ -233,14 +233,14 @@ impl Room {
     ///
     /// # Errors
     /// No thread is available.
-    pub fn watch(&self) -> Result<RoomWatch> {
-        let (room, ended) = (self.clone(), Arc::new(AtomicBool::new(false)));
+    pub fn watch(&self) -> Result<SpaceWatch> {
+        let (limit, ended) = (self.clone(), Arc::new(AtomicBool::new(false)));
         let is_over = ended.clone();
         let run = move || {
             let mut writes_seen = 0;
             // Relaxed: it publishes only itself.
             while !is_over.load(Relaxed) {
-                room.check_if_idle(&mut writes_seen);
+                limit.check_if_idle(&mut writes_seen);
                 std::thread::park_timeout(IDLE);
             }
         };
@@ -248,7 +248,7 @@ impl Room {
         let thread = thread.spawn(run).map_err(|cause| {
             Error::new("store", "starting the thread for free space").because(cause)
         })?;
-        Ok(RoomWatch { ended, thread })
+        Ok(SpaceWatch { ended, thread })
     }
 
     /// Checks the free space if nothing was written since the last call, which had this number of writes.
@@ -296,12 +296,12 @@ impl Room {
                 }
                 continue;
             }
-            let kept = inner.kept.as_ref().filter(|kept| {
-                let is_enough = expected + kept.bytes() >= needed.saturating_add(MARGIN);
+            let retention = inner.retention.as_ref().filter(|retention| {
+                let is_enough = expected + retention.bytes() >= needed.saturating_add(MARGIN);
                 is_enough && disk.futile < MAX_FUTILE
             });
-            let removed = match kept {
-                Some(kept) => kept.remove_oldest().map_err(io::Error::other)?,
+            let removed = match retention {
+                Some(retention) => retention.remove_oldest().map_err(io::Error::other)?,
                 None => None,
             };
             match removed {
@@ -326,12 +326,12 @@ fn sync_file_system(folder: &Path) {
 }
 
 /// The thread that checks the free space. It ends when this is dropped.
-pub(super) struct RoomWatch {
+pub(super) struct SpaceWatch {
     ended: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
 
-impl RoomWatch {
+impl SpaceWatch {
     /// Waits until the thread has ended, or until the capture is abandoned.
     pub fn finish(self, control: &Control) {
         self.end();
@@ -346,37 +346,37 @@ impl RoomWatch {
     }
 }
 
-impl Drop for RoomWatch {
+impl Drop for SpaceWatch {
     fn drop(&mut self) {
         self.end();
     }
 }
 
 /// A sink that makes room before each write.
-pub(super) struct RoomSink {
+pub(super) struct SpaceSink {
     inner: Box<dyn Sink>,
-    room: Room,
+    space: SpaceLimit,
 }
 
-impl RoomSink {
+impl SpaceSink {
     /// `inner` with the limit, if there is one.
-    pub fn over(inner: Box<dyn Sink>, room: Option<&Room>) -> Box<dyn Sink> {
-        match room {
-            Some(room) => Box::new(RoomSink {
+    pub fn over(inner: Box<dyn Sink>, space: Option<&SpaceLimit>) -> Box<dyn Sink> {
+        match space {
+            Some(space) => Box::new(SpaceSink {
                 inner,
-                room: room.clone(),
+                space: space.clone(),
             }),
             None => inner,
         }
     }
 }
 
-impl Sink for RoomSink {
+impl Sink for SpaceSink {
     fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<usize> {
-        self.room.0.writes.fetch_add(1, Relaxed);
-        self.room.make(bytes.len() as u64)?;
+        self.space.0.writes.fetch_add(1, Relaxed);
+        self.space.make(bytes.len() as u64)?;
         let taken = self.inner.write(bytes, at)?;
-        self.room.0.slack.fetch_sub(taken as i64, Relaxed);
+        self.space.0.slack.fetch_sub(taken as i64, Relaxed);
         Ok(taken)
     }
 
@@ -418,5 +418,5 @@ impl Sink for RoomSink {
 }
 
 #[cfg(test)]
-#[path = "room_tests.rs"]
+#[path = "disk_space_tests.rs"]
 mod tests;
