@@ -248,7 +248,7 @@ fn read(mut file: File, work: &AtomicU64) -> Info {
         interface: interface.clone(),
         tally: counting.by_interface.get(at).copied().unwrap_or_default(),
         recorded_drops: file.recorded_drops(at),
-        recorded: file.recorded(at as u32),
+        recorded: (file.report().file_statistics.get(at).copied()).flatten(),
     };
     Info {
         kind: file.kind(),

@@ -10,6 +10,7 @@
 //! and `overrun` are counters of the source. `written` is a counter of the store. For `writer`, `disk` and `unread`, the session counts
 //! the packets that the store could not write, and those that are left in the source at the end.
 
+use crate::port::{Counts, SocketLosses};
 use std::{fmt, ops::AddAssign};
 
 /// Packets that were received and did not reach the output, by where they were lost.
@@ -200,6 +201,36 @@ impl Ledger {
             (Some(a), Some(b)) => Some(a.max(b)),
             _ => None,
         };
+    }
+
+    /// The counts before those of any source: every loss is known to be 0.
+    pub(crate) fn of_no_source() -> Self {
+        Ledger {
+            dropped: Dropped {
+                kernel: Some(0),
+                peer: Some(0),
+                ..Dropped::default()
+            },
+            interface_dropped: Some(0),
+            ..Ledger::default()
+        }
+    }
+
+    /// Adds a source's own counts. `overruns`: its drops are packets that were overwritten before they
+    /// were read. Once all sources are added, `received` needs the sum of `dropped.peer`, too, if all of it is known.
+    pub(crate) fn add_source(&mut self, counts: &Counts, losses: &SocketLosses, overruns: bool) {
+        self.received += counts.received;
+        self.filtered += counts.filtered.unwrap_or(0);
+        let dropped = &mut self.dropped;
+        dropped.rx_ring += losses.rx_ring;
+        dropped.fill_ring += losses.fill_ring;
+        dropped.peer = add_known(dropped.peer, losses.peer);
+        let others = |dropped: u64| dropped - losses.rx_ring - losses.fill_ring;
+        match overruns {
+            true => dropped.overrun += counts.dropped.unwrap_or(0),
+            false => dropped.kernel = add_known(dropped.kernel, counts.dropped.map(others)),
+        }
+        self.interface_dropped = add_known(self.interface_dropped, counts.interface_dropped);
     }
 
     /// Sum of the right side of the law.

@@ -74,7 +74,8 @@ pub(crate) use socket::promiscuous as hold_promiscuous;
 use crate::filter::bpf::Instruction;
 use crate::link::{Link, Netlink};
 use crate::port::{
-    Burst, Counts, Frame, Frames, Interface, LinkType, Outages, Port, PortInfo, TimeSource, Wake,
+    Burst, Counts, Frame, Frames, Interface, LinkType, Outages, Port, PortInfo, PortReport,
+    TimeSource, Wake,
 };
 use forebay::{Error, Result};
 use gaps::Gaps;
@@ -461,20 +462,17 @@ impl Port for AfPacket {
         }
     }
 
-    fn outages(&self) -> Outages {
-        self.outages.during(match self.state {
-            State::Down { since, .. } => Some(since.elapsed()),
-            _ => None,
-        })
-    }
-
-    fn ring_fill(&self) -> Option<f64> {
-        Some(self.reader.ring.fill_level())
-    }
-
-    fn hardware_times(&self) -> Option<u64> {
+    fn report(&self) -> PortReport<'_> {
         let is_chosen = self.time == Some(TimeSource::Hardware);
-        is_chosen.then(|| self.reader.ring.hardware_times())
+        PortReport {
+            ring_fill: Some(self.reader.ring.fill_level()),
+            outages: self.outages.during(match self.state {
+                State::Down { since, .. } => Some(since.elapsed()),
+                _ => None,
+            }),
+            hardware_times: is_chosen.then(|| self.reader.ring.hardware_times()),
+            ..PortReport::default()
+        }
     }
 
     fn info(&self) -> PortInfo {

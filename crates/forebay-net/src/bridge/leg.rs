@@ -1,7 +1,7 @@
 //! One direction of a bridge: the port that receives, and the sender that it serves whenever the session looks at it.
 
 use crate::{
-    port::{Burst, Counts, Frame, Interface, Outages, Port, PortInfo, SocketLosses, Wake},
+    port::{Burst, Counts, Frame, Interface, Port, PortInfo, PortReport, Wake},
     transmit::{TxCounts, TxPort, TxWake},
 };
 use forebay::{Error, Result, packet::Packet, time::Clock};
@@ -254,20 +254,8 @@ impl Port for Leg {
         self.port.counts()
     }
 
-    fn socket_losses(&self) -> SocketLosses {
-        self.port.socket_losses()
-    }
-
-    fn ring_fill(&self) -> Option<f64> {
-        self.port.ring_fill()
-    }
-
-    fn outages(&self) -> Outages {
-        self.port.outages()
-    }
-
-    fn hardware_times(&self) -> Option<u64> {
-        self.port.hardware_times()
+    fn report(&self) -> PortReport<'_> {
+        self.port.report()
     }
 
     fn info(&self) -> PortInfo {

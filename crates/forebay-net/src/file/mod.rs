@@ -19,7 +19,7 @@ mod window;
 
 use crate::format::read::{Decoder, Kind, Section, Skipped, Step, Zeros, with_packets_read};
 use crate::port::{
-    Block, Burst, Counts, Frame, Frames, Interface, Port, PortInfo, Statistics, Wake,
+    Block, Burst, Counts, Frame, Frames, Interface, Port, PortInfo, PortReport, Wake,
 };
 use compressed::{Failed, Stream};
 use forebay::standard;
@@ -628,13 +628,13 @@ impl Port for File {
         }
     }
 
-    fn reading(&self) -> Option<(u64, u64)> {
-        self.stream.source().reading()
-    }
-
-    /// The counts of the interface's last statistics block so far.
-    fn recorded(&self, interface: u32) -> Option<Statistics> {
-        *self.decoder.recorded().get(interface as usize)?
+    /// With the counts in each interface's last statistics block so far.
+    fn report(&self) -> PortReport<'_> {
+        PortReport {
+            file_statistics: self.decoder.recorded(),
+            reading: self.stream.source().reading(),
+            ..PortReport::default()
+        }
     }
 
     fn info(&self) -> PortInfo {

@@ -59,16 +59,20 @@
 
 mod in_file;
 mod link_type;
+mod report;
+mod runs;
 mod threads;
 mod unfinished;
 
 pub use in_file::{Block, BlockKind, InFile, InSection, Left, Marks, Odd};
 pub use link_type::LinkType;
+pub use report::PortReport;
+pub use runs::{EncodedRun, EncodedRuns, Handover};
 pub use threads::{Fanout, ThreadCounts};
 pub use unfinished::Unfinished;
 pub(crate) use unfinished::{folded, sum};
 
-use forebay::{Result, store::Loan};
+use forebay::Result;
 use std::{os::fd::BorrowedFd, sync::Arc, time::Duration};
 
 /// Describes the source of frames for a capture file.
@@ -203,47 +207,14 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Consecutive frames of a pcapng file, encoded exactly as [`Format::put_frame`](crate::format::Format::put_frame) would encode
-/// them for an interface with the same number and resolution. Code that would write the same can copy the whole run.
-#[derive(Clone, Copy, Debug)]
-pub struct Run<'a> {
-    /// Complete enhanced packet blocks.
-    pub bytes: &'a [u8],
-    /// The number of frames, at least 1.
-    pub frames: usize,
-    /// Index into [`Port::interfaces`], the same for all frames.
-    pub interface: u32,
-    /// Time of the first frame in nanoseconds since the Unix epoch.
-    pub time_ns: u64,
-    /// Total length on the wire, in bytes.
-    pub wire_bytes: u64,
-    /// The largest number of bytes kept of a frame.
-    pub longest: u32,
-}
-
-/// How the bytes of a [`Run`] are handed over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Handover {
-    /// The caller copies them before it takes the run.
-    Copy,
-    /// The caller receives the memory itself. Ports offer this only for runs that are large enough.
-    Lend,
-}
-
 /// The port's side of a [`Burst`]: hands out frames in order.
 pub trait Frames {
     /// Returns the next frame, or `None` at the end of this burst.
     fn next_frame(&mut self) -> Option<Frame<'_>>;
     /// Puts the last frame back, as if it had not been handed out.
     fn put_back(&mut self);
-    /// Returns the next frames, up to `max_frames`, if they are a run that can be handed over in this way. Does not hand them out.
-    fn next_run(&self, max_frames: usize, handover: Handover) -> Option<Run<'_>> {
-        let _ = (max_frames, handover);
-        None
-    }
-    /// Hands out the run that [`next_run`](Frames::next_run) returns for the same `handover`, and lends its memory if requested.
-    fn take_run(&mut self, handover: Handover) -> Option<Loan> {
-        let _ = handover;
+    /// For sources whose packets are encoded already, such as files: the frames as runs. Other ports leave the default.
+    fn encoded_runs(&mut self) -> Option<&mut dyn EncodedRuns> {
         None
     }
     /// Returns the blocks of a file that precede the next frame, or that end the file, and belong in a copy. Blocks that are not
@@ -273,16 +244,16 @@ impl<'a> Burst<'a> {
         self.0.next_frame()
     }
 
-    /// Returns the next frames, up to `max_frames`, if they are a run; most ports have none. [`take_run`](Burst::take_run) takes
-    /// them; otherwise they are handed out one by one. A run to be lent is taken as a whole, so it may exceed the budget.
-    pub fn next_run(&self, max_frames: usize, handover: Handover) -> Option<Run<'_>> {
-        self.0.next_run(max_frames, handover)
+    /// Takes the next frame, and leaves its release to the next poll of the port.
+    pub(crate) fn into_frame(mut self) -> Option<Frame<'a>> {
+        // A leaked `Nothing` has no bytes, so nothing is allocated. Dropping the burst releases it instead of the frames.
+        let frames = std::mem::replace(&mut self.0, Box::leak(Box::new(Nothing)));
+        frames.next_frame()
     }
 
-    /// Takes the run that [`next_run`](Burst::next_run) has just returned for the same `handover`. With [`Handover::Lend`] it
-    /// returns the run's memory, which returns to the port when the loan is dropped; otherwise `None`.
-    pub fn take_run(&mut self, handover: Handover) -> Option<Loan> {
-        self.0.take_run(handover)
+    /// The frames as encoded runs; `None` for most ports.
+    pub fn encoded_runs(&mut self) -> Option<&mut dyn EncodedRuns> {
+        self.0.encoded_runs()
     }
 
     /// Returns the blocks of a file that belong in a copy before the frames of this burst. Only blocks taken before the first
@@ -295,6 +266,17 @@ impl<'a> Burst<'a> {
     pub fn put_back(&mut self) {
         self.0.put_back();
     }
+}
+
+/// No frames.
+struct Nothing;
+
+impl Frames for Nothing {
+    fn next_frame(&mut self) -> Option<Frame<'_>> {
+        None
+    }
+    fn put_back(&mut self) {}
+    fn release(&mut self) {}
 }
 
 impl Drop for Burst<'_> {
@@ -488,44 +470,50 @@ pub trait Port: Send {
     /// The counters so far; final once [`arm`](Port::arm) has returned [`Wake::End`].
     fn counts(&mut self) -> Counts;
 
-    /// The losses of an AF_XDP port by cause, at the last call of [`counts`](Port::counts). Other sources have none.
-    fn socket_losses(&self) -> SocketLosses {
-        SocketLosses::default()
-    }
-
-    /// The share of the source's ring that is filled now, 0 to 1, if the source has a ring and this is known. Frames that the
-    /// kernel still collects in its current block are not included.
-    fn ring_fill(&self) -> Option<f64> {
-        None
-    }
-
-    /// The outages so far, if the source waits for its interface to return.
-    fn outages(&self) -> Outages {
-        Outages::default()
-    }
-
-    /// The counts of each thread, if several threads read this source; otherwise empty.
-    fn threads(&self) -> Vec<ThreadCounts> {
-        Vec::new()
-    }
-
-    /// With [`TimeSource::Hardware`]: how many of the frames handed out have a time of the hardware. The others have one of the
-    /// system's clock.
-    fn hardware_times(&self) -> Option<u64> {
-        None
-    }
-
-    /// The statistics that a capture file contains for one of its interfaces, to be copied. Live sources return `None`.
-    fn recorded(&self, interface: u32) -> Option<Statistics> {
-        let _ = interface;
-        None
-    }
-
-    /// For a regular file: the bytes that are read so far, and its length. Other sources have no known end.
-    fn reading(&self) -> Option<(u64, u64)> {
-        None
+    /// What only some ports know. By default, nothing.
+    fn report(&self) -> PortReport<'_> {
+        PortReport::default()
     }
 
     /// The actual properties of the open port.
     fn info(&self) -> PortInfo;
+}
+
+/// A port that was opened by its name.
+impl<P: Port + ?Sized> Port for Box<P> {
+    fn interfaces(&self) -> &[Interface] {
+        (**self).interfaces()
+    }
+
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn receive(&mut self, budget: usize) -> Result<Burst<'_>> {
+        (**self).receive(budget)
+    }
+
+    fn arm(&mut self) -> Result<Wake<'_>> {
+        (**self).arm()
+    }
+
+    fn disarm(&mut self) {
+        (**self).disarm();
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        (**self).stop()
+    }
+
+    fn counts(&mut self) -> Counts {
+        (**self).counts()
+    }
+
+    fn report(&self) -> PortReport<'_> {
+        (**self).report()
+    }
+
+    fn info(&self) -> PortInfo {
+        (**self).info()
+    }
 }

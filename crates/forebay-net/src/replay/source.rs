@@ -210,7 +210,7 @@ impl Source {
 
     /// For regular files: the bytes that are read of the present file, and its length.
     pub fn reading(&self) -> Option<(u64, u64)> {
-        self.reader.as_ref()?.file.reading()
+        self.reader.as_ref()?.file.report().reading
     }
 }
 

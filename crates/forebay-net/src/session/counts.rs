@@ -1,12 +1,13 @@
 //! What an [`Intake`] has counted: for reports while the session runs, and for its summary.
 
 use super::{
+    feed::Feed,
     intake::Intake,
     summary::{Progress, Source},
 };
 use crate::{
     format::Format,
-    ledger::{Dropped, Ledger, add_known},
+    ledger::Ledger,
     port::{Counts, Odd, Outages},
 };
 use forebay::{poll::Modes, store};
@@ -21,7 +22,10 @@ pub(super) fn lost_in_sources(ledger: &Ledger) -> u64 {
 impl Intake {
     pub fn progress(&mut self, elapsed_ns: u64, asked: bool, modes: Modes) -> Progress {
         let (ledger, filters_uncounted) = self.ledger();
-        let fills = self.feeds.iter().filter_map(|feed| feed.port.ring_fill());
+        let fills = self
+            .feeds
+            .iter()
+            .filter_map(|feed| feed.port.report().ring_fill);
         if let Some(publisher) = &mut self.publisher {
             publisher.set_lost(lost_in_sources(&ledger));
         }
@@ -60,7 +64,7 @@ impl Intake {
     }
 
     fn reading(&self) -> Option<(u64, u64)> {
-        let mut files = self.feeds.iter().map(|feed| feed.port.reading());
+        let mut files = self.feeds.iter().map(|feed| feed.port.report().reading);
         files.try_fold((0, 0), |(read, len), file| {
             let file = file?;
             Some((read + file.0, len + file.1))
@@ -70,7 +74,7 @@ impl Intake {
     /// Calls `report` for each port whose interface went down or up since the last call.
     pub fn report_outages(&mut self, report: &mut dyn FnMut(&str, Outages)) {
         for feed in &mut self.feeds {
-            let outages = feed.port.outages();
+            let outages = feed.port.report().outages;
             let seen = (outages.count, outages.is_down);
             if std::mem::replace(&mut feed.outages_told, seen) != seen {
                 report(feed.port.name(), outages);
@@ -99,32 +103,14 @@ impl Intake {
             },
             filtered: self.filtered(),
             unread: self.feeds.iter().map(|feed| feed.unread).sum(),
-            dropped: Dropped {
-                kernel: Some(0),
-                peer: Some(0),
-                ..Dropped::default()
-            },
-            interface_dropped: Some(0),
-            ..Ledger::default()
+            ..Ledger::of_no_source()
         };
         let mut is_uncounted = false;
         for feed in &mut self.feeds {
             let counts = feed.port.counts();
-            ledger.filtered += counts.filtered.unwrap_or(0);
             is_uncounted |= counts.filtered.is_none();
-            let losses = feed.port.socket_losses();
-            ledger.received += counts.received;
-            let dropped = &mut ledger.dropped;
-            dropped.rx_ring += losses.rx_ring;
-            dropped.fill_ring += losses.fill_ring;
-            dropped.peer = add_known(dropped.peer, losses.peer);
-            let others = |dropped: u64| dropped - losses.rx_ring - losses.fill_ring;
-            match feed.port.info().overruns {
-                true => dropped.overrun += counts.dropped.unwrap_or(0),
-                false => dropped.kernel = add_known(dropped.kernel, counts.dropped.map(others)),
-            }
-            ledger.interface_dropped =
-                add_known(ledger.interface_dropped, counts.interface_dropped);
+            let losses = feed.port.report().socket_losses;
+            ledger.add_source(&counts, &losses, feed.port.info().overruns);
         }
         // If one of them is unknown, so is their sum.
         ledger.received += ledger.dropped.peer.unwrap_or(0);
@@ -155,22 +141,23 @@ impl Intake {
 
     /// The sources, without the counters of their ports.
     pub fn sources(&self) -> Vec<Source> {
-        let feeds = self.feeds.iter();
-        feeds
-            .map(|feed| Source {
+        let of_feed = |feed: &Feed| {
+            let report = feed.port.report();
+            Source {
                 name: feed.port.name().to_owned(),
                 interfaces: feed.port.interfaces().to_vec(),
                 got: feed.port.info(),
-                outages: feed.port.outages(),
+                outages: report.outages,
                 counts: Counts::default(),
-                hardware_times: feed.port.hardware_times(),
+                hardware_times: report.hardware_times,
                 taken: feed.taken,
                 filtered: feed.filtered,
                 unread: feed.unread,
                 refused: feed.refused,
-                threads: feed.port.threads(),
-            })
-            .collect()
+                threads: report.threads,
+            }
+        };
+        self.feeds.iter().map(of_feed).collect()
     }
 
     /// The sources, with all counts.

@@ -179,7 +179,7 @@ impl Feed {
     /// The port's counts for a file, where the peer of a veth interface is a part of the interface.
     fn counts(&mut self) -> Counts {
         let counts = self.port.counts();
-        let peer = self.port.socket_losses().peer;
+        let peer = self.port.report().socket_losses.peer;
         Counts {
             interface_dropped: add_known(counts.interface_dropped, peer),
             ..counts
@@ -247,9 +247,10 @@ impl Feed {
             dropped: less(counts.dropped, told.dropped),
             delivered: less(Some(self.taken), told.delivered),
         };
+        let in_file = self.port.report().file_statistics;
         let of_lane = |(number, lane): (usize, &Lane)| {
             let known = match is_recorded {
-                true => self.port.recorded(number as u32)?,
+                true => (*in_file.get(number)?)?,
                 false => of_interface(number, &of_port, lane.taken - lane.told),
             };
             Some((lane.described, known))

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     control::Control,
     format::{Described, Format, copied::left_of_packet},
-    port::{Block, BlockKind, Direction, Frame, Interface, Marks, Run, Statistics},
+    port::{Block, BlockKind, Direction, EncodedRun, Frame, Interface, Marks, Statistics},
 };
 use forebay::{
     Error, Result,
@@ -403,7 +403,7 @@ impl Writing {
     }
 
     /// Whether a run is written exactly as it was read.
-    pub fn fits_as_read(&self, run: &Run<'_>) -> bool {
+    pub fn fits_as_read(&self, run: &EncodedRun<'_>) -> bool {
         self.format == Format::Pcapng && run.longest <= self.snaplen
     }
 
@@ -426,7 +426,7 @@ impl Writing {
 
     /// Copies a run unchanged; `false`: no buffer is empty, and nothing was written. `None`: it has to be composed.
     #[inline(never)]
-    pub fn put_run(&mut self, run: &Run<'_>) -> Option<Result<bool>> {
+    pub fn put_run(&mut self, run: &EncodedRun<'_>) -> Option<Result<bool>> {
         if !self.fits_as_read(run) {
             return None;
         }

@@ -2,7 +2,7 @@
 
 use super::{feed::Lane, output::Writing};
 use crate::{
-    port::{Burst, Frame, Handover, Interface, Odd, Port, Run},
+    port::{Burst, EncodedRun, Frame, Handover, Interface, Odd, Port},
     share::Publisher,
 };
 use forebay::{Error, Result};
@@ -235,7 +235,7 @@ fn take_special(
     Ok(true)
 }
 
-fn took_of(run: &Run<'_>) -> Took {
+fn took_of(run: &EncodedRun<'_>) -> Took {
     Took {
         packets: run.frames as u64,
         filtered: 0,
@@ -253,6 +253,9 @@ fn take_run(
     writing: &mut Writing,
     most: u64,
 ) -> std::result::Result<Took, Stop> {
+    let Some(burst) = burst.encoded_runs() else {
+        return Ok(Took::default());
+    };
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     if writing.takes_loans()
         && let Some(run) = burst.next_run(most, Handover::Lend)
@@ -287,7 +290,7 @@ fn take_run(
 }
 
 /// The lane of a run, if its packets are written exactly as they were read.
-fn lane_as_read<'a>(lanes: &'a mut [Lane], run: &Run<'_>) -> Option<&'a mut Lane> {
+fn lane_as_read<'a>(lanes: &'a mut [Lane], run: &EncodedRun<'_>) -> Option<&'a mut Lane> {
     let lane = lanes.get_mut(run.interface as usize);
     lane.filter(|lane| lane.stands_as_read)
 }

@@ -7,7 +7,7 @@ use super::{
     tap_config::{Begin, End, TapConfig},
     wire::{Damage, MAX_LOST},
 };
-use crate::port::{Burst, Counts, Frame, Frames, Interface, Port, PortInfo, Wake};
+use crate::port::{Burst, Counts, Frame, Frames, Interface, Port, PortInfo, PortReport, Wake};
 use forebay::{Error, Result, time::Clock};
 use std::sync::{
     Arc,
@@ -421,8 +421,11 @@ impl Port for Tap {
         }
     }
 
-    fn ring_fill(&self) -> Option<f64> {
-        self.incoming.fill()
+    fn report(&self) -> PortReport<'_> {
+        PortReport {
+            ring_fill: self.incoming.fill(),
+            ..PortReport::default()
+        }
     }
 
     fn info(&self) -> PortInfo {

@@ -22,7 +22,7 @@ pub use pace::Sizes;
 pub(crate) use pace::Stamps;
 pub use spec::{Host, Rate, Spec, Stall};
 
-use crate::port::{Burst, Counts, Frame, Frames, Interface, Port, PortInfo, Wake};
+use crate::port::{Burst, Counts, Frame, Frames, Interface, Port, PortInfo, PortReport, Wake};
 use card::Card;
 use forebay::{Result, time::Clock};
 
@@ -214,9 +214,12 @@ impl Port for Sim {
         }
     }
 
-    fn ring_fill(&self) -> Option<f64> {
+    fn report(&self) -> PortReport<'_> {
         let capacity = self.card.capacity().max(1);
-        Some(self.card.held() as f64 / capacity as f64)
+        PortReport {
+            ring_fill: Some(self.card.held() as f64 / capacity as f64),
+            ..PortReport::default()
+        }
     }
 
     fn info(&self) -> PortInfo {

@@ -3,7 +3,7 @@
 use super::order::Merging;
 use crate::{
     format::copied::push_option,
-    port::{Frame, Frames, Handover, Marks, Run},
+    port::{EncodedRun, EncodedRuns, Frame, Frames, Handover, Marks},
 };
 use forebay::store::Loan;
 use std::cell::Cell;
@@ -59,7 +59,17 @@ impl Frames for Bursting {
         self.end = self.next;
     }
 
-    fn next_run(&self, max_frames: usize, handover: Handover) -> Option<Run<'_>> {
+    fn encoded_runs(&mut self) -> Option<&mut dyn EncodedRuns> {
+        Some(self)
+    }
+
+    fn release(&mut self) {
+        self.end = self.next;
+    }
+}
+
+impl EncodedRuns for Bursting {
+    fn next_run(&self, max_frames: usize, handover: Handover) -> Option<EncodedRun<'_>> {
         let left = self.merging.packets.get(self.next..self.end)?;
         let packets = &left[..left.len().min(max_frames)];
         let (first, last) = (packets.first()?, packets.last()?);
@@ -67,7 +77,7 @@ impl Frames for Bursting {
             return None;
         }
         self.offered.set(packets.len());
-        Some(Run {
+        Some(EncodedRun {
             bytes: &self.merging.bytes[first.at as usize..(last.at + last.len) as usize],
             frames: packets.len(),
             interface: 0,
@@ -83,9 +93,5 @@ impl Frames for Bursting {
             self.next += self.offered.take().min(left);
         }
         None
-    }
-
-    fn release(&mut self) {
-        self.end = self.next;
     }
 }

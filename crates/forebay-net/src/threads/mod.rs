@@ -30,7 +30,7 @@ use crate::{
     filter::Filter,
     format::Format,
     ledger::{Ledger, add_known},
-    port::{Burst, Counts, Interface, Outages, Port, PortInfo, ThreadCounts, Wake},
+    port::{Burst, Counts, Interface, Outages, Port, PortInfo, PortReport, ThreadCounts, Wake},
     session::{Control, Event, Output, Session, SessionConfig, Summary},
 };
 use burst::Bursting;
@@ -349,6 +349,30 @@ impl Merged {
     }
 }
 
+impl Merged {
+    /// The counts of each thread.
+    fn threads(&self) -> Vec<ThreadCounts> {
+        let each = self.members.iter().zip(&self.lanes);
+        each.map(|(member, lane)| {
+            let report = member.report();
+            let ledger = report.ledger;
+            let dropped = ledger.dropped.in_sources();
+            // The last report may be older than the last packet.
+            let known = lane.taken + ledger.filtered + ledger.unread + dropped.unwrap_or(0);
+            ThreadCounts {
+                cpu: member.cpu,
+                received: ledger.received.max(known),
+                taken: lane.taken,
+                filtered: Some(ledger.filtered).filter(|_| !report.filters_uncounted),
+                unread: ledger.unread,
+                dropped,
+                file: None,
+            }
+        })
+        .collect()
+    }
+}
+
 impl Port for Merged {
     fn interfaces(&self) -> &[Interface] {
         &self.interfaces
@@ -408,36 +432,17 @@ impl Port for Merged {
         counts
     }
 
-    fn ring_fill(&self) -> Option<f64> {
+    fn report(&self) -> PortReport<'_> {
         let fills = self.members.iter().filter_map(|it| it.report().ring_fill);
-        fills.reduce(f64::max)
-    }
-
-    fn outages(&self) -> Outages {
-        let all = self.members.iter().map(|it| it.report().outages);
-        all.max_by_key(|it| (it.count, it.total))
-            .unwrap_or_default()
-    }
-
-    fn threads(&self) -> Vec<ThreadCounts> {
-        let each = self.members.iter().zip(&self.lanes);
-        each.map(|(member, lane)| {
-            let report = member.report();
-            let ledger = report.ledger;
-            let dropped = ledger.dropped.in_sources();
-            // The last report may be older than the last packet.
-            let known = lane.taken + ledger.filtered + ledger.unread + dropped.unwrap_or(0);
-            ThreadCounts {
-                cpu: member.cpu,
-                received: ledger.received.max(known),
-                taken: lane.taken,
-                filtered: Some(ledger.filtered).filter(|_| !report.filters_uncounted),
-                unread: ledger.unread,
-                dropped,
-                file: None,
-            }
-        })
-        .collect()
+        let outages = self.members.iter().map(|it| it.report().outages);
+        PortReport {
+            ring_fill: fills.reduce(f64::max),
+            outages: outages
+                .max_by_key(|it| (it.count, it.total))
+                .unwrap_or_default(),
+            threads: self.threads(),
+            ..PortReport::default()
+        }
     }
 
     fn info(&self) -> PortInfo {

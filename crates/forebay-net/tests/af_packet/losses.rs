@@ -43,7 +43,10 @@ fn drops_under_overload_are_marked_at_the_frame_behind_the_gap() {
                     Ended::Enough => {
                         thread::sleep(stall);
                         // However slowly this machine sends: the first stalls last until the ring is full.
-                        while gaps <= 10 && port.ring_fill() < Some(1.0) && !sending.is_finished() {
+                        while gaps <= 10
+                            && port.report().ring_fill < Some(1.0)
+                            && !sending.is_finished()
+                        {
                             thread::sleep(Duration::from_millis(1));
                         }
                     }

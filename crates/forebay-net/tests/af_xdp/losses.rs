@@ -39,7 +39,7 @@ fn twenty_overloads_are_accounted_for_to_the_frame() {
                     Ended::Enough => {
                         let lost = |port: &mut AfXdp| {
                             port.counts(); // asks the kernel
-                            port.socket_losses().rx_ring
+                            port.report().socket_losses.rx_ring
                         };
                         let before = lost(&mut port);
                         while lost(&mut port) == before && !sending.is_finished() {
@@ -70,8 +70,8 @@ fn a_reader_that_stopped_finds_a_full_ring_and_then_every_frame() {
             // Nobody reads.
             sender.numbers(0..20_000, 60).unwrap();
             quiet(&mut port);
-            assert_eq!(port.ring_fill(), Some(1.0));
-            let losses = port.socket_losses();
+            assert_eq!(port.report().ring_fill, Some(1.0));
+            let losses = port.report().socket_losses;
             assert!(
                 losses.rx_ring > 10_000 && losses.fill_ring == 0,
                 "{losses:?}"

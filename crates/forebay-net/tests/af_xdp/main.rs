@@ -75,7 +75,7 @@ fn stopped(port: &mut AfXdp, mut delivered: u64, told: u64) -> (Counts, SocketLo
 }
 
 fn settled(port: &mut AfXdp, delivered: u64, told: u64) -> (Counts, SocketLosses) {
-    let (counts, losses) = (port.counts(), port.socket_losses());
+    let (counts, losses) = (port.counts(), port.report().socket_losses);
     let dropped = counts.dropped.expect("this source counts drops");
     assert_eq!(counts.received, delivered + dropped);
     assert!(told <= dropped, "{told} of {dropped} reported by frames");
@@ -88,7 +88,8 @@ fn settled(port: &mut AfXdp, delivered: u64, told: u64) -> (Counts, SocketLosses
 /// Waits until nothing is on its way any more: the sender has returned, but the receiving side runs on another processor.
 fn quiet(port: &mut AfXdp) {
     let begun = Instant::now();
-    let sum = |port: &mut AfXdp| port.counts().received + port.socket_losses().peer.unwrap_or(0);
+    let sum =
+        |port: &mut AfXdp| port.counts().received + port.report().socket_losses.peer.unwrap_or(0);
     let mut before = sum(port);
     loop {
         thread::sleep(Duration::from_millis(20));

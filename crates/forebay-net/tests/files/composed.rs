@@ -186,7 +186,8 @@ fn sections_of_both_byte_orders_follow_each_other_with_separate_interfaces() {
         dropped: Some(1 << 40),
         ..Statistics::default()
     };
-    let recorded = [0, 1, 2, 3].map(|number| read.recorded(number));
+    let recorded = [0, 1, 2, 3]
+        .map(|number: usize| read.report().file_statistics.get(number).copied().flatten());
     assert_eq!(recorded, [Some(statistics), None, Some(statistics), None]);
     assert_eq!(read.recorded_drops(3), (1 << 40) + 65_534);
     assert_eq!((read.recorded_drops(2), read.recorded_drops(99)), (0, 0));

@@ -111,9 +111,9 @@ fn run_of(big: bool, records: &[Record]) -> Option<usize> {
     loop {
         assert!(!matches!(port.arm().unwrap(), Wake::End));
         let mut burst = port.receive(256).unwrap();
-        let run = burst
-            .next_run(usize::MAX, Handover::Copy)
-            .map(|run| run.frames);
+        let runs = burst.encoded_runs().unwrap();
+        let run = runs.next_run(usize::MAX, Handover::Copy);
+        let run = run.map(|run| run.frames);
         if run.is_some() || burst.next_frame().is_some() {
             return run;
         }
@@ -159,13 +159,13 @@ fn a_window_whose_matching_packets_are_adjacent_is_lent_as_a_whole() {
         while !matches!(port.arm().unwrap(), Wake::End) {
             // The budget does not limit a loan.
             let mut burst = port.receive(1).unwrap();
-            let found = burst
-                .next_run(usize::MAX, Handover::Lend)
-                .map(|run| run.frames);
+            let runs = burst.encoded_runs().unwrap();
+            let found = runs.next_run(usize::MAX, Handover::Lend);
+            let found = found.map(|run| run.frames);
             if found.is_some() {
-                let some = burst.next_run(999, Handover::Lend);
+                let some = runs.next_run(999, Handover::Lend);
                 assert!(some.is_none(), "all of them or none");
-                let loan = burst.take_run(Handover::Lend).unwrap();
+                let loan = runs.take_run(Handover::Lend).unwrap();
                 assert!(loan.bytes() == &bytes[begin..all.len()]);
                 assert!(burst.next_frame().is_none());
                 lent.push((found, loan));

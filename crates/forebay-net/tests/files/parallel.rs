@@ -59,7 +59,10 @@ impl Outcome {
         self.counts.push(counts);
         self.interfaces = port.interfaces().to_vec();
         let all = 0..self.interfaces.len() as u32;
-        self.recorded = all.map(|number| port.recorded(number)).collect();
+        let known = port.report().file_statistics;
+        self.recorded = all
+            .map(|number| known.get(number as usize).copied().flatten())
+            .collect();
         self
     }
 }

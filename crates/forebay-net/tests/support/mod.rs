@@ -76,7 +76,7 @@ pub fn outage<P: Port>(port: &mut P, before: u64, after: u64, arrived: impl FnOn
     arrived(port);
     ip("link set vb down");
     let (mut seen, short) = (0, Duration::from_millis(50));
-    while !port.outages().is_down {
+    while !port.report().outages.is_down {
         pump(port, short, |_| (seen += 1, true).1).unwrap();
     }
     ip("link set vb up");
@@ -86,10 +86,10 @@ pub fn outage<P: Port>(port: &mut P, before: u64, after: u64, arrived: impl FnOn
         pump(port, LONG, |_| (seen += 1, seen < all).1).unwrap();
     }
     // A port may deliver the last frames before it asks whether the interface is up.
-    while port.outages().is_down {
+    while port.report().outages.is_down {
         pump(port, short, |_| panic!("one too many")).unwrap();
     }
-    let outages = port.outages();
+    let outages = port.report().outages;
     assert_eq!((outages.count, outages.is_down), (1, false));
     assert_eq!(outages.total, outages.last);
 }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     link::Netlink,
-    port::{Burst, Counts, Interface, Outages, Port, PortInfo, SocketLosses, Wake},
+    port::{Burst, Counts, Interface, Outages, Port, PortInfo, PortReport, SocketLosses, Wake},
 };
 use forebay::{Error, Result, memory};
 pub(super) use plan::Plan;
@@ -271,28 +271,25 @@ impl Port for AfXdp {
         }
     }
 
-    fn socket_losses(&self) -> SocketLosses {
+    fn report(&self) -> PortReport<'_> {
         let losses = &self.reader.losses;
-        SocketLosses {
-            rx_ring: losses.ring_full,
-            fill_ring: losses.no_chunk,
-            peer: match self.peer {
-                Some(_) => self.peer_dropped,
-                None => Some(0),
-            },
-        }
-    }
-
-    fn outages(&self) -> Outages {
-        self.outages.during(match self.state {
-            State::Down { since } => Some(since.elapsed()),
-            _ => None,
-        })
-    }
-
-    fn ring_fill(&self) -> Option<f64> {
         let levels = self.reader.queues.iter().map(Queue::fill_level);
-        levels.reduce(f64::max)
+        PortReport {
+            socket_losses: SocketLosses {
+                rx_ring: losses.ring_full,
+                fill_ring: losses.no_chunk,
+                peer: match self.peer {
+                    Some(_) => self.peer_dropped,
+                    None => Some(0),
+                },
+            },
+            ring_fill: levels.reduce(f64::max),
+            outages: self.outages.during(match self.state {
+                State::Down { since } => Some(since.elapsed()),
+                _ => None,
+            }),
+            ..PortReport::default()
+        }
     }
 
     fn info(&self) -> PortInfo {

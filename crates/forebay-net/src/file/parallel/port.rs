@@ -12,7 +12,8 @@
 use super::{Metadata, ParallelFile, batch::Ending};
 use crate::file::{Found, READING_ON, failure, torn, zeros};
 use crate::port::{
-    Block, Burst, Counts, Frame, Frames, Handover, Interface, Port, PortInfo, Run, Statistics, Wake,
+    Block, Burst, Counts, EncodedRun, EncodedRuns, Frame, Frames, Handover, Interface, Port,
+    PortInfo, PortReport, Wake,
 };
 use forebay::{Result, store::Loan};
 
@@ -92,7 +93,7 @@ impl ParallelFile {
     }
 
     /// The whole batch as one run, if it can be lent: nothing of it was handed out, and it is large.
-    fn whole_batch(&self) -> Option<Run<'_>> {
+    fn whole_batch(&self) -> Option<EncodedRun<'_>> {
         let plain = &self.position.batch.plain;
         let is_untouched = self.position.next == 0 && self.counters.budget > 0;
         let is_large = (plain.bytes.end - plain.bytes.start) as usize >= self.min_loan;
@@ -133,7 +134,35 @@ impl Frames for ParallelFile {
         })
     }
 
-    fn next_run(&self, max_frames: usize, handover: Handover) -> Option<Run<'_>> {
+    fn encoded_runs(&mut self) -> Option<&mut dyn EncodedRuns> {
+        Some(self)
+    }
+
+    fn take_blocks(&mut self) -> Vec<Block> {
+        std::mem::take(&mut self.metadata.offered)
+    }
+
+    fn put_back(&mut self) {
+        self.position.next -= 1;
+        self.position.at = self.position.last_at;
+        self.counters.received -= 1;
+        self.counters.handed_out -= 1;
+        self.counters.budget = 0;
+        if self.counters.reported_losses > 0 {
+            let interface = self.position.frame().0.interface;
+            let losses = self.counters.reported_losses;
+            self.metadata.add_loss(interface, losses);
+        }
+    }
+
+    fn release(&mut self) {
+        self.counters.budget = 0;
+        self.metadata.offered.clear();
+    }
+}
+
+impl EncodedRuns for ParallelFile {
+    fn next_run(&self, max_frames: usize, handover: Handover) -> Option<EncodedRun<'_>> {
         let position = &self.position;
         if handover == Handover::Lend {
             return self.whole_batch().filter(|run| run.frames <= max_frames);
@@ -168,28 +197,6 @@ impl Frames for ParallelFile {
                 Some(self.workers.buffers.lend(memory, range))
             }
         }
-    }
-
-    fn take_blocks(&mut self) -> Vec<Block> {
-        std::mem::take(&mut self.metadata.offered)
-    }
-
-    fn put_back(&mut self) {
-        self.position.next -= 1;
-        self.position.at = self.position.last_at;
-        self.counters.received -= 1;
-        self.counters.handed_out -= 1;
-        self.counters.budget = 0;
-        if self.counters.reported_losses > 0 {
-            let interface = self.position.frame().0.interface;
-            let losses = self.counters.reported_losses;
-            self.metadata.add_loss(interface, losses);
-        }
-    }
-
-    fn release(&mut self) {
-        self.counters.budget = 0;
-        self.metadata.offered.clear();
     }
 }
 
@@ -260,12 +267,12 @@ impl Port for ParallelFile {
         }
     }
 
-    fn reading(&self) -> Option<(u64, u64)> {
-        self.workers.reading()
-    }
-
-    fn recorded(&self, interface: u32) -> Option<Statistics> {
-        *self.metadata.statistics.get(interface as usize)?
+    fn report(&self) -> PortReport<'_> {
+        PortReport {
+            file_statistics: &self.metadata.statistics,
+            reading: self.workers.reading(),
+            ..PortReport::default()
+        }
     }
 
     fn info(&self) -> PortInfo {

@@ -1,7 +1,7 @@
 //! The batch that the port is reading, and the position in it.
 
 use super::{batch::Batch, metadata::Metadata, run::BatchRun};
-use crate::port::{Frame, Run};
+use crate::port::{EncodedRun, Frame};
 
 /// By default: in an empty batch, before the first one of the file.
 #[derive(Default)]
@@ -91,8 +91,8 @@ impl Position {
     }
 
     /// A run of the batch that begins with the next packet.
-    pub fn show(&self, run: &BatchRun) -> Run<'_> {
-        Run {
+    pub fn show(&self, run: &BatchRun) -> EncodedRun<'_> {
+        EncodedRun {
             bytes: &self.batch.bytes[run.begin as usize..run.end as usize],
             frames: run.frames as usize,
             interface: run.interface,
