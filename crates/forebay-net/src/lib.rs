@@ -6,11 +6,12 @@
 //!                                                                └──────▶ ledger: received = written + … + dropped
 //! ```
 //!
-//! Begin with [`session::Session`], which runs a capture with one call.
+//! Begin with [`Capture`], which hands out the frames of one source, or with [`Session`], which runs a capture into files.
 //!
 //! | module | contents |
 //! |---|---|
 //! | **capture** | |
+//! | [`capture`] | hands out the frames of one source, one by one |
 //! | [`session`] | runs a whole capture: from ports, through a filter, into a file or a series of files |
 //! | [`control`] | [`Control`](control::Control), which stops a running capture or program that sends, from another thread |
 //! | [`open`] | opens ports by name, such as `eth0` or `sim` |
@@ -44,6 +45,7 @@
 pub mod af_packet;
 pub mod af_xdp;
 pub mod bridge;
+pub mod capture;
 pub mod control;
 pub mod file;
 pub mod filter;
@@ -70,3 +72,9 @@ pub mod threads;
 pub mod transmit;
 pub mod units;
 pub mod verify;
+
+pub use capture::{Capture, Next, each};
+pub use control::Control;
+pub use ledger::Ledger;
+pub use port::{Frame, Port};
+pub use session::{Output, Session, SessionConfig};

@@ -37,14 +37,14 @@ const MAX_SLEEP: Duration = Duration::from_millis(100);
 
 /// A port that sleeps on `clock`, and whether it has ended.
 #[derive(Debug)]
-struct Sleeper<P> {
-    port: P,
+pub(crate) struct Sleeper<P> {
+    pub port: P,
     clock: Clock,
-    has_ended: bool,
+    pub has_ended: bool,
 }
 
 impl<P: Port> Sleeper<P> {
-    fn new(port: P, clock: Clock) -> Sleeper<P> {
+    pub fn new(port: P, clock: Clock) -> Sleeper<P> {
         Sleeper {
             port,
             clock,
@@ -52,12 +52,12 @@ impl<P: Port> Sleeper<P> {
         }
     }
 
-    fn arm(&mut self) -> Result<()> {
+    pub fn arm(&mut self) -> Result<()> {
         self.has_ended = matches!(self.port.arm()?, Wake::End);
         Ok(())
     }
 
-    fn sleep(&mut self, limit: &Limit<'_>) -> Result<()> {
+    pub fn sleep(&mut self, limit: &Limit<'_>) -> Result<()> {
         match self.port.arm()? {
             Wake::Ready | Wake::End => {}
             Wake::At(then) => limit.sleep_until(&self.clock, then),

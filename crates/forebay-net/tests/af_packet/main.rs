@@ -1,6 +1,7 @@
 //! The AF_PACKET port on live interfaces: every frame that the kernel accepted is delivered or counted, and every loss is
 //! reported by the right frame.
 //!
+//! - `capture`: frame by frame, in a loop or a closure
 //! - `opening`: opening a port, and the errors
 //! - `any`: all interfaces at once
 //! - `frames`: the data of each frame
@@ -19,6 +20,7 @@
 mod support;
 
 mod any;
+mod capture;
 mod ending;
 mod frames;
 mod losses;

@@ -1,0 +1,197 @@
+//! Captures of the simulated card, of files and of shares.
+
+use super::*;
+use crate::port::LinkType;
+use crate::session::{Control, Output, Session, SessionConfig};
+use crate::share::{MIN_RING_BYTES, Publisher, TapConfig};
+use forebay_testing::folder::Folder;
+use std::{path::PathBuf, thread};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn with(name: &str, filter: &str) -> Result<Capture> {
+    let filter = Some(filter.parse().unwrap());
+    let options = Options {
+        filter,
+        ..Options::default()
+    };
+    Capture::with(&name.parse()?, &options)
+}
+
+/// A file with the frames of a card.
+fn file(folder: &Folder, name: &str, spec: &str) -> PathBuf {
+    let path = PathBuf::from(folder.path(name));
+    let names = [spec.parse().unwrap()];
+    let clock = open::clock(&names).unwrap();
+    let ports = open::ports(&names, &Options::default(), &clock).unwrap();
+    let output = Output::File(path.clone());
+    let config = SessionConfig::default();
+    let session = Session::open(ports, output, config, clock, Control::new().unwrap()).unwrap();
+    assert_eq!(session.run(&mut |_| {}).ledger.check(), Ok(()));
+    path
+}
+
+/// The sequence numbers of the rest.
+fn rest(capture: &mut Capture) -> Vec<u64> {
+    let mut numbers = Vec::new();
+    while let Some(frame) = capture.next_frame().unwrap() {
+        numbers.push(crate::sim::sequence_of(frame.data).unwrap());
+    }
+    numbers
+}
+
+#[test]
+fn a_loop_and_a_closure_see_the_same_frames_of_a_card() {
+    let name = "sim:rate=1G,count=1000,clock=virtual";
+    let mut capture = Capture::open(name).unwrap();
+    assert_eq!(rest(&mut capture), Vec::from_iter(0..1000));
+    assert!(capture.next_frame().unwrap().is_none(), "still at the end");
+    let looped = capture.finish().unwrap();
+    let mut numbers = Vec::new();
+    let shown = crate::each(name, |frame| {
+        numbers.extend(crate::sim::sequence_of(frame.data));
+    });
+    assert_eq!(shown.unwrap(), looped);
+    assert_eq!(numbers, Vec::from_iter(0..1000));
+    assert_eq!((looped.counted, looped.check()), (1000, Ok(())));
+}
+
+#[test]
+fn a_loop_and_a_closure_see_the_same_frames_of_a_file() {
+    let folder = Folder::new();
+    for name in ["a.pcapng", "a.pcap"] {
+        let path = file(&folder, name, "sim:rate=1G,count=1000,clock=virtual");
+        let mut capture = Capture::read(&path).unwrap();
+        assert_eq!(capture.interfaces().len(), 1);
+        assert_eq!(rest(&mut capture), Vec::from_iter(0..1000));
+        let looped = capture.finish().unwrap();
+        let shown = Capture::read(&path).unwrap().each(|_| {}).unwrap();
+        assert_eq!(shown, looped);
+        assert_eq!((looped.counted, looped.check()), (1000, Ok(())));
+    }
+    assert!(Capture::read(folder.path("none.pcapng")).is_err());
+}
+
+#[test]
+fn a_filter_applies_to_every_kind_of_source_or_is_an_error() {
+    let folder = Folder::new();
+    let path = file(&folder, "a.pcapng", "sim:rate=1G,count=100,clock=virtual");
+    let mut publisher = Publisher::new(MIN_RING_BYTES).unwrap();
+    publisher.introduce(&Interface::default());
+    let shared = |publisher: &Publisher, filter: &Filter| {
+        let tap = publisher.source().tap(&TapConfig::default()).unwrap();
+        Capture::of(Box::new(tap), Some(filter), Clock::real()).unwrap()
+    };
+    for (text, matching) in [("less 60", 100), ("greater 61", 0)] {
+        let filter: Filter = text.parse().unwrap();
+        let options = Options {
+            filter: Some(filter.clone()),
+            ..Options::default()
+        };
+        let captures = vec![
+            with("sim:rate=1G,count=100,clock=virtual", text).unwrap(),
+            Capture::with(&Name::File(path.clone()), &options).unwrap(),
+            shared(&publisher, &filter),
+        ];
+        for number in 0..100 {
+            let frame = Frame {
+                time_ns: number,
+                ..Frame::whole(&[0; 60])
+            };
+            publisher.publish(0, &frame);
+        }
+        captures[2].stopper().stop();
+        for mut capture in captures {
+            let mut seen = 0;
+            while capture.next_frame().unwrap().is_some() {
+                seen += 1;
+            }
+            let ledger = capture.finish().unwrap();
+            assert_eq!((seen, ledger.counted), (matching, matching), "{text}");
+            assert_eq!((ledger.filtered, ledger.check()), (100 - matching, Ok(())));
+        }
+    }
+    let mut raw = Publisher::new(MIN_RING_BYTES).unwrap();
+    raw.introduce(&Interface {
+        link: LinkType::RAW,
+        ..Interface::default()
+    });
+    let tap = raw.source().tap(&TapConfig::default()).unwrap();
+    let filter = "vlan 5".parse().unwrap();
+    let refused = Capture::of(Box::new(tap), Some(&filter), Clock::real());
+    let error = refused.expect_err("raw IP has no VLANs").to_string();
+    assert!(error.starts_with("filter: "), "{error}");
+}
+
+#[test]
+fn an_early_break_counts_the_rest_as_unread() {
+    let mut capture = Capture::open("sim:rate=1G,count=100k,clock=virtual").unwrap();
+    for _ in 0..10 {
+        assert!(capture.next_frame().unwrap().is_some());
+    }
+    let ledger = capture.finish().unwrap();
+    assert_eq!((ledger.counted, ledger.check()), (10, Ok(())));
+    assert!(ledger.received < 100_000);
+    // What a file still holds was not received.
+    let folder = Folder::new();
+    let path = file(&folder, "a.pcapng", "sim:rate=1G,count=100,clock=virtual");
+    let mut capture = Capture::read(&path).unwrap();
+    assert!(capture.next_frame().unwrap().is_some());
+    let ledger = capture.finish().unwrap();
+    assert_eq!((ledger.received, ledger.counted), (1, 1));
+}
+
+#[test]
+fn a_time_limit_is_no_end() {
+    let mut capture = Capture::open("sim:rate=1pps,count=3,clock=virtual").unwrap();
+    let mut seen = 0;
+    let mut timed_out = 0;
+    loop {
+        match capture.next_timeout(SECOND / 10).unwrap() {
+            Next::Frame(_) => seen += 1,
+            Next::TimedOut => timed_out += 1,
+            Next::End => break,
+        }
+    }
+    assert_eq!(seen, 3);
+    assert!((28..=31).contains(&timed_out), "{timed_out}"); // a frame after each of three seconds
+    assert_eq!(capture.next_timeout(Duration::ZERO).unwrap(), Next::End);
+    assert_eq!(capture.finish().unwrap().check(), Ok(()));
+}
+
+#[test]
+fn a_time_limit_of_zero_does_not_wait() {
+    let mut capture = Capture::open("sim:rate=1pps,clock=virtual").unwrap();
+    while capture.next_timeout(Duration::ZERO).unwrap() != Next::TimedOut {}
+    assert!(capture.next_frame().unwrap().is_some());
+}
+
+#[test]
+fn another_thread_stops_a_capture_that_waits() {
+    let mut capture = Capture::open("sim:rate=1pps").unwrap();
+    let stopper = capture.stopper();
+    let stopping = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(20));
+        stopper.stop();
+    });
+    while capture.next_frame().unwrap().is_some() {}
+    stopping.join().unwrap();
+    assert_eq!(capture.finish().unwrap().check(), Ok(()));
+}
+
+#[test]
+fn losses_before_a_rejected_frame_are_reported_by_the_next_one() {
+    // The reader takes 10 µs for a frame that comes each 672 ns, so the card's ring overflows.
+    let name = "sim:rate=1G,count=20k,clock=virtual,host=none,ring=64,cost=10us";
+    for filter in ["", "less 60"] {
+        let mut capture = with(name, filter).unwrap();
+        let (mut seen, mut lost) = (0, 0);
+        while let Some(frame) = capture.next_frame().unwrap() {
+            (seen, lost) = (seen + 1, lost + frame.dropped_before);
+        }
+        let ledger = capture.finish().unwrap();
+        assert_eq!((ledger.counted, ledger.check()), (seen, Ok(())));
+        let dropped = ledger.dropped.kernel.unwrap();
+        assert!(0 < lost && lost <= dropped, "{lost} of {dropped}");
+    }
+}
