@@ -28,7 +28,7 @@ use rustix::{
     event::{PollFd, PollFlags, poll},
     fs::{Mode, OFlags},
 };
-use source::{Read, Source};
+use source::{ByteSource, Read};
 use std::{
     fmt,
     io::{self, Read as _},
@@ -155,7 +155,7 @@ impl Counters {
 
 /// The result of looking for the next packet.
 #[derive(PartialEq, Eq)]
-enum Found {
+enum Ahead {
     Packet,
     /// Nothing is available now: a pipe is empty, or a worker has not finished.
     NotNow,
@@ -203,17 +203,17 @@ impl File {
         loop {
             match file.find_packet() {
                 // If anything is known of the file, the first burst reports the fault instead.
-                Found::Failure if file.interfaces().is_empty() && file.sections().is_empty() => {
+                Ahead::Failure if file.interfaces().is_empty() && file.sections().is_empty() => {
                     return Err(file.failure.take().expect("a failure has a reason"));
                 }
-                Found::Failure | Found::Packet | Found::End => return Ok(file),
-                Found::NotNow if !file.interfaces().is_empty() => return Ok(file),
-                Found::NotNow => file.stream.source().wait().map_err(|e| {
+                Ahead::Failure | Ahead::Packet | Ahead::End => return Ok(file),
+                Ahead::NotNow if !file.interfaces().is_empty() => return Ok(file),
+                Ahead::NotNow => file.stream.source().wait().map_err(|e| {
                     Error::new(name.clone(), "waiting for its beginning").because(e)
                 })?,
                 // Blocks stay in memory until they are taken.
-                Found::NotYet if file.has_enough_blocks() => return Ok(file),
-                Found::NotYet => {}
+                Ahead::NotYet if file.has_enough_blocks() => return Ok(file),
+                Ahead::NotYet => {}
             }
         }
     }
@@ -246,7 +246,7 @@ impl File {
 
     /// Reads enough to determine the format.
     fn begin(stream: std::fs::File, name: String, limit: u64) -> std::result::Result<File, Failed> {
-        let mut source = Source::new(stream, limit).map_err(Failed::System)?;
+        let mut source = ByteSource::new(stream, limit).map_err(Failed::System)?;
         let mut window = Window::new();
         while window.data().len() < 4 {
             match source.read(window.room(0)).map_err(Failed::System)? {
@@ -293,23 +293,23 @@ impl File {
     }
 
     /// Reads until the next record is a packet that is completely in memory, if that is possible now.
-    fn find_packet(&mut self) -> Found {
+    fn find_packet(&mut self) -> Ahead {
         if self.failure.is_some() {
-            return Found::Failure;
+            return Ahead::Failure;
         }
         if self.has_ended {
-            return Found::End;
+            return Ahead::End;
         }
         for _ in 0..MAX_READS {
             let begin = self.window.begin;
             let record = loop {
                 match self.decoder.next(self.window.data()) {
-                    Ok(Step::Packet(..)) => return Found::Packet,
+                    Ok(Step::Packet(..)) => return Ahead::Packet,
                     Ok(Step::Other(len) | Step::Described(len)) => {
                         self.window.begin += len;
                         // A burst offers them; they stay in memory until then.
                         if self.decoder.has_blocks() && self.window.begin - begin > MAX_OFFERED {
-                            return Found::NotYet;
+                            return Ahead::NotYet;
                         }
                     }
                     Ok(Step::More(record)) => break record,
@@ -324,13 +324,13 @@ impl File {
             };
             match self.stream.read(self.window.room(record)) {
                 Ok(Read::Bytes(n)) => self.window.end += n,
-                Ok(Read::NotNow) => return Found::NotNow,
+                Ok(Read::NotNow) => return Ahead::NotNow,
                 Ok(Read::End) if self.window.data().is_empty() => {
                     self.finish();
-                    return Found::End;
+                    return Ahead::End;
                 }
                 Ok(Read::End) if self.ends_in_zeros() => return self.fail_at_zeros(),
-                Ok(Read::End) if self.has_packet() => return Found::Packet,
+                Ok(Read::End) if self.has_packet() => return Ahead::Packet,
                 Ok(Read::End) => {
                     self.is_torn = true;
                     let what = torn(self.decoder.unit(), self.window.offset());
@@ -340,7 +340,7 @@ impl File {
                 Err(Failed::System(e)) => return self.fail(READING_ON, Some(e)),
             }
         }
-        Found::NotYet
+        Ahead::NotYet
     }
 
     /// Whether only zeros are left, at the end of the file.
@@ -355,7 +355,7 @@ impl File {
     }
 
     #[cold]
-    fn fail_at_zeros(&mut self) -> Found {
+    fn fail_at_zeros(&mut self) -> Ahead {
         self.fail(&zeros(self.window.offset()), None)
     }
 
@@ -366,9 +366,9 @@ impl File {
     }
 
     #[cold]
-    fn fail(&mut self, what: &str, cause: Option<std::io::Error>) -> Found {
+    fn fail(&mut self, what: &str, cause: Option<std::io::Error>) -> Ahead {
         self.failure = Some(failure(&self.name, what, self.counters.packets, cause));
-        Found::Failure
+        Ahead::Failure
     }
 
     /// The format of the file.
@@ -465,7 +465,7 @@ impl Plain {
     pub fn new(file: std::fs::File) -> io::Result<Plain> {
         let mut first = Vec::new();
         io::Read::take(&file, 4).read_to_end(&mut first)?;
-        let source = Source::new(file, u64::MAX)?;
+        let source = ByteSource::new(file, u64::MAX)?;
         let (stream, is_compressed) = Stream::new(source, &first).map_err(into_io)?;
         if is_compressed {
             first.clear();
@@ -584,7 +584,7 @@ impl Port for File {
     /// A fault of the file is reported once, after all packets before it were taken.
     fn receive(&mut self, budget: usize) -> Result<Burst<'_>> {
         self.counters.budget = match self.find_packet() {
-            Found::Packet => budget,
+            Ahead::Packet => budget,
             _ => 0,
         };
         // Blocks before a fault come first, and the error with the next call.
@@ -603,10 +603,10 @@ impl Port for File {
     /// Never fails: a fault makes it return `Ready`, and [`receive`](Port::receive) reports it.
     fn arm(&mut self) -> Result<Wake<'_>> {
         Ok(match self.find_packet() {
-            Found::Packet | Found::NotYet | Found::Failure => Wake::Ready,
+            Ahead::Packet | Ahead::NotYet | Ahead::Failure => Wake::Ready,
             _ if self.decoder.has_blocks() => Wake::Ready,
-            Found::NotNow => Wake::Fd(self.stream.source().fd()),
-            Found::End => Wake::End,
+            Ahead::NotNow => Wake::Fd(self.stream.source().fd()),
+            Ahead::End => Wake::End,
         })
     }
 

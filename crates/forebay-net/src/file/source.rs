@@ -20,7 +20,7 @@ pub(super) enum Read {
     End,
 }
 
-pub(super) struct Source {
+pub(super) struct ByteSource {
     file: File,
     is_regular: bool,
     /// Bytes read so far.
@@ -29,7 +29,7 @@ pub(super) struct Source {
     limit: u64,
 }
 
-impl Source {
+impl ByteSource {
     /// A source that ends after `limit` bytes, if not before.
     pub fn new(file: File, limit: u64) -> io::Result<Self> {
         let is_regular = file.metadata()?.is_file();
@@ -37,7 +37,7 @@ impl Source {
             // Advice only: the kernel reads further ahead.
             let _ = rustix::fs::fadvise(&file, 0, None, Advice::Sequential);
         }
-        Ok(Source {
+        Ok(ByteSource {
             file,
             is_regular,
             read: 0,

@@ -8,7 +8,7 @@ use super::{
     ast::{Arith, Operator, Protocol},
     error::Wrong,
     parse::{Parser, Result},
-    token::Kind,
+    token::TokenKind,
 };
 
 /// The maximum number of operators in a number, so that trees stay shallow.
@@ -32,7 +32,7 @@ impl Parser<'_> {
             Some(value) => value,
             None => self.unary(left)?,
         };
-        while let Kind::Symbol(symbol) = self.peek() {
+        while let TokenKind::Symbol(symbol) = self.peek() {
             // The operator, its precedence, and the minimum precedence of the right side.
             let (operator, strength, right) = match symbol {
                 "|" => (Operator::Or, 1, 2),
@@ -66,11 +66,11 @@ impl Parser<'_> {
     fn unary(&mut self, left: &mut usize) -> Result<Arith> {
         let start = self.span().start;
         match self.peek() {
-            Kind::Number(number) => {
+            TokenKind::Number(number) => {
                 self.advance();
                 Ok(Arith::Number(number))
             }
-            Kind::Symbol("-") => {
+            TokenKind::Symbol("-") => {
                 self.advance();
                 let value = self.deeper(|p| p.binary(None, UNARY, left))?;
                 Ok(match value {
@@ -78,17 +78,17 @@ impl Parser<'_> {
                     value => Arith::Negate(Box::new(value)),
                 })
             }
-            Kind::Symbol("(") => {
+            TokenKind::Symbol("(") => {
                 self.advance();
                 let value = self.deeper(|p| p.binary(None, 0, left))?;
                 self.expect(")")?;
                 Ok(value)
             }
-            Kind::Keyword("len") => {
+            TokenKind::Keyword("len") => {
                 self.advance();
                 Ok(Arith::Length)
             }
-            Kind::Keyword(keyword) if Protocol::of_keyword(keyword).is_some() => {
+            TokenKind::Keyword(keyword) if Protocol::of_keyword(keyword).is_some() => {
                 let protocol = Protocol::of_keyword(keyword).unwrap_or(Protocol::Any);
                 self.advance();
                 self.load(protocol, start, left)
@@ -140,8 +140,8 @@ impl Parser<'_> {
             ));
         }
         let mut size = 1;
-        if self.take(Kind::Symbol(":")) {
-            let Kind::Number(number) = self.peek() else {
+        if self.take(TokenKind::Symbol(":")) {
+            let TokenKind::Number(number) = self.peek() else {
                 return Err(self.unexpected("a size of 1, 2 or 4"));
             };
             if !matches!(number, 1 | 2 | 4) {

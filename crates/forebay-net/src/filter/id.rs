@@ -4,8 +4,8 @@ use super::{
     ast::{Direction, Expr, Ports, Primitive, Protocol, Transport},
     error::Wrong,
     parse::{Parser, Result},
-    qualifiers::{Kind, Qualifiers},
-    token::{self, Kind as Token},
+    qualifiers::{IdKind, Qualifiers},
+    token::{self, TokenKind as Token},
     words,
 };
 use std::net::Ipv6Addr;
@@ -83,7 +83,7 @@ impl Parser<'_> {
         }
         let span = self.since(start);
         let shown = &self.text[span.clone()];
-        if said && qualifiers.kind != Kind::Net {
+        if said && qualifiers.kind != IdKind::Net {
             return Err(wrong(
                 span,
                 format!("'{shown}' is a network; write net {shown}"),
@@ -129,11 +129,11 @@ impl Parser<'_> {
             _ if network != address => Some(format!(
                 "'{shown}' has bits set outside the network; its address is {network}"
             )),
-            (Kind::Unsaid | Kind::Host, _) if len != 128 => {
+            (IdKind::Unsaid | IdKind::Host, _) if len != 128 => {
                 Some(format!("'{shown}' is a network; write net {shown}"))
             }
-            (Kind::Unsaid | Kind::Host | Kind::Net, Protocol::Any | Protocol::Ip6) => None,
-            (Kind::Unsaid | Kind::Host | Kind::Net, protocol) => Some(format!(
+            (IdKind::Unsaid | IdKind::Host | IdKind::Net, Protocol::Any | Protocol::Ip6) => None,
+            (IdKind::Unsaid | IdKind::Host | IdKind::Net, protocol) => Some(format!(
                 "'{}' has no IPv6 addresses; write ip6",
                 protocol.keyword()
             )),
@@ -158,7 +158,7 @@ impl Parser<'_> {
             kind,
         } = qualifiers;
         match kind {
-            Kind::Net => {
+            IdKind::Net => {
                 let network = self.names.network(name).filter(|network| *network != 0);
                 let network = network.ok_or_else(|| {
                     format!("'{name}' is not in /etc/networks; write its address")
@@ -166,7 +166,7 @@ impl Parser<'_> {
                 let (network, mask) = shift_up(network);
                 ipv4(qualifiers, name, network, mask)
             }
-            Kind::Unsaid | Kind::Host => match protocol {
+            IdKind::Unsaid | IdKind::Host => match protocol {
                 Protocol::Link => {
                     let known = self.names.ether(name);
                     known
@@ -201,11 +201,11 @@ impl Parser<'_> {
                     }
                 }
             },
-            Kind::Port => {
+            IdKind::Port => {
                 let (port, transport) = self.port(qualifiers, name)?;
                 Ok(ports(transport, direction, port, port))
             }
-            Kind::PortRange => {
+            IdKind::PortRange => {
                 // A name may itself contain a '-', so every '-' is tried.
                 let dashes = name.match_indices('-');
                 let mut splits = dashes.map(|(at, _)| (&name[..at], &name[at + 1..]));
@@ -219,7 +219,7 @@ impl Parser<'_> {
                 let transport = if first.1 == last.1 { first.1 } else { None };
                 Ok(ports(transport, direction, first.0, last.0))
             }
-            Kind::Next => {
+            IdKind::Next => {
                 let number = match protocol {
                     Protocol::Link => self.names.ether_protocol(name),
                     Protocol::Iso => match name {
@@ -283,19 +283,19 @@ fn number_id(qualifiers: Qualifiers, number: u32) -> std::result::Result<Primiti
         kind,
     } = qualifiers;
     match kind {
-        Kind::Unsaid | Kind::Host | Kind::Net if protocol == Protocol::Decnet => {
+        IdKind::Unsaid | IdKind::Host | IdKind::Net if protocol == Protocol::Decnet => {
             Ok(Primitive::Decnet(direction, number as u16))
         }
-        Kind::Net => {
+        IdKind::Net => {
             let (network, mask) = shift_up(number);
             ipv4(qualifiers, &number.to_string(), network, mask)
         }
-        Kind::Unsaid | Kind::Host => ipv4(qualifiers, &number.to_string(), number, u32::MAX),
-        Kind::Port | Kind::PortRange => {
+        IdKind::Unsaid | IdKind::Host => ipv4(qualifiers, &number.to_string(), number, u32::MAX),
+        IdKind::Port | IdKind::PortRange => {
             let port = port_number(number)?;
             Ok(ports(qualifiers.transport(), direction, port, port))
         }
-        Kind::Next => Ok(Primitive::Next(protocol, number)),
+        IdKind::Next => Ok(Primitive::Next(protocol, number)),
     }
 }
 
@@ -310,7 +310,7 @@ fn shift_up(mut network: u32) -> (u32, u32) {
 
 fn ether_id(qualifiers: Qualifiers, address: [u8; 6]) -> std::result::Result<Primitive, String> {
     match (qualifiers.protocol, qualifiers.kind) {
-        (Protocol::Link, Kind::Unsaid | Kind::Host) => {
+        (Protocol::Link, IdKind::Unsaid | IdKind::Host) => {
             Ok(Primitive::Ether(qualifiers.direction, address))
         }
         _ => Err(
@@ -327,13 +327,13 @@ fn ipv4(
     mask: u32,
 ) -> std::result::Result<Primitive, String> {
     match (qualifiers.kind, qualifiers.protocol) {
-        (Kind::Unsaid | Kind::Host | Kind::Net, Protocol::Ip6) => Err(format!(
+        (IdKind::Unsaid | IdKind::Host | IdKind::Net, Protocol::Ip6) => Err(format!(
             "'{shown}' is not an IPv6 address; write ip instead of ip6"
         )),
-        (Kind::Unsaid | Kind::Host | Kind::Net, Protocol::Link) => Err(format!(
+        (IdKind::Unsaid | IdKind::Host | IdKind::Net, Protocol::Link) => Err(format!(
             "'{shown}' is not an Ethernet address; write ip instead of ether"
         )),
-        (Kind::Unsaid | Kind::Host | Kind::Net, protocol) => Ok(Primitive::Ipv4(
+        (IdKind::Unsaid | IdKind::Host | IdKind::Net, protocol) => Ok(Primitive::Ipv4(
             protocol,
             qualifiers.direction,
             address,

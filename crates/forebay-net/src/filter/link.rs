@@ -4,7 +4,7 @@
 use crate::port::LinkType;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Link {
+pub(super) enum LinkLayer {
     Ethernet,
     /// IPv4 or IPv6, by the first nibble.
     Raw,
@@ -37,27 +37,27 @@ pub(super) enum CaptureHeader {
     Ppi,
 }
 
-impl Link {
-    pub fn of(link: LinkType) -> Link {
+impl LinkLayer {
+    pub fn of(link: LinkType) -> LinkLayer {
         match link.0 {
-            1 => Link::Ethernet,
+            1 => LinkLayer::Ethernet,
             // 101 in files; 12 and 14 are the systems' own numbers.
-            12 | 14 | 101 => Link::Raw,
-            228 => Link::Ipv4,
-            229 => Link::Ipv6,
-            0 => Link::Null,
-            108 => Link::Loop,
-            113 => Link::CookedV1,
-            276 => Link::CookedV2,
-            9 => Link::Ppp,
-            104 => Link::CiscoHdlc,
-            other => Link::Other(other),
+            12 | 14 | 101 => LinkLayer::Raw,
+            228 => LinkLayer::Ipv4,
+            229 => LinkLayer::Ipv6,
+            0 => LinkLayer::Null,
+            108 => LinkLayer::Loop,
+            113 => LinkLayer::CookedV1,
+            276 => LinkLayer::CookedV2,
+            9 => LinkLayer::Ppp,
+            104 => LinkLayer::CiscoHdlc,
+            other => LinkLayer::Other(other),
         }
     }
 
     /// The header before the link header, if packets of this link type have one.
     pub fn capture_header(self) -> Option<CaptureHeader> {
-        let Link::Other(number) = self else {
+        let LinkLayer::Other(number) = self else {
             return None;
         };
         Some(match number {
@@ -74,17 +74,17 @@ impl Link {
 
     pub fn name(self) -> String {
         match self {
-            Link::Ethernet => "EN10MB (Ethernet)".to_owned(),
-            Link::Raw => "RAW (raw IP)".to_owned(),
-            Link::Ipv4 => "IPV4 (raw IPv4)".to_owned(),
-            Link::Ipv6 => "IPV6 (raw IPv6)".to_owned(),
-            Link::Null => "NULL (BSD loopback)".to_owned(),
-            Link::Loop => "LOOP (OpenBSD loopback)".to_owned(),
-            Link::CookedV1 => "LINUX_SLL (Linux cooked v1)".to_owned(),
-            Link::CookedV2 => "LINUX_SLL2 (Linux cooked v2)".to_owned(),
-            Link::Ppp => "PPP".to_owned(),
-            Link::CiscoHdlc => "C_HDLC (Cisco HDLC)".to_owned(),
-            Link::Other(number) => format!("number {number}"),
+            LinkLayer::Ethernet => "EN10MB (Ethernet)".to_owned(),
+            LinkLayer::Raw => "RAW (raw IP)".to_owned(),
+            LinkLayer::Ipv4 => "IPV4 (raw IPv4)".to_owned(),
+            LinkLayer::Ipv6 => "IPV6 (raw IPv6)".to_owned(),
+            LinkLayer::Null => "NULL (BSD loopback)".to_owned(),
+            LinkLayer::Loop => "LOOP (OpenBSD loopback)".to_owned(),
+            LinkLayer::CookedV1 => "LINUX_SLL (Linux cooked v1)".to_owned(),
+            LinkLayer::CookedV2 => "LINUX_SLL2 (Linux cooked v2)".to_owned(),
+            LinkLayer::Ppp => "PPP".to_owned(),
+            LinkLayer::CiscoHdlc => "C_HDLC (Cisco HDLC)".to_owned(),
+            LinkLayer::Other(number) => format!("number {number}"),
         }
     }
 }
@@ -113,7 +113,7 @@ impl Offset {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layers {
     /// The innermost link header.
-    pub link: Link,
+    pub link: LinkLayer,
     pub header: Offset,
     /// The field with the payload's protocol, if there is one.
     pub protocol: Offset,
@@ -130,14 +130,14 @@ pub(super) struct Layers {
 }
 
 impl Layers {
-    pub fn of(link: Link) -> Layers {
+    pub fn of(link: LinkLayer) -> Layers {
         let (protocol, payload, network_behind_llc) = match link {
-            Link::Ethernet => (12, 14, 3),
-            Link::Null | Link::Loop => (0, 4, 0),
-            Link::Ppp | Link::CiscoHdlc => (2, 4, 0),
-            Link::CookedV1 => (14, 16, 0),
-            Link::CookedV2 => (0, 20, 0),
-            Link::Raw | Link::Ipv4 | Link::Ipv6 | Link::Other(_) => (0, 0, 0),
+            LinkLayer::Ethernet => (12, 14, 3),
+            LinkLayer::Null | LinkLayer::Loop => (0, 4, 0),
+            LinkLayer::Ppp | LinkLayer::CiscoHdlc => (2, 4, 0),
+            LinkLayer::CookedV1 => (14, 16, 0),
+            LinkLayer::CookedV2 => (0, 20, 0),
+            LinkLayer::Raw | LinkLayer::Ipv4 | LinkLayer::Ipv6 | LinkLayer::Other(_) => (0, 0, 0),
         };
         Layers {
             link,

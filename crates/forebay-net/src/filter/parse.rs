@@ -15,7 +15,7 @@ use super::{
     error::Wrong,
     names::Names,
     qualifiers::Qualifiers,
-    token::{Kind, Token, tokens},
+    token::{Token, TokenKind, tokens},
     words,
 };
 use std::ops::Range;
@@ -59,7 +59,7 @@ pub(super) fn parse(text: &str, names: &Names) -> Result<Option<Expr>> {
         at: 0,
         depth: 0,
     };
-    if parser.peek() == Kind::End {
+    if parser.peek() == TokenKind::End {
         return Ok(None);
     }
     let start = parser.span().start;
@@ -68,17 +68,17 @@ pub(super) fn parse(text: &str, names: &Names) -> Result<Option<Expr>> {
         Operand::Value(_) => return Err(parser.lonely_number(start)),
     };
     match parser.peek() {
-        Kind::End => Ok(Some(expression)),
+        TokenKind::End => Ok(Some(expression)),
         _ => Err(parser.unexpected("'and' or 'or'")),
     }
 }
 
 impl Parser<'_> {
-    pub fn peek(&self) -> Kind {
+    pub fn peek(&self) -> TokenKind {
         self.tokens[self.at].kind
     }
 
-    fn peek_at(&self, ahead: usize) -> Kind {
+    fn peek_at(&self, ahead: usize) -> TokenKind {
         let last = self.tokens.len() - 1;
         self.tokens[(self.at + ahead).min(last)].kind
     }
@@ -100,7 +100,7 @@ impl Parser<'_> {
         self.at = (self.at + 1).min(self.tokens.len() - 1);
     }
 
-    pub fn take(&mut self, kind: Kind) -> bool {
+    pub fn take(&mut self, kind: TokenKind) -> bool {
         let found = self.peek() == kind;
         if found {
             self.advance();
@@ -109,7 +109,7 @@ impl Parser<'_> {
     }
 
     pub fn expect(&mut self, symbol: &'static str) -> Result<()> {
-        match self.take(Kind::Symbol(symbol)) {
+        match self.take(TokenKind::Symbol(symbol)) {
             true => Ok(()),
             false => Err(self.unexpected(&format!("'{symbol}'"))),
         }
@@ -130,14 +130,14 @@ impl Parser<'_> {
     pub fn unexpected(&self, expected: &str) -> Wrong {
         let (span, word) = (self.span(), self.word());
         let what = match self.peek() {
-            Kind::End => format!("expected {expected}, but the expression ends"),
-            Kind::Name => match words::nearest(word) {
+            TokenKind::End => format!("expected {expected}, but the expression ends"),
+            TokenKind::Name => match words::nearest(word) {
                 Some(near) => format!(
                     "'{word}' is not a keyword or a host name here (did you mean '{near}'?)"
                 ),
                 None => format!("expected {expected}, found '{word}'"),
             },
-            Kind::Keyword(_) if matches!(expected, "a name or an address") => format!(
+            TokenKind::Keyword(_) if matches!(expected, "a name or an address") => format!(
                 "expected {expected}, found the keyword '{word}'; a name is written \\{word}"
             ),
             _ => format!("expected {expected}, found '{word}'"),
@@ -180,8 +180,8 @@ impl Parser<'_> {
 
     pub fn joint(&mut self) -> Option<Joint> {
         let joint = match self.peek() {
-            Kind::Keyword("and") => Joint::And,
-            Kind::Keyword("or") => Joint::Or,
+            TokenKind::Keyword("and") => Joint::And,
+            TokenKind::Keyword("or") => Joint::Or,
             _ => return None,
         };
         self.advance();
@@ -192,7 +192,7 @@ impl Parser<'_> {
         let needs = || {
             let word = self.word();
             let near = match (self.peek(), words::nearest(word)) {
-                (Kind::Name, Some(near)) => format!(" (did you mean '{near}'?)"),
+                (TokenKind::Name, Some(near)) => format!(" (did you mean '{near}'?)"),
                 _ => String::new(),
             };
             let what = format!(
@@ -209,10 +209,14 @@ impl Parser<'_> {
         let mut open = 0;
         loop {
             match self.peek_at(ahead) {
-                Kind::Symbol("(") => open += 1,
-                Kind::Symbol("!") | Kind::Keyword("not") => {}
-                Kind::Number(_) => break,
-                Kind::Dotted | Kind::Ipv6(_) | Kind::Ether(_) | Kind::Name | Kind::Escaped => {
+                TokenKind::Symbol("(") => open += 1,
+                TokenKind::Symbol("!") | TokenKind::Keyword("not") => {}
+                TokenKind::Number(_) => break,
+                TokenKind::Dotted
+                | TokenKind::Ipv6(_)
+                | TokenKind::Ether(_)
+                | TokenKind::Name
+                | TokenKind::Escaped => {
                     return true;
                 }
                 _ => return false,
@@ -220,17 +224,17 @@ impl Parser<'_> {
             ahead += 1;
         }
         ahead += 1;
-        while open > 0 && self.peek_at(ahead) == Kind::Symbol(")") {
+        while open > 0 && self.peek_at(ahead) == TokenKind::Symbol(")") {
             (ahead, open) = (ahead + 1, open - 1);
         }
         // A number is an id unless an operator or a relation follows.
-        !matches!(self.peek_at(ahead), Kind::Symbol(symbol) if !matches!(symbol, ")" | "(" | "!"))
+        !matches!(self.peek_at(ahead), TokenKind::Symbol(symbol) if !matches!(symbol, ")" | "(" | "!"))
     }
 
     fn operand(&mut self, inherited: Option<Qualifiers>) -> Result<Operand> {
         let start = self.span().start;
         match self.peek() {
-            Kind::Symbol("!") | Kind::Keyword("not") => {
+            TokenKind::Symbol("!") | TokenKind::Keyword("not") => {
                 self.advance();
                 let inner = if inherited.is_some() && self.begins_id() {
                     let qualifiers = self.inherit(inherited)?;
@@ -245,12 +249,12 @@ impl Parser<'_> {
                     Operand::Value(_) => Err(self.lonely_number(start)),
                 }
             }
-            Kind::Symbol("(") => {
+            TokenKind::Symbol("(") => {
                 self.advance();
                 let inner = self.deeper(|p| p.expression(inherited))?;
-                if !self.take(Kind::Symbol(")")) {
+                if !self.take(TokenKind::Symbol(")")) {
                     return Err(match self.peek() {
-                        Kind::End => Wrong::new(start..start + 1, "this '(' is never closed"),
+                        TokenKind::End => Wrong::new(start..start + 1, "this '(' is never closed"),
                         _ => self.unexpected("'and', 'or' or ')'"),
                     });
                 }
@@ -259,18 +263,18 @@ impl Parser<'_> {
                     Operand::Value(value) => self.relation(Some(value), start),
                 }
             }
-            Kind::Symbol(")") => Err(Wrong::new(self.span(), "this ')' has no matching '('")),
-            Kind::Number(_) | Kind::Symbol("-") | Kind::Keyword("len") => {
+            TokenKind::Symbol(")") => Err(Wrong::new(self.span(), "this ')' has no matching '('")),
+            TokenKind::Number(_) | TokenKind::Symbol("-") | TokenKind::Keyword("len") => {
                 self.relation(None, start)
             }
-            Kind::Keyword(keyword)
+            TokenKind::Keyword(keyword)
                 if Protocol::of_keyword(keyword).is_some()
-                    && self.peek_at(1) == Kind::Symbol("[") =>
+                    && self.peek_at(1) == TokenKind::Symbol("[") =>
             {
                 self.relation(None, start)
             }
-            Kind::Keyword(_) => self.primitive(),
-            Kind::End => Err(self.unexpected("a term")),
+            TokenKind::Keyword(_) => self.primitive(),
+            TokenKind::End => Err(self.unexpected("a term")),
             _ => {
                 self.inherit(None)?;
                 Err(self.unexpected("a term"))
@@ -282,12 +286,12 @@ impl Parser<'_> {
     fn relation(&mut self, first: Option<Arith>, start: usize) -> Result<Operand> {
         let left = self.arithmetic(first)?;
         let relation = match self.peek() {
-            Kind::Symbol("=") => Relation::Equal,
-            Kind::Symbol("!=") => Relation::NotEqual,
-            Kind::Symbol(">") => Relation::Greater,
-            Kind::Symbol("<") => Relation::Less,
-            Kind::Symbol(">=") => Relation::AtLeast,
-            Kind::Symbol("<=") => Relation::AtMost,
+            TokenKind::Symbol("=") => Relation::Equal,
+            TokenKind::Symbol("!=") => Relation::NotEqual,
+            TokenKind::Symbol(">") => Relation::Greater,
+            TokenKind::Symbol("<") => Relation::Less,
+            TokenKind::Symbol(">=") => Relation::AtLeast,
+            TokenKind::Symbol("<=") => Relation::AtMost,
             _ => return Ok(Operand::Value(left)),
         };
         self.advance();

@@ -4,14 +4,14 @@ use super::{
     ast::{ByteRelation, Direction, Expr, Llc, Primitive, Protocol},
     error::Wrong,
     parse::{Operand, Parser, Result},
-    qualifiers::{Kind as IdKind, Qualifiers},
-    token::Kind,
+    qualifiers::{IdKind, Qualifiers},
+    token::TokenKind,
 };
 
 impl Parser<'_> {
     pub fn primitive(&mut self) -> Result<Operand> {
         let start = self.span().start;
-        let Kind::Keyword(keyword) = self.peek() else {
+        let TokenKind::Keyword(keyword) = self.peek() else {
             return Err(self.unexpected("a term"));
         };
         if let Some(refused) = refused(keyword) {
@@ -28,15 +28,15 @@ impl Parser<'_> {
             return Ok(Operand::Test(self.id(qualifiers)?, Some(qualifiers)));
         }
         let primitive = match (self.peek(), protocol) {
-            (Kind::Keyword("broadcast"), _) => {
+            (TokenKind::Keyword("broadcast"), _) => {
                 self.advance();
                 Primitive::Broadcast(protocol.unwrap_or(Protocol::Any))
             }
-            (Kind::Keyword("multicast"), _) => {
+            (TokenKind::Keyword("multicast"), _) => {
                 self.advance();
                 Primitive::Multicast(protocol.unwrap_or(Protocol::Any))
             }
-            (Kind::Keyword(next), Some(_)) if refused(next).is_some_and(|r| r == WIFI) => {
+            (TokenKind::Keyword(next), Some(_)) if refused(next).is_some_and(|r| r == WIFI) => {
                 return self.primitive();
             }
             (_, Some(Protocol::Link | Protocol::Radio)) => {
@@ -57,18 +57,18 @@ impl Parser<'_> {
     /// Parses the qualifiers between a protocol and an id; `None` if no id follows.
     fn qualifiers(&mut self, protocol: Protocol, start: usize) -> Result<Option<Qualifiers>> {
         let mut direction = None;
-        if let Kind::Keyword(first @ ("src" | "dst")) = self.peek() {
+        if let TokenKind::Keyword(first @ ("src" | "dst")) = self.peek() {
             self.advance();
             let other = if first == "src" { "dst" } else { "src" };
             let joint = match self.peek() {
-                Kind::Keyword("and") => Some(Direction::Both),
-                Kind::Keyword("or") => Some(Direction::Either),
+                TokenKind::Keyword("and") => Some(Direction::Both),
+                TokenKind::Keyword("or") => Some(Direction::Either),
                 _ => None,
             };
             direction = match joint {
                 Some(both) => {
                     self.advance();
-                    if !self.take(Kind::Keyword(other)) {
+                    if !self.take(TokenKind::Keyword(other)) {
                         return Err(self.unexpected(&format!("'{other}'")));
                     }
                     Some(both)
@@ -78,11 +78,11 @@ impl Parser<'_> {
             };
         }
         let kind = match self.peek() {
-            Kind::Keyword("host") => IdKind::Host,
-            Kind::Keyword("net") => IdKind::Net,
-            Kind::Keyword("port") => IdKind::Port,
-            Kind::Keyword("portrange") => IdKind::PortRange,
-            Kind::Keyword(word @ ("proto" | "protochain" | "gateway")) => {
+            TokenKind::Keyword("host") => IdKind::Host,
+            TokenKind::Keyword("net") => IdKind::Net,
+            TokenKind::Keyword("port") => IdKind::Port,
+            TokenKind::Keyword("portrange") => IdKind::PortRange,
+            TokenKind::Keyword(word @ ("proto" | "protochain" | "gateway")) => {
                 if let Some(refused) = refused(word) {
                     return Err(Wrong::new(self.span(), format!("'{word}' {refused}")));
                 }
@@ -118,11 +118,11 @@ impl Parser<'_> {
             "byte" => {
                 let index = self.number()?;
                 let relation = match self.peek() {
-                    Kind::Symbol("=") => ByteRelation::Equal,
-                    Kind::Symbol("<") => ByteRelation::Less,
-                    Kind::Symbol(">") => ByteRelation::Greater,
-                    Kind::Symbol("&") => ByteRelation::And,
-                    Kind::Symbol("|") => ByteRelation::Or,
+                    TokenKind::Symbol("=") => ByteRelation::Equal,
+                    TokenKind::Symbol("<") => ByteRelation::Less,
+                    TokenKind::Symbol(">") => ByteRelation::Greater,
+                    TokenKind::Symbol("&") => ByteRelation::And,
+                    TokenKind::Symbol("|") => ByteRelation::Or,
                     _ => return Err(self.unexpected("=, <, >, & or |")),
                 };
                 self.advance();
@@ -145,7 +145,7 @@ impl Parser<'_> {
     }
 
     fn number(&mut self) -> Result<u32> {
-        let Kind::Number(number) = self.peek() else {
+        let TokenKind::Number(number) = self.peek() else {
             return Err(self.unexpected("a number"));
         };
         self.advance();
@@ -156,10 +156,10 @@ impl Parser<'_> {
     fn number_up_to(&mut self, of: &str, most: u32) -> Result<Option<u32>> {
         let start = self.span().start;
         let mut open = 0;
-        while self.take(Kind::Symbol("(")) {
+        while self.take(TokenKind::Symbol("(")) {
             open += 1;
         }
-        let Kind::Number(number) = self.peek() else {
+        let TokenKind::Number(number) = self.peek() else {
             return match open {
                 0 => Ok(None),
                 _ => Err(self.unexpected("a number")),
@@ -193,7 +193,7 @@ impl Parser<'_> {
             ("xid", 0xAF, 0xEF),
             ("frmr", 0x87, 0xEF),
         ];
-        if !matches!(self.peek(), Kind::Name | Kind::Keyword("rnr")) {
+        if !matches!(self.peek(), TokenKind::Name | TokenKind::Keyword("rnr")) {
             return Ok(Llc::Any);
         }
         let word = self.word().to_ascii_lowercase();

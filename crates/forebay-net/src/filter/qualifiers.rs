@@ -7,11 +7,11 @@ use super::ast::{Direction, Protocol, Transport};
 pub(super) struct Qualifiers {
     pub protocol: Protocol,
     pub direction: Direction,
-    pub kind: Kind,
+    pub kind: IdKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum IdKind {
     /// Only a direction was given, which means a host.
     Unsaid,
     Host,
@@ -22,14 +22,14 @@ pub(super) enum Kind {
     Next,
 }
 
-impl Kind {
+impl IdKind {
     pub fn word(self) -> &'static str {
         match self {
-            Kind::Unsaid | Kind::Host => "host",
-            Kind::Net => "net",
-            Kind::Port => "port",
-            Kind::PortRange => "portrange",
-            Kind::Next => "proto",
+            IdKind::Unsaid | IdKind::Host => "host",
+            IdKind::Net => "net",
+            IdKind::Port => "port",
+            IdKind::PortRange => "portrange",
+            IdKind::Next => "proto",
         }
     }
 }
@@ -40,25 +40,25 @@ impl Qualifiers {
         use Protocol::*;
         let (protocol, kind) = (self.protocol, self.kind.word());
         let fits = match self.kind {
-            Kind::Unsaid | Kind::Host | Kind::Net => {
+            IdKind::Unsaid | IdKind::Host | IdKind::Net => {
                 matches!(protocol, Any | Link | Ip | Ip6 | Arp | Rarp | Decnet)
-                    && !(protocol == Link && self.kind == Kind::Net)
+                    && !(protocol == Link && self.kind == IdKind::Net)
             }
-            Kind::Port | Kind::PortRange => matches!(protocol, Any | Tcp | Udp | Sctp),
-            Kind::Next => matches!(protocol, Any | Link | Ip | Ip6 | Iso | Isis),
+            IdKind::Port | IdKind::PortRange => matches!(protocol, Any | Tcp | Udp | Sctp),
+            IdKind::Next => matches!(protocol, Any | Link | Ip | Ip6 | Iso | Isis),
         };
         if fits {
             return Ok(());
         }
         let before = match self.kind {
-            Kind::Unsaid | Kind::Host => "ether, ip, ip6, arp, rarp or decnet",
-            Kind::Net => "ip, ip6, arp or rarp",
-            Kind::Port | Kind::PortRange => "tcp, udp or sctp",
-            Kind::Next => "ether, ip, ip6, iso or isis",
+            IdKind::Unsaid | IdKind::Host => "ether, ip, ip6, arp, rarp or decnet",
+            IdKind::Net => "ip, ip6, arp or rarp",
+            IdKind::Port | IdKind::PortRange => "tcp, udp or sctp",
+            IdKind::Next => "ether, ip, ip6, iso or isis",
         };
         let name = protocol.keyword();
         let instead = match (self.kind, protocol) {
-            (Kind::Unsaid | Kind::Host | Kind::Net, Tcp | Udp | Sctp | Icmp | Icmp6) => {
+            (IdKind::Unsaid | IdKind::Host | IdKind::Net, Tcp | Udp | Sctp | Icmp | Icmp6) => {
                 format!("; write {name} and {kind} …")
             }
             _ => format!("; write {before} before it, or nothing"),

@@ -8,7 +8,7 @@ use super::{error::Wrong, words};
 use std::{net::Ipv6Addr, ops::Range};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TokenKind {
     /// In its canonical spelling: `esis` for `es-is`.
     Keyword(&'static str),
     Number(u32),
@@ -25,40 +25,40 @@ pub(super) enum Kind {
 
 #[derive(Clone, Debug)]
 pub(super) struct Token {
-    pub kind: Kind,
+    pub kind: TokenKind,
     pub span: Range<usize>,
 }
 
 /// Longer symbols come first.
-const SYMBOLS: &[(&str, Kind)] = &[
-    ("&&", Kind::Keyword("and")),
-    ("||", Kind::Keyword("or")),
-    (">=", Kind::Symbol(">=")),
-    ("<=", Kind::Symbol("<=")),
-    ("!=", Kind::Symbol("!=")),
-    ("==", Kind::Symbol("=")),
-    ("<<", Kind::Symbol("<<")),
-    (">>", Kind::Symbol(">>")),
-    ("+", Kind::Symbol("+")),
-    ("-", Kind::Symbol("-")),
-    ("*", Kind::Symbol("*")),
-    ("/", Kind::Symbol("/")),
-    ("%", Kind::Symbol("%")),
-    (":", Kind::Symbol(":")),
-    ("[", Kind::Symbol("[")),
-    ("]", Kind::Symbol("]")),
-    ("!", Kind::Symbol("!")),
-    ("<", Kind::Symbol("<")),
-    (">", Kind::Symbol(">")),
-    ("(", Kind::Symbol("(")),
-    (")", Kind::Symbol(")")),
-    ("&", Kind::Symbol("&")),
-    ("|", Kind::Symbol("|")),
-    ("^", Kind::Symbol("^")),
-    ("=", Kind::Symbol("=")),
+const SYMBOLS: &[(&str, TokenKind)] = &[
+    ("&&", TokenKind::Keyword("and")),
+    ("||", TokenKind::Keyword("or")),
+    (">=", TokenKind::Symbol(">=")),
+    ("<=", TokenKind::Symbol("<=")),
+    ("!=", TokenKind::Symbol("!=")),
+    ("==", TokenKind::Symbol("=")),
+    ("<<", TokenKind::Symbol("<<")),
+    (">>", TokenKind::Symbol(">>")),
+    ("+", TokenKind::Symbol("+")),
+    ("-", TokenKind::Symbol("-")),
+    ("*", TokenKind::Symbol("*")),
+    ("/", TokenKind::Symbol("/")),
+    ("%", TokenKind::Symbol("%")),
+    (":", TokenKind::Symbol(":")),
+    ("[", TokenKind::Symbol("[")),
+    ("]", TokenKind::Symbol("]")),
+    ("!", TokenKind::Symbol("!")),
+    ("<", TokenKind::Symbol("<")),
+    (">", TokenKind::Symbol(">")),
+    ("(", TokenKind::Symbol("(")),
+    (")", TokenKind::Symbol(")")),
+    ("&", TokenKind::Symbol("&")),
+    ("|", TokenKind::Symbol("|")),
+    ("^", TokenKind::Symbol("^")),
+    ("=", TokenKind::Symbol("=")),
 ];
 
-/// All words of `text`, followed by an [`End`](Kind::End).
+/// All words of `text`, followed by an [`End`](TokenKind::End).
 pub(super) fn tokens(text: &str) -> Result<Vec<Token>, Wrong> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -75,14 +75,14 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, Wrong> {
     // An error about something missing at the end points after the last word.
     let end = found.last().map_or(0, |last: &Token| last.span.end);
     found.push(Token {
-        kind: Kind::End,
+        kind: TokenKind::End,
         span: end..end,
     });
     Ok(found)
 }
 
 /// The first word of `rest`, which starts at byte `at`, and its length.
-fn token(rest: &str, at: usize) -> Result<(Kind, usize), Wrong> {
+fn token(rest: &str, at: usize) -> Result<(TokenKind, usize), Wrong> {
     if let Some(name) = rest.strip_prefix('\\') {
         let len = name
             .find([' ', '!', '(', ')', '\n', '\t'])
@@ -93,7 +93,7 @@ fn token(rest: &str, at: usize) -> Result<(Kind, usize), Wrong> {
                 span,
                 "a backslash must be followed by a name: ip proto \\tcp",
             )),
-            _ => Ok((Kind::Escaped, 1 + len)),
+            _ => Ok((TokenKind::Escaped, 1 + len)),
         };
     }
     let colons = prefix(rest, |c| c.is_ascii_hexdigit() || matches!(c, ':' | '.'));
@@ -101,8 +101,8 @@ fn token(rest: &str, at: usize) -> Result<(Kind, usize), Wrong> {
         let rest_of_word = prefix(&rest[colons.len()..], |c| c.is_ascii_alphanumeric());
         let whole = colons.len() + rest_of_word.len();
         return match (colons.parse(), ether(colons)) {
-            (Ok(address), _) if rest_of_word.is_empty() => Ok((Kind::Ipv6(address), whole)),
-            (_, Some(address)) if rest_of_word.is_empty() => Ok((Kind::Ether(address), whole)),
+            (Ok(address), _) if rest_of_word.is_empty() => Ok((TokenKind::Ipv6(address), whole)),
+            (_, Some(address)) if rest_of_word.is_empty() => Ok((TokenKind::Ether(address), whole)),
             _ => {
                 let what = format!(
                     "'{}' is neither an IPv6 nor an Ethernet address",
@@ -142,22 +142,22 @@ fn word(rest: &str) -> &str {
     all.trim_end_matches(['-', '_'])
 }
 
-fn classify(word: &str) -> Result<Kind, String> {
+fn classify(word: &str) -> Result<TokenKind, String> {
     if let Some(keyword) = words::keyword(word) {
-        return Ok(Kind::Keyword(keyword));
+        return Ok(TokenKind::Keyword(keyword));
     }
     if let Some(address) = ether(word) {
-        return Ok(Kind::Ether(address));
+        return Ok(TokenKind::Ether(address));
     }
     if is_number(word) {
-        return number(word).map(Kind::Number);
+        return number(word).map(TokenKind::Number);
     }
     let mut parts = word.split('.');
     let decimal = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     if (2..=4).contains(&parts.clone().count()) && parts.all(decimal) {
-        return Ok(Kind::Dotted);
+        return Ok(TokenKind::Dotted);
     }
-    Ok(words::constant(word).map_or(Kind::Name, Kind::Number))
+    Ok(words::constant(word).map_or(TokenKind::Name, TokenKind::Number))
 }
 
 /// The IPv4 address that starts with these bytes, and the number of bits they fill.

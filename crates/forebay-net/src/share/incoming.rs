@@ -25,7 +25,7 @@ pub(super) struct Descriptors {
 
 /// The memory of a share, and the packet that was read last.
 pub(super) struct Incoming {
-    kind: Kind,
+    kind: Medium,
     /// The interfaces described so far.
     pub interfaces: Vec<Interface>,
     /// Packets that the capture lost before it could share them, once it has ended properly.
@@ -36,7 +36,7 @@ pub(super) struct Incoming {
     data: Range<usize>,
 }
 
-enum Kind {
+enum Medium {
     Packets(Reader),
     Buffers(Box<Buffers>),
 }
@@ -49,16 +49,16 @@ impl Incoming {
             None => Incoming::of_packets(Reader::attach(ring)?),
             Some(buffers) => {
                 let buffers = Buffers::new(LiveReader::attach(ring, buffers)?);
-                Incoming::new(Kind::Buffers(Box::new(buffers)), MAX_BLOCK)
+                Incoming::new(Medium::Buffers(Box::new(buffers)), MAX_BLOCK)
             }
         })
     }
 
     pub fn of_packets(reader: Reader) -> Incoming {
-        Incoming::new(Kind::Packets(reader), HEAD + MAX_PACKET)
+        Incoming::new(Medium::Packets(reader), HEAD + MAX_PACKET)
     }
 
-    fn new(kind: Kind, bytes: usize) -> Incoming {
+    fn new(kind: Medium, bytes: usize) -> Incoming {
         let mut incoming = Incoming {
             kind,
             interfaces: Vec::new(),
@@ -83,8 +83,8 @@ impl Incoming {
             // A longer note than is possible is noticed by its length.
             let (number, max) = (self.interfaces.len(), MAX_NOTE + 1);
             let note = match &self.kind {
-                Kind::Packets(reader) => reader.note(number, max),
-                Kind::Buffers(buffers) => buffers.reader.note(number, max),
+                Medium::Packets(reader) => reader.note(number, max),
+                Medium::Buffers(buffers) => buffers.reader.note(number, max),
             };
             let Some(note) = note else {
                 break;
@@ -94,7 +94,7 @@ impl Incoming {
                     return Err(Damage("it describes too many interfaces"));
                 }
                 Note::Interface(interface) => {
-                    if let Kind::Buffers(buffers) = &mut self.kind {
+                    if let Medium::Buffers(buffers) = &mut self.kind {
                         buffers.describe(&interface, number as u32)?;
                     }
                     self.interfaces.push(interface);
@@ -108,8 +108,8 @@ impl Incoming {
     /// Moves to the next packet to be published, and returns its number.
     pub fn seek_newest(&mut self) -> u64 {
         match &mut self.kind {
-            Kind::Packets(reader) => reader.seek_newest(),
-            Kind::Buffers(buffers) => buffers.seek_newest(),
+            Medium::Packets(reader) => reader.seek_newest(),
+            Medium::Buffers(buffers) => buffers.seek_newest(),
         }
     }
 
@@ -120,12 +120,12 @@ impl Incoming {
             false => intact.start,
         };
         match &mut self.kind {
-            Kind::Packets(reader) => {
+            Medium::Packets(reader) => {
                 let intact = reader.intact();
                 reader.seek(place(intact.clone()));
                 intact.start > 0
             }
-            Kind::Buffers(buffers) => {
+            Medium::Buffers(buffers) => {
                 let (_, intact) = buffers.reader.batches();
                 buffers.seek_to(place(intact.clone()));
                 intact.start > 0
@@ -136,8 +136,8 @@ impl Incoming {
     /// The number of the next packet.
     pub fn next(&self) -> u64 {
         match &self.kind {
-            Kind::Packets(reader) => reader.stats().next,
-            Kind::Buffers(buffers) => buffers.next.unwrap_or(0),
+            Medium::Packets(reader) => reader.stats().next,
+            Medium::Buffers(buffers) => buffers.next.unwrap_or(0),
         }
     }
 
@@ -145,21 +145,21 @@ impl Incoming {
     /// be that many.
     pub fn end(&mut self) -> u64 {
         match &mut self.kind {
-            Kind::Packets(reader) => {
+            Medium::Packets(reader) => {
                 let intact = reader.intact();
                 // No more packets can be in memory than heads.
                 let max = (2 * reader.largest() / HEAD) as u64;
                 intact.start + (intact.end - intact.start).min(max)
             }
-            Kind::Buffers(buffers) => buffers.end(),
+            Medium::Buffers(buffers) => buffers.end(),
         }
     }
 
     /// Bytes of memory.
     pub fn memory_bytes(&self) -> u64 {
         match &self.kind {
-            Kind::Packets(reader) => 2 * reader.largest() as u64,
-            Kind::Buffers(buffers) => buffers.reader.bytes() as u64,
+            Medium::Packets(reader) => 2 * reader.largest() as u64,
+            Medium::Buffers(buffers) => buffers.reader.bytes() as u64,
         }
     }
 
@@ -167,8 +167,8 @@ impl Incoming {
     /// fit.
     pub fn fill(&self) -> Option<f64> {
         let (next, intact) = match &self.kind {
-            Kind::Packets(reader) => (reader.stats().next, reader.intact()),
-            Kind::Buffers(buffers) => buffers.reader.batches(),
+            Medium::Packets(reader) => (reader.stats().next, reader.intact()),
+            Medium::Buffers(buffers) => buffers.reader.batches(),
         };
         let held = (intact.end - intact.start) as f64;
         let unread = intact.end.saturating_sub(next) as f64;
@@ -178,7 +178,7 @@ impl Incoming {
     /// Called before several reads, which together do a limited amount of work, so that they return soon.
     #[inline]
     pub fn begin(&mut self) {
-        if let Kind::Buffers(buffers) = &mut self.kind {
+        if let Medium::Buffers(buffers) = &mut self.kind {
             buffers.begin();
         }
     }
@@ -186,7 +186,7 @@ impl Incoming {
     /// Reads the next packet.
     #[inline]
     pub fn read(&mut self) -> std::result::Result<Got, Damage> {
-        if let Kind::Packets(reader) = &mut self.kind {
+        if let Medium::Packets(reader) = &mut self.kind {
             return match reader.try_recv(&mut self.bytes) {
                 Ok(received) => self.decode(received.sequence, received.len),
                 Err(RecvError::Overrun { lost }) => Ok(Got::Overrun(lost)),
@@ -218,7 +218,7 @@ impl Incoming {
 
     /// Reads the next packet from a buffer of the file.
     fn read_block(&mut self) -> std::result::Result<Got, Damage> {
-        while let Kind::Buffers(buffers) = &mut self.kind {
+        while let Medium::Buffers(buffers) = &mut self.kind {
             let block = match buffers.next_block(&mut self.bytes)? {
                 Found::Block(block) => block,
                 Found::Other => continue,
@@ -237,7 +237,7 @@ impl Incoming {
             if interface >= self.interfaces.len() {
                 return Ok(Got::NotDescribed);
             }
-            if let Kind::Buffers(buffers) = &mut self.kind {
+            if let Medium::Buffers(buffers) = &mut self.kind {
                 let (head, data) = buffers.parse(&self.bytes[block.clone()])?;
                 self.head = head;
                 self.data = block.start + data.start..block.start + data.end;

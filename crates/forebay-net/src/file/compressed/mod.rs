@@ -12,7 +12,7 @@ mod gzip;
 #[cfg(feature = "zstd")]
 mod zstd;
 
-use super::source::{Read, Source};
+use super::source::{ByteSource, Read};
 use std::io;
 
 const INPUT_BYTES: usize = 64 << 10;
@@ -74,7 +74,7 @@ fn decompressor_for(first: &[u8]) -> Result<Option<Box<dyn Decompressor>>, Faile
 
 /// A source whose bytes are decompressed if necessary.
 pub(super) struct Stream {
-    source: Source,
+    source: ByteSource,
     decompressor: Option<Box<dyn Decompressor>>,
     compression: Option<&'static str>,
     /// Compressed input: `begin..end` is not yet consumed, and `begin` is at `offset` in the file.
@@ -94,7 +94,7 @@ pub(super) struct Stream {
 impl Stream {
     /// A stream of `source`, from which the bytes `first` were already read. They show whether it is compressed. Only then
     /// the stream contains them, and the second result is true.
-    pub fn new(source: Source, first: &[u8]) -> Result<(Self, bool), Failed> {
+    pub fn new(source: ByteSource, first: &[u8]) -> Result<(Self, bool), Failed> {
         let decompressor = decompressor_for(first)?;
         let is_compressed = decompressor.is_some();
         let mut input = Vec::new();
@@ -124,7 +124,7 @@ impl Stream {
         self.source.into_regular().filter(|_| is_plain)
     }
 
-    pub fn source(&self) -> &Source {
+    pub fn source(&self) -> &ByteSource {
         &self.source
     }
 

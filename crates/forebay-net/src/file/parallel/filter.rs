@@ -97,7 +97,7 @@ pub(super) fn filter_walked(
     batch_filter: &mut BatchFilter,
     batch: &mut Batch,
 ) -> Stop {
-    let mut group = bpf::Batch::new();
+    let mut group = bpf::FrameBatch::new();
     let mut begins = [0; WIDTH];
     loop {
         // The interface of the last packet, and the program of all.
@@ -161,7 +161,7 @@ pub(super) fn filter_plain(
     batch_filter: &mut BatchFilter,
     batch: &mut Batch,
 ) -> Option<()> {
-    let mut group = bpf::Batch::new();
+    let mut group = bpf::FrameBatch::new();
     let mut records = [(0, 0); WIDTH];
     let mut interface = None;
     let mut at = begin;

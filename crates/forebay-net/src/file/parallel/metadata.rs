@@ -6,7 +6,7 @@ use crate::{
     port::{Block, Interface, Statistics},
 };
 
-pub(super) struct Metadata {
+pub(super) struct FileMetadata {
     pub interfaces: Vec<Interface>,
     pub statistics: Vec<Option<Statistics>>,
     /// By interface: losses recorded by rejected packets, which the next matching packet reports.
@@ -18,9 +18,9 @@ pub(super) struct Metadata {
     pub offered: Vec<Block>,
 }
 
-impl Metadata {
+impl FileMetadata {
     pub fn new(decoder: &mut Decoder) -> Self {
-        Metadata {
+        FileMetadata {
             interfaces: decoder.interfaces().to_vec(),
             statistics: decoder.recorded().to_vec(),
             pending_losses: vec![0; decoder.interfaces().len()],

@@ -48,7 +48,7 @@ use crate::{
 };
 use decoder_state::Token;
 use forebay::{Error, Result};
-use metadata::Metadata;
+use metadata::FileMetadata;
 use position::Position;
 use std::{io::Seek, thread::available_parallelism};
 use workers::{Start, Workers};
@@ -142,7 +142,7 @@ pub struct ParallelFile {
     start: Option<Start>,
     workers: Workers,
     position: Position,
-    metadata: Metadata,
+    metadata: FileMetadata,
     counters: Counters,
     /// Batches with fewer bytes are not lent but copied, and written together with others.
     min_loan: usize,
@@ -180,7 +180,7 @@ impl ParallelFile {
             is_torn: _,
         } = file;
         let begin = window.offset();
-        let metadata = Metadata::new(&mut decoder);
+        let metadata = FileMetadata::new(&mut decoder);
         let mut plain = stream.into_plain_file();
         // Offsets count from where the file was opened, which is normally its beginning.
         let offset = plain.as_mut().and_then(|file| file.stream_position().ok());

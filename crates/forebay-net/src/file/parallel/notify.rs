@@ -31,9 +31,9 @@ use std::{
 
 /// Clones notify the same port.
 #[derive(Clone)]
-pub(super) struct Notify(Arc<Inner>);
+pub(super) struct Notify(Arc<NotifyState>);
 
-struct Inner {
+struct NotifyState {
     /// Written by the port (both) and by workers (false). Relaxed: the fences order it.
     is_armed: AtomicBool,
     signal: Signal,
@@ -41,7 +41,7 @@ struct Inner {
 
 impl Notify {
     pub fn new() -> Result<Self> {
-        Ok(Notify(Arc::new(Inner {
+        Ok(Notify(Arc::new(NotifyState {
             is_armed: AtomicBool::new(false),
             signal: Signal::new()?,
         })))

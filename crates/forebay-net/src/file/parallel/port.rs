@@ -9,8 +9,8 @@
 //! Packets are counted when they are handed out: `received` is the position of the last one among all packets of the file.
 //! Thus a session that stops there has counted exactly the packets that were rejected before it.
 
-use super::{Metadata, ParallelFile, batch::Ending};
-use crate::file::{Found, READING_ON, failure, torn, zeros};
+use super::{FileMetadata, ParallelFile, batch::Ending};
+use crate::file::{Ahead, READING_ON, failure, torn, zeros};
 use crate::port::{
     Block, Burst, Counts, EncodedRun, EncodedRuns, Frame, Frames, Handover, Interface, Port,
     PortInfo, PortReport, Wake,
@@ -22,18 +22,18 @@ const MAX_BATCHES: usize = 64;
 
 impl ParallelFile {
     /// Makes the next matching packet available, if that is possible now.
-    fn find_packet(&mut self) -> Found {
+    fn find_packet(&mut self) -> Ahead {
         if self.failure.is_some() {
-            return Found::Failure;
+            return Ahead::Failure;
         }
         if self.has_ended {
-            return Found::End;
+            return Ahead::End;
         }
         if let Some(start) = self.start.take()
             && let Err(error) = self.workers.start(start, &self.name)
         {
             self.failure = Some(error);
-            return Found::Failure;
+            return Ahead::Failure;
         }
         for _ in 0..MAX_BATCHES {
             let position = &mut self.position;
@@ -41,7 +41,7 @@ impl ParallelFile {
                 if ordinal >= position.burst_end {
                     position.apply_until(ordinal, &mut self.metadata);
                 }
-                return Found::Packet;
+                return Ahead::Packet;
             }
             position.apply_until(u32::MAX, &mut self.metadata);
             self.counters.received = position.before + u64::from(position.batch.packets);
@@ -53,11 +53,11 @@ impl ParallelFile {
             }
             match self.workers.next() {
                 Ok((worker, batch)) => self.position.begin(worker, batch),
-                Err(true) => return Found::NotNow,
+                Err(true) => return Ahead::NotNow,
                 Err(false) => return self.fail("a thread that read it is gone", None),
             }
         }
-        Found::NotYet
+        Ahead::NotYet
     }
 
     /// Counts the next packets of the batch, all at once.
@@ -71,12 +71,12 @@ impl ParallelFile {
     }
 
     #[cold]
-    fn end(&mut self, ending: Ending) -> Found {
+    fn end(&mut self, ending: Ending) -> Ahead {
         self.workers.stop();
         let (what, cause) = match ending {
             Ending::End => {
                 self.has_ended = true;
-                return Found::End;
+                return Ahead::End;
             }
             Ending::Fault(fault, offset) => (fault.at(offset), None),
             Ending::Zeros(offset) => (zeros(offset), None),
@@ -87,9 +87,9 @@ impl ParallelFile {
     }
 
     #[cold]
-    fn fail(&mut self, what: &str, cause: Option<std::io::Error>) -> Found {
+    fn fail(&mut self, what: &str, cause: Option<std::io::Error>) -> Ahead {
         self.failure = Some(failure(&self.name, what, self.counters.received, cause));
-        Found::Failure
+        Ahead::Failure
     }
 
     /// The whole batch as one run, if it can be lent: nothing of it was handed out, and it is large.
@@ -212,7 +212,7 @@ impl Port for ParallelFile {
     /// A fault of the file is reported once, after all packets before it were taken.
     fn receive(&mut self, budget: usize) -> Result<Burst<'_>> {
         self.counters.budget = match self.find_packet() {
-            Found::Packet => budget,
+            Ahead::Packet => budget,
             _ => 0,
         };
         // Blocks before a fault come first, and the error with the next call.
@@ -222,7 +222,7 @@ impl Port for ParallelFile {
             self.has_ended = true;
             return Err(error);
         }
-        let Metadata {
+        let FileMetadata {
             blocks, offered, ..
         } = &mut self.metadata;
         offered.append(blocks);
@@ -232,15 +232,15 @@ impl Port for ParallelFile {
     /// Never fails: a fault makes it return `Ready`, and [`receive`](Port::receive) reports it.
     fn arm(&mut self) -> Result<Wake<'_>> {
         let mut found = self.find_packet();
-        if found == Found::NotNow {
+        if found == Ahead::NotNow {
             self.workers.notify.arm();
             found = self.find_packet();
         }
         Ok(match found {
-            Found::Packet | Found::NotYet | Found::Failure => Wake::Ready,
+            Ahead::Packet | Ahead::NotYet | Ahead::Failure => Wake::Ready,
             _ if !self.metadata.blocks.is_empty() => Wake::Ready,
-            Found::NotNow => Wake::Fd(self.workers.notify.fd()),
-            Found::End => Wake::End,
+            Ahead::NotNow => Wake::Fd(self.workers.notify.fd()),
+            Ahead::End => Wake::End,
         })
     }
 

@@ -1,6 +1,6 @@
 //! The batch that the port is reading, and the position in it.
 
-use super::{batch::Batch, metadata::Metadata, run::BatchRun};
+use super::{batch::Batch, metadata::FileMetadata, run::BatchRun};
 use crate::port::{EncodedRun, Frame};
 
 /// By default: in an empty batch, before the first one of the file.
@@ -50,7 +50,7 @@ impl Position {
 
     /// Applies all events and losses that precede the packet with this ordinal.
     #[cold]
-    pub fn apply_until(&mut self, ordinal: u32, metadata: &mut Metadata) {
+    pub fn apply_until(&mut self, ordinal: u32, metadata: &mut FileMetadata) {
         while let Some(event) = self.batch.events.get(self.next_event)
             && event.before <= ordinal
         {

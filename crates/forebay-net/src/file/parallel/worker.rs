@@ -92,14 +92,14 @@ impl PlainGuess {
 }
 
 /// The bytes of one window, as far as they were read.
-struct Window {
+struct WorkerWindow {
     bytes: Vec<u8>,
     end: usize,
     /// Its offset in the file.
     base: u64,
 }
 
-impl Window {
+impl WorkerWindow {
     /// Reads until there are `want` bytes; `false`: the file ends before.
     fn fill(&mut self, file: &File, want: usize) -> io::Result<bool> {
         if self.bytes.is_empty() {
@@ -128,7 +128,7 @@ impl Window {
 impl Worker {
     /// Runs until the file ends, a record is malformed, or the port is gone.
     pub fn run(mut self) {
-        let mut window = Window {
+        let mut window = WorkerWindow {
             bytes: Vec::new(),
             end: 0,
             base: 0,
@@ -182,7 +182,7 @@ impl Worker {
     /// decoder.
     fn window(
         &mut self,
-        window: &mut Window,
+        window: &mut WorkerWindow,
         mut token: Box<Token>,
         own: &mut Option<(Arc<DecoderState>, Decoder)>,
         batch_filter: &mut BatchFilter,
@@ -240,7 +240,7 @@ impl Worker {
     }
 
     /// The end of the records of this window, if it has only packets and blocks on which no packet depends, all of them complete.
-    fn walk(&self, window: &mut Window, begin: usize, token: &Token) -> Option<usize> {
+    fn walk(&self, window: &mut WorkerWindow, begin: usize, token: &Token) -> Option<usize> {
         if begin >= self.window_bytes {
             return Some(begin);
         }
@@ -251,7 +251,12 @@ impl Worker {
     }
 
     /// Determines whether the zeros at `at` are packets.
-    fn check_zeros(&self, window: &mut Window, at: usize, token: &mut Token) -> Result<(), Ending> {
+    fn check_zeros(
+        &self,
+        window: &mut WorkerWindow,
+        at: usize,
+        token: &mut Token,
+    ) -> Result<(), Ending> {
         let mut is_all = false;
         loop {
             match token.decoder.classify_zeros(window.from(at), is_all) {
@@ -268,7 +273,7 @@ impl Worker {
     /// Reads the window with the decoder of the token. Returns the end of the records that begin in it.
     fn in_order(
         &mut self,
-        window: &mut Window,
+        window: &mut WorkerWindow,
         begin: usize,
         token: &mut Token,
         batch: &mut Batch,

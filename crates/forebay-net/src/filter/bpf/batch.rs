@@ -19,8 +19,8 @@ use super::{
     Program,
     code::*,
     machine::{
-        LD_JEQ, LDB_IND_JSET, LDB_JEQ, LDH_IND_JEQ, LDH_JEQ, LDH_JSET, Registers, Step, byte, half,
-        sum, word,
+        LD_JEQ, LDB_IND_JSET, LDB_JEQ, LDH_IND_JEQ, LDH_JEQ, LDH_JSET, Operation, Registers, byte,
+        half, sum, word,
     },
 };
 
@@ -40,16 +40,16 @@ const ALL: [u8; WIDTH] = {
 const LEAST: usize = 8;
 
 /// Packets that run together: their bytes, and their lengths on the wire.
-pub struct Batch<'a> {
+pub struct FrameBatch<'a> {
     len: usize,
     data: [&'a [u8]; WIDTH],
     wire_lens: [u32; WIDTH],
 }
 
-impl<'a> Batch<'a> {
+impl<'a> FrameBatch<'a> {
     /// An empty row.
     pub fn new() -> Self {
-        Batch {
+        FrameBatch {
             len: 0,
             data: [&[]; WIDTH],
             wire_lens: [0; WIDTH],
@@ -114,7 +114,7 @@ impl BatchFilter {
 
     /// Returns, for each packet of the row, the result of [`Program::run`].
     #[inline(never)]
-    pub fn run(&mut self, program: &Program, row: &Batch<'_>) -> &[u32] {
+    pub fn run(&mut self, program: &Program, row: &FrameBatch<'_>) -> &[u32] {
         if row.len < LEAST {
             for number in 0..row.len {
                 self.kept[number] = program.run(row.data[number], row.wire_lens[number]);
@@ -146,7 +146,7 @@ impl BatchFilter {
 
     /// Runs the step at `at` for all packets that wait there.
     #[inline(always)]
-    fn step(&mut self, program: &Program, at: usize, row: &Batch<'_>) {
+    fn step(&mut self, program: &Program, at: usize, row: &FrameBatch<'_>) {
         let BatchFilter { lists, a, x, kept } = self;
         let step = program.steps[at];
         let (k, offset) = (step.k, step.offset as usize);
@@ -235,7 +235,7 @@ impl BatchFilter {
 /// Where a step sends the packets of its list.
 #[derive(Clone, Copy)]
 struct Jump<'a> {
-    steps: &'a [Step],
+    steps: &'a [Operation],
     from: usize,
     yes: usize,
     no: usize,

@@ -13,7 +13,7 @@ use super::{Instruction, code::*};
 
 /// One instruction, or two joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Step {
+pub(super) struct Operation {
     /// As in [`code`](super::code), or one of the joined codes below.
     pub code: u8,
     pub jump_true: u8,
@@ -37,7 +37,7 @@ pub(super) const LDH_JSET: u16 = 0xEF;
 /// `ldb [x + offset]`, `jset #k`
 pub(super) const LDB_IND_JSET: u16 = 0xF7;
 
-pub(super) fn steps(program: &[Instruction]) -> Vec<Step> {
+pub(super) fn steps(program: &[Instruction]) -> Vec<Operation> {
     let step = |at: usize| {
         let one = &program[at];
         let two = program.get(at + 1).unwrap_or(one);
@@ -54,7 +54,7 @@ pub(super) fn steps(program: &[Instruction]) -> Vec<Step> {
             (Some(pair), Ok(offset)) => (pair, offset, two),
             _ => (one.code, 0, one),
         };
-        Step {
+        Operation {
             code: code as u8,
             jump_true: last.jump_true,
             jump_false: last.jump_false,
@@ -65,7 +65,7 @@ pub(super) fn steps(program: &[Instruction]) -> Vec<Step> {
     (0..program.len()).map(step).collect()
 }
 
-impl Step {
+impl Operation {
     /// Whether this step rejects every packet that reaches it.
     pub fn rejects(&self) -> bool {
         (self.code.into(), self.k) == (RET_K, 0)
@@ -83,7 +83,7 @@ pub(super) struct Registers {
 /// The number of bytes to keep. `None`: a load was outside the packet, or the program divided by 0.
 #[inline]
 pub(super) fn run(
-    program: &[Step],
+    program: &[Operation],
     from: Registers,
     scratch: &mut [u32],
     data: &[u8],

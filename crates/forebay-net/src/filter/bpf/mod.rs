@@ -19,7 +19,7 @@ mod machine;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use batch::{Batch, BatchFilter, WIDTH};
+pub(crate) use batch::{BatchFilter, FrameBatch, WIDTH};
 pub use check::Invalid;
 pub use listing::{Array, Listing, Numbers};
 use machine::Registers;
@@ -76,7 +76,7 @@ impl Instruction {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     instructions: Vec<Instruction>,
-    steps: Vec<machine::Step>,
+    steps: Vec<machine::Operation>,
     uses_scratch: bool,
 }
 

@@ -332,7 +332,7 @@ proptest! {
         let mut abreast = BatchFilter::new();
         let other = Program::new(vec![Instruction::new(RET_K, 9); 60]).unwrap();
         for part in [&packets[..], &packets[..1]] {
-            let mut row = Batch::new();
+            let mut row = FrameBatch::new();
             part.iter().for_each(|(data, wire_len)| row.push(data, *wire_len));
             abreast.run(&other, &row);
             let alone = part.iter().map(|(data, wire_len)| by_the_book(program.instructions(), data, *wire_len));

@@ -9,7 +9,7 @@ use super::{
 use crate::filter::{
     ast::{Direction, Protocol},
     bpf::code,
-    link::Link,
+    link::LinkLayer,
 };
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -89,7 +89,7 @@ impl Compiler {
         address: [u8; 6],
         what: &str,
     ) -> Said<Test> {
-        if self.layers.link != Link::Ethernet {
+        if self.layers.link != LinkLayer::Ethernet {
             return Err(format!(
                 "'{what}' needs Ethernet, and this is link type {}",
                 self.layers.link.name()
@@ -143,7 +143,7 @@ impl Compiler {
 
     pub(super) fn multicast(&mut self, protocol: Protocol) -> Said<Test> {
         match protocol {
-            Protocol::Any | Protocol::Link if self.layers.link == Link::Ethernet => {
+            Protocol::Any | Protocol::Link if self.layers.link == LinkLayer::Ethernet => {
                 let first = self.load(Base::Link, 0, Size::Byte);
                 Ok(self.behind_ethernet_header(Test::Value(first, code::JSET_K, 1)))
             }

@@ -7,7 +7,7 @@ use super::{
     Compiler, Said,
     load::{Base, Size},
     protocols::IPV6,
-    test::{Step, Test, step},
+    test::{PlainInstruction, Test, step},
     within,
 };
 use crate::filter::{
@@ -19,7 +19,7 @@ struct Number {
     /// The test that must be true before the steps run.
     asked: Option<Test>,
     /// Steps that leave the number in A. They may use X, and the scratch cells from the given one on.
-    steps: Vec<Step>,
+    steps: Vec<PlainInstruction>,
 }
 
 impl Compiler {
@@ -50,7 +50,7 @@ impl Compiler {
                     (
                         _,
                         code::JEQ_K,
-                        Some(&Step {
+                        Some(&PlainInstruction {
                             code: code::AND_K,
                             k,
                         }),
@@ -205,7 +205,13 @@ impl Compiler {
     }
 
     /// The field of `base` at the offset that `index` leaves in A.
-    fn load_at(&mut self, index: Vec<Step>, base: Base, size: Size, cell: u8) -> Vec<Step> {
+    fn load_at(
+        &mut self,
+        index: Vec<PlainInstruction>,
+        base: Base,
+        size: Size,
+        cell: u8,
+    ) -> Vec<PlainInstruction> {
         let place = self.base(base);
         let mut steps = index;
         match (base, place.cell) {

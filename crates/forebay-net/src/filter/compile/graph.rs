@@ -12,7 +12,7 @@
 
 use super::{
     Said,
-    test::{Step, Test},
+    test::{PlainInstruction, Test},
 };
 use crate::filter::ast::Joint;
 use std::collections::HashMap;
@@ -29,7 +29,7 @@ const MOST: usize = 32_768;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Node {
-    pub steps: Vec<Step>,
+    pub steps: Vec<PlainInstruction>,
     /// The comparison of the value that the steps leave in A; `None` always goes to [`holds`](Node::holds).
     pub jump: Option<(u16, u32)>,
     pub holds: Target,

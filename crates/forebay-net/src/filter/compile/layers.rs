@@ -11,7 +11,7 @@ use crate::filter::{
     View,
     ast::{Direction, Ports, Transport},
     bpf::code,
-    link::{Link, Offset},
+    link::{LinkLayer, Offset},
 };
 
 const GENEVE_PORT: u16 = 6081;
@@ -23,7 +23,7 @@ impl Compiler {
         if self.layers.labels > 0 {
             return Err("'vlan' after 'mpls' is not supported".to_owned());
         }
-        if self.layers.link != Link::Ethernet {
+        if self.layers.link != LinkLayer::Ethernet {
             return Err(unsupported_link("vlan", self.layers.link));
         }
         let beside = self.view == View::Socket
@@ -61,8 +61,8 @@ impl Compiler {
 
     pub(super) fn mpls(&mut self, label: Option<u32>) -> Said<Test> {
         let labelled = match (self.layers.labels, self.layers.link) {
-            (0, Link::Ethernet | Link::CiscoHdlc) => self.payload_is(0x8847)?,
-            (0, Link::Ppp) => self.payload_is(0x0281)?,
+            (0, LinkLayer::Ethernet | LinkLayer::CiscoHdlc) => self.payload_is(0x8847)?,
+            (0, LinkLayer::Ppp) => self.payload_is(0x0281)?,
             (0, link) => return Err(unsupported_link("mpls", link)),
             _ => {
                 let bottom = self.load(Base::Network, 2_u32.wrapping_neg(), Size::Byte);
@@ -89,7 +89,7 @@ impl Compiler {
             test = test.and(Test::masked(session, 0xFFFF, number));
         }
         let layers = &mut self.layers;
-        layers.link = Link::Ppp;
+        layers.link = LinkLayer::Ppp;
         layers.header = layers.payload.plus(layers.network + 6);
         layers.protocol = layers.header;
         layers.payload = layers.header.plus(2);
@@ -163,7 +163,7 @@ impl Compiler {
             bytes: 0,
             cell: Some(cell as u8),
         };
-        self.layers.link = Link::Ethernet;
+        self.layers.link = LinkLayer::Ethernet;
         self.layers.header = cell(header);
         self.layers.protocol = cell(protocol);
         self.layers.payload = cell(payload);

@@ -2,7 +2,7 @@
 
 use super::{
     Compiler,
-    test::{Step, step},
+    test::{PlainInstruction, step},
 };
 use crate::filter::{bpf::code, link::Offset};
 
@@ -68,7 +68,7 @@ impl Compiler {
     }
 
     /// Loads into A the field `offset` bytes after the start of `base`.
-    pub(super) fn load(&self, base: Base, offset: u32, size: Size) -> Vec<Step> {
+    pub(super) fn load(&self, base: Base, offset: u32, size: Size) -> Vec<PlainInstruction> {
         let place = self.base(base).plus(offset);
         match (base, place.cell) {
             (Base::Behind4, _) => {
@@ -85,7 +85,7 @@ impl Compiler {
     }
 
     /// Loads into X the length of the IPv4 header, plus the scratch cell of its offset if there is one.
-    pub(super) fn ipv4_header_len(&self) -> Vec<Step> {
+    pub(super) fn ipv4_header_len(&self) -> Vec<PlainInstruction> {
         let place = self.base(Base::Network);
         match place.cell {
             None => vec![step(code::LDX_MSH, place.bytes)],

@@ -29,7 +29,7 @@ use crate::{
         ast::{ByteRelation, Direction, Expr, Joint, Llc, Primitive, Protocol},
         bpf::{Program, code},
         error::Wrong,
-        link::{Layers, Link},
+        link::{Layers, LinkLayer},
     },
     port::LinkType,
 };
@@ -74,7 +74,7 @@ pub(super) fn compile(
     untold_is_false: bool,
 ) -> Result<Program, Wrong> {
     let mut compiler = Compiler {
-        layers: Layers::of(Link::of(link)),
+        layers: Layers::of(LinkLayer::of(link)),
         view,
         lowest_offset: code::SCRATCH as u8,
         numbers: 0,
@@ -101,7 +101,7 @@ pub(super) fn compile(
         .and_then(|mut graph| {
             optimize::optimize(&mut graph);
             if graph.start == graph::REJECT && !untold_is_false {
-                let name = Link::of(link).name();
+                let name = LinkLayer::of(link).name();
                 return Err(Failed::MatchesNothing(format!(
                     "no packet of link type {name} can match this; write 'or' where either may hold"
                 )));
@@ -215,8 +215,8 @@ impl Compiler {
     fn outbound(&mut self, outbound: bool) -> Said<Test> {
         let word = if outbound { "outbound" } else { "inbound" };
         let steps = match (self.layers.link, self.view) {
-            (Link::CookedV1, _) => self.load(Base::Link, 0, Size::Half),
-            (Link::CookedV2, _) => self.load(Base::Link, 10, Size::Byte),
+            (LinkLayer::CookedV1, _) => self.load(Base::Link, 0, Size::Half),
+            (LinkLayer::CookedV2, _) => self.load(Base::Link, 10, Size::Byte),
             (_, View::Socket) => vec![step(code::LD_ABS, code::KERNEL_PACKET_TYPE)],
             (link, View::Packet) => return Err(only_live(word, link)),
         };
@@ -226,7 +226,7 @@ impl Compiler {
 
     fn interface(&mut self, number: u32) -> Said<Test> {
         let steps = match (self.layers.link, self.view) {
-            (Link::CookedV2, _) => self.load(Base::Link, 4, Size::Word),
+            (LinkLayer::CookedV2, _) => self.load(Base::Link, 4, Size::Word),
             (_, View::Socket) => vec![step(code::LD_ABS, code::KERNEL_INTERFACE)],
             (link, View::Packet) => return Err(only_live("ifindex", link)),
         };
@@ -234,7 +234,7 @@ impl Compiler {
     }
 
     fn llc(&mut self, kind: Llc) -> Said<Test> {
-        if self.layers.link != Link::Ethernet {
+        if self.layers.link != LinkLayer::Ethernet {
             return Err(unsupported_link("llc", self.layers.link));
         }
         let frame = self.is_802_3();
@@ -291,11 +291,11 @@ fn unsupported(protocol: Protocol, what: &str) -> String {
     format!("'{}' {what} is not supported", protocol.keyword())
 }
 
-fn unsupported_link(word: &str, link: Link) -> String {
+fn unsupported_link(word: &str, link: LinkLayer) -> String {
     format!("'{word}' is not supported on link type {}", link.name())
 }
 
-fn only_live(word: &str, link: Link) -> String {
+fn only_live(word: &str, link: LinkLayer) -> String {
     let name = link.name();
     format!("'{word}' is not in packets of link type {name}; only a live capture knows it")
 }

@@ -15,7 +15,7 @@
 
 use super::{
     graph::{Graph, Node, Target},
-    test::{Step, step},
+    test::{PlainInstruction, step},
 };
 use crate::filter::bpf::code;
 use facts::Facts;
@@ -204,7 +204,7 @@ fn row(graph: &Graph, ways: &[u32], start: Target, outcome: bool) -> Vec<Target>
 
 /// Makes the tests of one value neighbours, at the place of its first test.
 fn stand_together(graph: &mut Graph, row: &[Target]) {
-    let mut first: HashMap<&[Step], usize> = HashMap::new();
+    let mut first: HashMap<&[PlainInstruction], usize> = HashMap::new();
     let mut order: Vec<(usize, Target)> = Vec::new();
     for (at, target) in row.iter().enumerate() {
         let steps = graph.node(*target).map_or(&[][..], |node| &node.steps);
@@ -279,7 +279,7 @@ fn load_once(graph: &mut Graph) {
 
 /// The steps of `node` that change A, X or a scratch cell. `state` is what those hold before; it is updated to what they hold
 /// after.
-fn needed(values: &mut Values, node: &Node, state: &mut State) -> Vec<Step> {
+fn needed(values: &mut Values, node: &Node, state: &mut State) -> Vec<PlainInstruction> {
     let steps = &node.steps;
     let mut skipped = 0;
     let mut after = state.clone();

@@ -10,7 +10,7 @@ use crate::filter::{
     View,
     ast::{Joint, Protocol},
     bpf::code,
-    link::Link,
+    link::LinkLayer,
 };
 
 pub(super) const IPV4: u32 = 0x0800;
@@ -110,7 +110,7 @@ impl Compiler {
             }
             Protocol::Iso => {
                 let iso = self.payload_is(SAP_ISO)?;
-                let offset = u32::from(self.layers.link == Link::CiscoHdlc);
+                let offset = u32::from(self.layers.link == LinkLayer::CiscoHdlc);
                 let kind = self.load(Base::NetworkBehindLlc, offset, Size::Byte);
                 Ok(iso.and(Test::equal(kind, number)))
             }
@@ -130,13 +130,13 @@ impl Compiler {
         }
         let field = |c: &Self, value| Test::equal(c.load(Base::Protocol, 0, Size::Half), value);
         Ok(match self.layers.link {
-            Link::Ethernet => self.ethernet_payload_is(protocol),
-            Link::CookedV1 => self.cooked_payload_is(protocol),
-            Link::CookedV2 => field(self, protocol),
-            Link::CiscoHdlc if protocol == SAP_ISO => field(self, 0xFEFE),
-            Link::CiscoHdlc => field(self, protocol),
-            Link::Ppp => field(self, ppp_number(protocol)),
-            Link::Raw => {
+            LinkLayer::Ethernet => self.ethernet_payload_is(protocol),
+            LinkLayer::CookedV1 => self.cooked_payload_is(protocol),
+            LinkLayer::CookedV2 => field(self, protocol),
+            LinkLayer::CiscoHdlc if protocol == SAP_ISO => field(self, 0xFEFE),
+            LinkLayer::CiscoHdlc => field(self, protocol),
+            LinkLayer::Ppp => field(self, ppp_number(protocol)),
+            LinkLayer::Raw => {
                 let version = self.load(Base::Link, 0, Size::Byte);
                 match protocol {
                     IPV4 => Test::masked(version, 0xF0, 0x40),
@@ -144,10 +144,10 @@ impl Compiler {
                     _ => Test::Always(false),
                 }
             }
-            Link::Ipv4 => Test::Always(protocol == IPV4),
-            Link::Ipv6 => Test::Always(protocol == IPV6),
-            Link::Null | Link::Loop => self.family_is(protocol),
-            Link::Other(number) => {
+            LinkLayer::Ipv4 => Test::Always(protocol == IPV4),
+            LinkLayer::Ipv6 => Test::Always(protocol == IPV6),
+            LinkLayer::Null | LinkLayer::Loop => self.family_is(protocol),
+            LinkLayer::Other(number) => {
                 return Err(format!(
                     "link type {number} is not supported; only len, less, greater and link[…] work on its packets"
                 ));
@@ -218,7 +218,7 @@ impl Compiler {
 
     /// Compares the address family before the packet.
     fn family_is(&self, protocol: u32) -> Test {
-        let null = self.layers.link == Link::Null;
+        let null = self.layers.link == LinkLayer::Null;
         let is = |family: u32| {
             // The byte order is that of the capturing machine; almost all are little-endian.
             let stored = if null { family.swap_bytes() } else { family };

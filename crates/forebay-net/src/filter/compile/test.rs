@@ -4,13 +4,13 @@ use crate::filter::{ast::Joint, bpf::code};
 
 /// An instruction without jumps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Step {
+pub(super) struct PlainInstruction {
     pub code: u16,
     pub k: u32,
 }
 
-pub(super) fn step(code: u16, k: u32) -> Step {
-    Step { code, k }
+pub(super) fn step(code: u16, k: u32) -> PlainInstruction {
+    PlainInstruction { code, k }
 }
 
 #[derive(Clone, Debug)]
@@ -18,19 +18,19 @@ pub(super) enum Test {
     Always(bool),
     /// Computes a value from the packet and offsets in scratch cells only, and compares it with the code and constant of a
     /// conditional jump.
-    Value(Vec<Step>, u16, u32),
+    Value(Vec<PlainInstruction>, u16, u32),
     Not(Box<Test>),
     /// Each joins everything before it.
     Chain(Box<Test>, Vec<(Joint, Test)>),
     /// If the first is true, the second; else the third.
     If(Box<[Test; 3]>),
     /// Sets scratch cells; always true.
-    Do(Vec<Step>),
+    Do(Vec<PlainInstruction>),
 }
 
 impl Test {
     /// `value & mask == wanted`.
-    pub fn masked(mut steps: Vec<Step>, mask: u32, wanted: u32) -> Test {
+    pub fn masked(mut steps: Vec<PlainInstruction>, mask: u32, wanted: u32) -> Test {
         match mask {
             // True for every packet, also for one that is too short for the load.
             0 => Test::Always(wanted == 0),
@@ -43,7 +43,7 @@ impl Test {
         }
     }
 
-    pub fn equal(steps: Vec<Step>, wanted: u32) -> Test {
+    pub fn equal(steps: Vec<PlainInstruction>, wanted: u32) -> Test {
         Test::Value(steps, code::JEQ_K, wanted)
     }
 

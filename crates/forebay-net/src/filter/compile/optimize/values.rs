@@ -2,7 +2,7 @@
 
 use crate::filter::{
     bpf::code,
-    compile::{graph::Target, test::Step},
+    compile::{graph::Target, test::PlainInstruction},
 };
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ pub(super) struct State {
 
 /// How a value is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Source {
+enum Origin {
     /// The initial contents of A and X.
     Nothing,
     Computed {
@@ -37,15 +37,15 @@ const X: usize = A + 1;
 
 #[derive(Default)]
 pub(super) struct Values {
-    known: HashMap<Source, Value>,
+    known: HashMap<Origin, Value>,
     constants: HashMap<Value, u32>,
 }
 
 impl Values {
-    fn of(&mut self, source: Source) -> Value {
+    fn of(&mut self, source: Origin) -> Value {
         let next = self.known.len() as Value;
         let value = *self.known.entry(source).or_insert(next);
-        if let Source::Computed {
+        if let Origin::Computed {
             code: code::LD_IMM,
             k,
             ..
@@ -58,7 +58,7 @@ impl Values {
 
     /// The state before the first instruction, with the cells as zeros.
     pub fn start(&mut self) -> State {
-        let nothing = self.of(Source::Nothing);
+        let nothing = self.of(Origin::Nothing);
         let zero = self.computed(code::LD_IMM, 0, 0, 0);
         State {
             a: nothing,
@@ -69,7 +69,7 @@ impl Values {
 
     /// The same, before the instructions that write those zeros.
     pub fn unwritten(&mut self) -> State {
-        let nothing = self.of(Source::Nothing);
+        let nothing = self.of(Origin::Nothing);
         State {
             cells: [nothing; code::SCRATCH as usize],
             ..self.start()
@@ -82,11 +82,11 @@ impl Values {
     }
 
     fn computed(&mut self, code: u16, k: u32, a: Value, x: Value) -> Value {
-        self.of(Source::Computed { code, k, a, x })
+        self.of(Origin::Computed { code, k, a, x })
     }
 
-    pub fn run(&mut self, steps: &[Step], state: &mut State) {
-        for &Step { code, k } in steps {
+    pub fn run(&mut self, steps: &[PlainInstruction], state: &mut State) {
+        for &PlainInstruction { code, k } in steps {
             let cell = k as usize % state.cells.len();
             match code {
                 code::LD_MEM => state.a = state.cells[cell],
@@ -111,7 +111,7 @@ impl Values {
     pub fn merge(&mut self, old: &mut State, new: &State, target: Target) {
         let mut place = |old: &mut Value, new: Value, place: usize| {
             if *old != new {
-                *old = self.of(Source::Either(target, place));
+                *old = self.of(Origin::Either(target, place));
             }
         };
         place(&mut old.a, new.a, A);
