@@ -41,6 +41,7 @@ use std::{
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Info {
     /// The file format.
     pub kind: Kind,
@@ -72,6 +73,7 @@ pub struct Info {
 
 /// An interface of a capture file.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct OneInterface {
     /// The interface.
     pub interface: Interface,
@@ -85,6 +87,7 @@ pub struct OneInterface {
 
 /// Packet counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Tally {
     /// Number of packets.
     pub packets: u64,

@@ -12,6 +12,7 @@ use std::fmt;
 
 /// Why a frame was not copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NotCopied {
     /// The pool has no free slot. This is the only reason that passes with time.
     Exhausted,

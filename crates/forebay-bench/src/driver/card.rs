@@ -342,7 +342,7 @@ impl Attendant {
     fn request(&mut self) -> Result<()> {
         self.wake = match self.card.arm()? {
             Wake::At(then) => Some(then),
-            Wake::Ready | Wake::Fd(_) | Wake::End => None,
+            _ => None,
         };
         Ok(())
     }

@@ -287,6 +287,7 @@ impl Drop for Burst<'_> {
 
 /// How to find out that an armed port may have frames.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Wake<'a> {
     /// There may be frames already: poll again before sleeping.
     Ready,

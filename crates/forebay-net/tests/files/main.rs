@@ -72,7 +72,7 @@ pub fn drain(file: &mut File, budget: usize) -> (Vec<Packet>, Option<String>) {
             Wake::Fd(fd) => {
                 poll(&mut [PollFd::new(&fd, PollFlags::IN)], None).unwrap();
             }
-            Wake::Ready | Wake::At(_) => {}
+            _ => {}
         }
         let before = packets.len();
         let mut failed = None;

@@ -17,6 +17,7 @@ const MAX_TEXT: usize = 8 << 10;
 
 /// One section of a file: the program and machine that wrote it. Missing texts are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Section {
     /// It is big-endian.
     pub big_endian: bool,
@@ -36,6 +37,7 @@ pub struct Section {
 
 /// Blocks that were skipped, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Skipped {
     /// Name resolution blocks.
     pub name_resolution: u64,
