@@ -2,7 +2,7 @@
 //! it gave is whole when it stands alone, and what is appended to it changes none of it. Where the first byte is odd, the check
 //! sums are put right before, so that what heads say is believed.
 
-use forebay::store::records::{Reader, Recovered};
+use forebay::records::{Reader, Recovered};
 
 const HEAD: usize = 64;
 

@@ -4,7 +4,7 @@ use clap::{Args as ClapArgs, Subcommand};
 use std::path::PathBuf;
 
 pub const HELP: &str = "\
-Such files are written by forebay::store::Records (Rust): blocks of records, numbered, with check sums. Only what is \
+Such files are written by forebay::records::Records (Rust): blocks of records, numbered, with check sums. Only what is \
 whole and in order is accepted; nothing after the first fault is shown.
 
 Exit codes: 0 whole, also if the reader of the output left; 1 a part is damaged, or failure; 2 bad request.

@@ -1,6 +1,6 @@
 //! `forebay records`: the contents of record files, and what a crash damaged.
 //!
-//! [`forebay::store::records`] reads; this prints.
+//! [`forebay::records`] reads; this prints.
 
 use crate::{
     args::{Check, Dump, Records as Flags, RecordsCommand},
@@ -8,8 +8,8 @@ use crate::{
     sandbox::{self, Needs},
 };
 use anyhow::{Context, Result};
+use forebay::records::{Fault, Reader, Recovered, Shape};
 use forebay::standard;
-use forebay::store::records::{Fault, Reader, Recovered, Shape};
 use serde_json::{Value, json};
 use std::{
     fs::File,

@@ -2,7 +2,10 @@
 
 mod support;
 
-use forebay::store::{FileConfig, FileSink, Records, Sink, StoreConfig};
+use forebay::{
+    records::Records,
+    store::{FileConfig, FileSink, Sink, StoreConfig},
+};
 use serde_json::Value;
 use std::{
     fs,

@@ -7,11 +7,12 @@
 use forebay::{
     packet::{Packet, Pool, PoolConfig},
     queue,
+    records::Records,
     ring::{
         broadcast::{BroadcastConfig, Producer},
         spsc::{RingConfig, ring_with},
     },
-    store::{FileConfig, FileSink, Records, StoreConfig},
+    store::{FileConfig, FileSink, StoreConfig},
     stream,
     sync::Spin,
 };

@@ -4,7 +4,10 @@
 //! Kill it with `kill -9` while it runs, then check the file with `forebay records check FILE`: every record that was reported
 //! as durable is there. Start it again with the same file: it cuts off a torn block and continues.
 
-use forebay::store::{FileConfig, Records, StoreConfig, SyncPolicy};
+use forebay::{
+    records::Records,
+    store::{FileConfig, StoreConfig, SyncPolicy},
+};
 use std::{error::Error, io::BufRead, path::Path, time::Duration};
 
 fn main() -> Result<(), Box<dyn Error>> {

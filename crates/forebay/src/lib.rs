@@ -25,9 +25,10 @@
 //! | [`poll`] | [`Poller`](poll::Poller), which polls under load and sleeps otherwise; an item that arrives just before the poller sleeps is not missed |
 //! | [`queue`] | [`Sender`](queue::Sender) and [`Receiver`](queue::Receiver) of messages, many of each, between threads or [processes](queue::shared); [`spsc`](queue::spsc), faster, for exactly one sender and one receiver; [`lanes`](queue::lanes), for processes that are not trusted |
 //! | [`receive`] | [`Driver`](receive::Driver), which takes packets from a source into a pool, and passes them to another thread |
+//! | [`records`] | [`Records`](records::Records), which appends records of one type, or of bytes, to a file that survives a crash; and a [`Reader`](records::Reader) of such files |
 //! | [`ring`] | [`spsc`](ring::spsc), the ring of elements between two threads; [`broadcast`](ring::broadcast), messages from one producer to any number of readers, also in processes that are not trusted; [`kernel`](ring::kernel), one end of a ring that is shared with the kernel |
 //! | [`standard`] | standard input and output as files |
-//! | [`store`] | [`Appender`](store::Appender), which builds records in buffers; a thread of the store writes these, and reports what it could not write; [`Records`](store::Records), files of records that survive a crash |
+//! | [`store`] | [`Appender`](store::Appender), which builds records in buffers; a thread of the store writes these, and reports what it could not write |
 //! | [`stream`] | [`Writer`](stream::Writer) and [`Reader`](stream::Reader) of a byte stream; [`LocalStream`](stream::LocalStream), faster within one thread |
 //! | [`sync`] | ways to wait: [`Spin`](sync::Spin), [`Park`](sync::Park), [`Eventfd`](sync::Eventfd), [`Task`](sync::Task) |
 //! | [`time`] | [`Clock`](time::Clock), real or virtual |
@@ -52,6 +53,7 @@ pub mod packet;
 pub mod poll;
 pub mod queue;
 pub mod receive;
+pub mod records;
 pub mod ring;
 pub mod standard;
 pub mod store;
@@ -61,5 +63,5 @@ mod sys;
 pub mod time;
 
 pub use error::{Error, Result};
-/// Its traits determine which types may be records ([`store::Records`]).
+/// Its traits determine which types may be records ([`records::Records`]).
 pub use zerocopy;

@@ -2,11 +2,8 @@
 
 use forebay::{
     Result,
-    store::{
-        FileConfig, FileSink, Records, StoreConfig, SyncPolicy,
-        records::{self, Fault, Reader, Recovered},
-        recover,
-    },
+    records::{self, Fault, Reader, Records, Recovered, recover},
+    store::{FileConfig, FileSink, StoreConfig, SyncPolicy},
 };
 use forebay_testing::folder::Folder;
 use std::{

@@ -4,10 +4,9 @@
 //! Each test runs this program again as its child and passes the child's role in the environment. `FOREBAY_MOMENTS` sets how many
 //! moments of each kind to try; the default is a few.
 
-use forebay::store::{
-    FileConfig, FileSink, Finished, Records, Stage, StoreConfig, SyncPolicy, WhenFull,
-    records::{self, Reader, Recovered},
-    recover,
+use forebay::{
+    records::{self, Reader, Records, Recovered, recover},
+    store::{FileConfig, FileSink, Finished, Stage, StoreConfig, SyncPolicy, WhenFull},
 };
 use forebay_testing::{
     children::{self, FOLDER, Mortal, moments},

@@ -1,6 +1,6 @@
 //! The text's entries: 28 bytes, and 32 bytes.
 
-use forebay::store::records::Record;
+use forebay::records::Record;
 use std::io::{Result, Write};
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout,

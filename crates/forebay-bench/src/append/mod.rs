@@ -26,7 +26,10 @@ use anyhow::Result;
 pub use forwarding::ASSEMBLY;
 
 use entry::{Entry, Entry28, Entry32};
-use forebay::store::{Records, Stage, StoreConfig, SyncPolicy, WhenFull};
+use forebay::{
+    records::Records,
+    store::{Stage, StoreConfig, SyncPolicy, WhenFull},
+};
 use std::{hint::black_box, time::Duration};
 use target::{Flushes, Target};
 use textbook::Textbook;

@@ -30,7 +30,7 @@ const MAX_LENT: usize = 2 << 20;
 
 /// What an output holds before the first appended record.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Start {
+pub(crate) struct Start {
     pub bytes: u64,
     /// The number of the next record.
     pub records: u64,
@@ -159,7 +159,7 @@ impl Appender {
     }
 
     /// As [`checked`](Appender::checked), for an output that already holds something.
-    pub(super) fn starting(
+    pub(crate) fn starting(
         sink: Box<dyn Sink>,
         framing: Arc<dyn Framing>,
         config: &StoreConfig,
@@ -308,7 +308,7 @@ impl Appender {
     /// As [`claim`](Appender::claim), for `records` records at once: either all or none are dropped. The caller has checked that
     /// `len` is at most [`StoreConfig::record_bytes`].
     #[inline]
-    pub(super) fn claim_fitting(
+    pub(crate) fn claim_fitting(
         &mut self,
         len: usize,
         records: u64,
@@ -322,7 +322,7 @@ impl Appender {
 
     /// Reserves `len` bytes if the current buffer has room, and does nothing else. The caller has checked `len`.
     #[inline]
-    pub(super) fn reserved(&mut self, len: usize) -> Option<Reserved<'_>> {
+    pub(crate) fn reserved(&mut self, len: usize) -> Option<Reserved<'_>> {
         self.current.as_mut()?.reserve_below_mark(len).map(Reserved)
     }
 

@@ -52,7 +52,7 @@ pub enum WhenFull {
 /// The store adds a buffer when none is empty. From then on, a thread prepares further ones ahead, as many as the store began
 /// with and within the limit; these stay ready until the store is closed. The store returns other buffers to the system once they
 /// are written, down to the initial number. Memory of a store that never grows is touched only when it is filled. With [`WhenFull::Wait`], [`claim`](super::Appender::claim) and
-/// [`Records`](super::Records) wait for an empty buffer instead of growing the store.
+/// [`Records`](crate::records::Records) wait for an empty buffer instead of growing the store.
 ///
 /// ```
 /// use forebay::store::{StoreConfig, Limit};

@@ -5,6 +5,7 @@ use super::{
     testing::{Act, Gate, Recorder, append, config, open, put, records},
     *,
 };
+use crate::records::Records;
 use forebay_testing::{dice::Dice, folder::Folder};
 use std::time::Duration;
 

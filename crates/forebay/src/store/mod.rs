@@ -30,7 +30,7 @@
 //! a retry, [`Closing::wait`] truncates the file after its last whole record, and reports how many records are missing.
 //!
 //! * [`Appender`]: buffers, reserve and commit, and when a buffer is handed over. Start here.
-//! * [`records`]: [`Records`] of one type or of bytes, plain or in blocks that survive a crash, and the reader for those.
+//! * [`records`](crate::records): a layer above this one, with records of one type or of bytes, also in blocks that survive a crash.
 //! * [`StoreConfig`]: how a store is built. [`Closing`]: how it ends, and its counts.
 //! * [`Framing`]: the header and padding that a record format puts around records.
 //! * [`Loan`]: records in memory of the caller, which the store writes from there instead of from its buffers.
@@ -66,13 +66,12 @@ mod loan;
 mod loan_tests;
 #[cfg(all(test, not(loom)))]
 mod policy_tests;
-pub mod records;
 #[cfg(all(test, not(loom)))]
 mod rotation_tests;
 mod shared;
 mod sink;
 #[cfg(all(test, not(loom)))]
-mod testing;
+pub(crate) mod testing;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod trouble;
@@ -80,6 +79,7 @@ mod writer;
 mod writer_thread;
 
 pub use abandon::Abandon;
+pub(crate) use appender::Start;
 pub use appender::{Appender, Carrier, Reserved};
 pub use closing::{Closing, Finished};
 pub use config::{Limit, StoreConfig, StoreInfo, SyncPolicy, WhenFull};
@@ -90,8 +90,8 @@ pub use live::{Live, LiveConfig};
 #[cfg(all(feature = "shared", not(loom)))]
 pub use live_reader::{Batch, LiveReader};
 pub use loan::Loan;
-pub use records::{Records, recover};
 pub use sink::{
     FileConfig, FileSink, Files, Series, Sink, StreamSink, close, lock_output, open_existing,
     open_output, resolve,
 };
+pub(crate) use sink::{MAGIC_OF_RECORDS, create_new, written_elsewhere};

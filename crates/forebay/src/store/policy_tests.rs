@@ -4,7 +4,10 @@ use super::{
     testing::{Disk, Gate, append, config, open, put, records},
     *,
 };
-use crate::Result;
+use crate::{
+    Result,
+    records::{self, Records},
+};
 use forebay_testing::dice::Dice;
 use std::{
     io,

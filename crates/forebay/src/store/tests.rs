@@ -6,7 +6,7 @@ use super::{
     },
     *,
 };
-use crate::time::Clock;
+use crate::{records::Records, time::Clock};
 use forebay_testing::dice::{Dice, times};
 use std::{io, sync::Arc, time::Duration};
 

@@ -84,7 +84,7 @@ impl Appender {
     /// requested if the time ran out or if the output cannot promise it.
     ///
     /// ```
-    /// use forebay::store::{StoreConfig, FileConfig, FileSink, Records, Stage};
+    /// use forebay::{records::Records, store::{StoreConfig, FileConfig, FileSink, Stage}};
     /// use std::time::Duration;
     /// let path = std::env::temp_dir().join(format!("forebay-doc-wait-{}", std::process::id()));
     /// let mut orders = Records::<u64>::plain(FileSink::create(&path, &FileConfig::default())?, &StoreConfig::default())?;

@@ -15,7 +15,7 @@ impl Reserved<'_> {
 
     /// Accepts the bytes as records of fixed length, counted by that length.
     #[inline]
-    pub(in crate::store) fn commit_counted_by_length(self) {
+    pub(crate) fn commit_counted_by_length(self) {
         self.0.commit_uncounted();
     }
 }

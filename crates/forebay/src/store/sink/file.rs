@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    store::{buffer::BLOCK, records::MAGIC},
+    store::buffer::BLOCK,
     sys::{self as kernel, file as sys},
 };
 use std::{
@@ -163,7 +163,7 @@ impl FileSink {
     /// * The path cannot be created or written.
     /// * Another sink, of this or another process, writes the file.
     /// * It belongs to another user, in a folder such as /tmp ([`open_existing`](crate::store::open_existing)).
-    /// * The file holds blocks of records. [`Records::open_append`](crate::store::Records) appends to such a file.
+    /// * The file holds blocks of records. [`Records::open_append`](crate::records::Records) appends to such a file.
     pub fn create(path: impl AsRef<Path>, config: &FileConfig) -> Result<Box<dyn Sink>> {
         let path = path.as_ref();
         let file = open_output(path, OpenOptions::new().write(true));
@@ -216,7 +216,7 @@ impl FileSink {
     }
 
     /// Continues a regular file after its first `len` bytes, which stay. The caller has locked it and truncated the rest.
-    pub(in crate::store) fn after(
+    pub(crate) fn after(
         file: File,
         path: &Path,
         config: &FileConfig,
@@ -288,7 +288,7 @@ fn is_no_failure_of_the_device(error: &io::Error) -> bool {
 }
 
 /// Opens a new file; the kernel follows no link here.
-pub(in crate::store) fn create_new(path: &Path) -> io::Result<File> {
+pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options
         .read(true)
@@ -318,17 +318,20 @@ fn is_regular(file: &File, path: &Path) -> Result<bool> {
     Ok(about.is_file())
 }
 
+/// The first bytes of a file of records in blocks (`crate::records`), which must not be emptied by mistake.
+pub(crate) const MAGIC_OF_RECORDS: [u8; 8] = *b"fbrecs\x01\xfb";
+
 /// Whether the file begins like a block of records. A file that is writable but not readable counts as not beginning so.
 fn holds_records(path: &Path, file: &File) -> bool {
-    let mut begin = [0; MAGIC.len()];
+    let mut begin = [0; MAGIC_OF_RECORDS.len()];
     let read =
         |to_read: File| is_same(&to_read, file) && to_read.read_exact_at(&mut begin, 0).is_ok();
     // Open separately for reading: a FIFO opened for reading and writing would have a reader.
-    File::open(path).is_ok_and(read) && begin == MAGIC
+    File::open(path).is_ok_and(read) && begin == MAGIC_OF_RECORDS
 }
 
 /// The error for a file that another sink or process has locked.
-pub(in crate::store) fn written_elsewhere(path: &Path) -> Error {
+pub(crate) fn written_elsewhere(path: &Path) -> Error {
     let error = Error::new(path.display().to_string(), "locking the file");
     let error = error.because(io::Error::from(io::ErrorKind::WouldBlock));
     error.advise(

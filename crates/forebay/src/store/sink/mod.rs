@@ -11,7 +11,7 @@ mod stream;
 
 pub use claim::{lock_output, open_existing, open_output};
 pub use file::{FileConfig, FileSink};
-pub(super) use file::{create_new, written_elsewhere};
+pub(crate) use file::{MAGIC_OF_RECORDS, create_new, written_elsewhere};
 pub use files::{Files, Series};
 pub use paths::{close, resolve};
 pub use stream::StreamSink;

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     Result,
-    store::{FileConfig, Sink, StoreConfig, appender::Start},
+    store::{FileConfig, Sink, Start, StoreConfig},
 };
 use std::{io::IoSlice, path::Path, sync::Arc};
 
@@ -43,7 +43,7 @@ impl Records<[u8]> {
     /// * It is not a regular file; it cannot be opened, locked, read, truncated or synced.
     /// * A store of this or another process writes it.
     /// * It holds records of a fixed length, or contains no block at all.
-    /// * Blocks follow the damage. Truncating would lose them; call [`recover`](crate::store::recover) to do so.
+    /// * Blocks follow the damage. Truncating would lose them; call [`recover`](crate::records::recover) to do so.
     pub fn open_append(
         path: impl AsRef<Path>,
         file: &FileConfig,
@@ -89,7 +89,7 @@ impl Records<[u8]> {
     /// Accepts a copy of `record`. `false`: it was dropped.
     ///
     /// ```
-    /// use forebay::store::{StoreConfig, FileConfig, FileSink, Records};
+    /// use forebay::{records::Records, store::{StoreConfig, FileConfig, FileSink}};
     /// use std::io::IoSlice;
     /// let sink = FileSink::create("/dev/null", &FileConfig::default())?;
     /// let mut log = Records::<[u8]>::in_blocks(sink, &StoreConfig::default())?;

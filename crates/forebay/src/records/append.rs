@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    store::{FileConfig, FileSink, Sink, appender::Start, sink::create_new},
+    store::{FileConfig, FileSink, Sink, Start, create_new},
 };
 use std::{fs::File, io, os::unix::fs::FileExt, path::Path};
 
@@ -76,7 +76,7 @@ fn refuse(path: &Path, file: &File, shape: Shape, found: &Recovered) -> Result<(
         );
         return error(
             &what,
-            "Copy the file, then cut it there with store::recover",
+            "Copy the file, then cut it there with records::recover",
         );
     }
     Ok(())

@@ -25,10 +25,10 @@ use std::{
     num::NonZeroUsize,
 };
 
+pub(super) use crate::store::MAGIC_OF_RECORDS as MAGIC;
+
 /// Bytes of a block's head.
 pub(super) const HEAD: usize = 64;
-
-pub(in crate::store) const MAGIC: [u8; 8] = *b"fbrecs\x01\xfb";
 
 /// Upper bound, exclusive, for the bytes of a block's content and padding.
 const MOST: usize = 1 << 30;

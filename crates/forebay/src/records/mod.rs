@@ -9,7 +9,7 @@
 //! ```
 //! A crash may truncate a file anywhere. A plain file then ends with part of a record, and the value of its last bytes is
 //! unknown. In a file of blocks, [`Reader`] returns the records up to the first block that is damaged, incomplete or out of order, and
-//! reports what follows. [`recover`] truncates the file after the last block before that place. Each write of the store is one block: a
+//! reports what follows. [`recover`] truncates the file after the last block before that place. Each write of the [store](crate::store) is one block: a
 //! full buffer, or the part of a buffer that was flushed.
 //!
 //! The traits of [`zerocopy`] determine which types may be stored as their bytes in memory.
@@ -23,22 +23,21 @@ mod recover;
 mod tests;
 mod typed;
 
-pub(in crate::store) use block::MAGIC;
 pub use block::Shape;
 pub use reader::{Block, Cut, Fault, Later, Reader, Recovered};
 pub use recover::{check, recover};
 pub use typed::Record;
 
-use super::{
-    Appender, Closing, Framing, Sink, Stage, StoreConfig, StoreInfo, Totals, appender::Start,
+use crate::{
+    Result,
+    store::{Appender, Closing, Framing, Sink, Stage, Start, StoreConfig, StoreInfo, Totals},
 };
-use crate::Result;
 use std::{marker::PhantomData, sync::Arc, time::Duration};
 
 /// Appends records of type `T`, or bytes (`[u8]`).
 ///
 /// ```
-/// use forebay::store::{StoreConfig, FileConfig, FileSink, Records, records};
+/// use forebay::{records::{self, Records}, store::{StoreConfig, FileConfig, FileSink}};
 /// use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 ///
 /// #[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]

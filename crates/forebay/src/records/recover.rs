@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    store::{open_existing, sink::written_elsewhere},
+    store::{open_existing, written_elsewhere},
     sys::file as sys,
 };
 use std::{
@@ -27,11 +27,11 @@ pub fn check(path: impl AsRef<Path>) -> Result<Recovered> {
 }
 
 /// Cuts off what a crash left after the last whole block of the file at `path`, and reports what was cut. Afterwards the file
-/// holds exactly what is reported, durably. [`Records::open_append`](crate::store::Records) does this itself, so it is not needed
+/// holds exactly what is reported, durably. [`Records::open_append`](crate::records::Records) does this itself, so it is not needed
 /// before appending.
 ///
 /// ```
-/// use forebay::store::{StoreConfig, FileConfig, FileSink, Records, recover};
+/// use forebay::{records::{Records, recover}, store::{StoreConfig, FileConfig, FileSink}};
 /// use std::io::Write;
 /// let path = std::env::temp_dir().join(format!("forebay-doc-recover-{}", std::process::id()));
 /// let mut log = Records::<[u8]>::in_blocks(FileSink::create(&path, &FileConfig::default())?, &StoreConfig::default())?;

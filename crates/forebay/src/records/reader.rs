@@ -123,7 +123,7 @@ impl<'a> Block<'a> {
 /// Reads blocks in order, and stops before the first that is not whole, not in order, or not a block.
 ///
 /// ```
-/// use forebay::store::records::{Fault, Reader};
+/// use forebay::records::{Fault, Reader};
 /// let mut reader = Reader::new(&b"this is no record file"[..]);
 /// assert!(reader.next_block()?.is_none());
 /// let cut = reader.finish()?.cut.expect("all of it");

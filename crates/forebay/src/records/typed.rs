@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     Result,
-    store::{FileConfig, Reserved, Sink, StoreConfig, appender::Start},
+    store::{FileConfig, Reserved, Sink, Start, StoreConfig},
 };
 use std::{num::NonZeroUsize, path::Path, sync::Arc};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -65,7 +65,7 @@ impl<T: Record> Records<T> {
     /// * It is not a regular file; it cannot be opened, locked, read, truncated or synced.
     /// * A store of this or another process writes it.
     /// * It holds anything other than records of this length, or contains no block at all.
-    /// * Blocks follow the damage. Truncating would lose them; call [`recover`](crate::store::recover) to do so.
+    /// * Blocks follow the damage. Truncating would lose them; call [`recover`](crate::records::recover) to do so.
     pub fn open_append(
         path: impl AsRef<Path>,
         file: &FileConfig,
@@ -149,7 +149,7 @@ impl<T: Record> Records<T> {
     /// Accepts copies of `records`, in order, and returns how many it accepted; the others were dropped.
     ///
     /// ```
-    /// use forebay::store::{StoreConfig, FileConfig, FileSink, Records};
+    /// use forebay::{records::Records, store::{StoreConfig, FileConfig, FileSink}};
     /// let mut numbers = Records::<u32>::plain(FileSink::create("/dev/null", &FileConfig::default())?, &StoreConfig::default())?;
     /// assert_eq!(numbers.append_all(&[7; 5000])?, 5000);
     /// # Ok::<(), forebay::Error>(())
