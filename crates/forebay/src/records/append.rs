@@ -6,27 +6,69 @@
 //! ```
 
 use super::{
+    Records,
     block::{MAGIC, Shape},
     reader::Recovered,
     recover,
 };
 use crate::{
     Error, Result,
-    store::{FileConfig, FileSink, Sink, Start, create_new},
+    store::{FileConfig, FileSink, Sink, Start, StoreConfig, create_new},
 };
 use std::{fs::File, io, os::unix::fs::FileExt, path::Path};
 
+/// What records in blocks may be: of one type, or bytes.
+pub trait InBlocks {
+    /// The length of the records.
+    const SHAPE: Shape;
+
+    /// Checks what can be checked before a file is opened.
+    fn check(config: &StoreConfig) -> Result<()>;
+
+    /// Records whose blocks hold the number `file`, or a random one, continued at `start`.
+    fn blocks(
+        sink: Box<dyn Sink>,
+        config: &StoreConfig,
+        file: Option<u64>,
+        start: Start,
+    ) -> Result<Records<Self>>;
+}
+
+impl<T: InBlocks + ?Sized> Records<T> {
+    /// Opens the file at `path` to append to it, or creates it (mode 0600). The file is locked, read to its end, and truncated
+    /// after its last whole block; what was cut off is reported. Existing records stay, and the new ones continue their numbers.
+    ///
+    /// [`Totals`](crate::store::Totals) count the new records only.
+    ///
+    /// # Errors
+    /// * Those of `in_blocks`.
+    /// * It is not a regular file; it cannot be opened, locked, read, truncated or synced.
+    /// * A store of this or another process writes it.
+    /// * It holds records of another length, or contains no block at all.
+    /// * Blocks follow the damage. Truncating would lose them; call [`recover`](crate::records::recover) to do so.
+    pub fn open_append(
+        path: impl AsRef<Path>,
+        file: &FileConfig,
+        config: &StoreConfig,
+    ) -> Result<(Self, Recovered)> {
+        T::check(config)?;
+        let opened = open(path.as_ref(), T::SHAPE, file)?;
+        let log = T::blocks(opened.sink, config, opened.file, opened.start)?;
+        Ok((log, opened.found))
+    }
+}
+
 /// A file truncated after its last whole block, and how to continue it.
-pub(super) struct Opened {
-    pub sink: Box<dyn Sink>,
-    pub start: Start,
+struct Opened {
+    sink: Box<dyn Sink>,
+    start: Start,
     /// The file number stored in its blocks, if it has any.
-    pub file: Option<u64>,
-    pub found: Recovered,
+    file: Option<u64>,
+    found: Recovered,
 }
 
 /// Opens or creates the file at `path`, for records of `shape`.
-pub(super) fn open(path: &Path, shape: Shape, config: &FileConfig) -> Result<Opened> {
+fn open(path: &Path, shape: Shape, config: &FileConfig) -> Result<Opened> {
     match create_new(path) {
         Ok(made) => drop(made),
         Err(there) if there.kind() == io::ErrorKind::AlreadyExists => {}

@@ -1,14 +1,15 @@
 //! Records of bytes, each of any length.
 
 use super::{
-    Records, Recovered, append,
+    Records,
+    append::InBlocks,
     block::{Blocks, Plain, Shape},
 };
 use crate::{
     Result,
-    store::{FileConfig, Sink, Start, StoreConfig},
+    store::{Sink, Start, StoreConfig},
 };
-use std::{io::IoSlice, path::Path, sync::Arc};
+use std::{io::IoSlice, sync::Arc};
 
 /// The length before a record in a block: 4 bytes, little-endian.
 pub(super) const PREFIX: usize = 4;
@@ -30,41 +31,7 @@ impl Records<[u8]> {
     /// # Errors
     /// Those of [`Appender::new`](crate::store::Appender::new), or the buffers are a GiB or larger.
     pub fn in_blocks(sink: Box<dyn Sink>, config: &StoreConfig) -> Result<Self> {
-        Self::blocks(sink, config, None, Start::default())
-    }
-
-    /// Opens the file at `path` to append to it, or creates it (mode 0600). The file is locked, read to its end, and truncated
-    /// after its last whole block; what was cut off is reported. Existing records stay, and the new ones continue their numbers.
-    ///
-    /// [`Totals`](crate::store::Totals) count the new records only.
-    ///
-    /// # Errors
-    /// * As [`in_blocks`](Self::in_blocks).
-    /// * It is not a regular file; it cannot be opened, locked, read, truncated or synced.
-    /// * A store of this or another process writes it.
-    /// * It holds records of a fixed length, or contains no block at all.
-    /// * Blocks follow the damage. Truncating would lose them; call [`recover`](crate::records::recover) to do so.
-    pub fn open_append(
-        path: impl AsRef<Path>,
-        file: &FileConfig,
-        config: &StoreConfig,
-    ) -> Result<(Self, Recovered)> {
-        config.check()?;
-        let opened = append::open(path.as_ref(), Shape::Varying, file)?;
-        let log = Self::blocks(opened.sink, config, opened.file, opened.start)?;
-        Ok((log, opened.found))
-    }
-
-    fn blocks(
-        sink: Box<dyn Sink>,
-        config: &StoreConfig,
-        file: Option<u64>,
-        start: Start,
-    ) -> Result<Self> {
-        config.validate()?;
-        let longest = config.record_bytes.saturating_add(PREFIX);
-        let blocks = Blocks::new(Shape::Varying, longest, config, file)?;
-        Records::new(sink, Arc::new(blocks), longest, PREFIX, config, start)
+        <[u8]>::blocks(sink, config, None, Start::default())
     }
 
     /// Accepts a record of `len` bytes that `fill` writes in place. Its previous content is that of an earlier record, or zeros.
@@ -119,5 +86,25 @@ impl Records<[u8]> {
                 slot = behind;
             }
         })
+    }
+}
+
+impl InBlocks for [u8] {
+    const SHAPE: Shape = Shape::Varying;
+
+    fn check(config: &StoreConfig) -> Result<()> {
+        config.check()
+    }
+
+    fn blocks(
+        sink: Box<dyn Sink>,
+        config: &StoreConfig,
+        file: Option<u64>,
+        start: Start,
+    ) -> Result<Records<[u8]>> {
+        config.validate()?;
+        let longest = config.record_bytes.saturating_add(PREFIX);
+        let blocks = Blocks::new(Shape::Varying, longest, config, file)?;
+        Records::new(sink, Arc::new(blocks), longest, PREFIX, config, start)
     }
 }

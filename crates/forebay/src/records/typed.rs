@@ -1,14 +1,15 @@
 //! Records of one type, built in place or copied.
 
 use super::{
-    Records, Recovered, append,
+    Records,
+    append::InBlocks,
     block::{Blocks, HEAD, Plain, Shape},
 };
 use crate::{
     Result,
-    store::{FileConfig, Reserved, Sink, Start, StoreConfig},
+    store::{Reserved, Sink, Start, StoreConfig},
 };
-use std::{num::NonZeroUsize, path::Path, sync::Arc};
+use std::{num::NonZeroUsize, sync::Arc};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// A type that can be stored as a record. Any bytes are a valid value, all its bytes are initialised (so it has no padding), and
@@ -37,6 +38,12 @@ impl<T: Record> Records<T> {
         );
     };
 
+    const LONGEST: usize = if size_of::<T>() > STEP {
+        size_of::<T>()
+    } else {
+        STEP
+    };
+
     /// Back to back, with nothing between them. [`StoreConfig::record_bytes`] is ignored.
     ///
     /// # Errors
@@ -52,52 +59,7 @@ impl<T: Record> Records<T> {
     /// # Errors
     /// Those of [`Appender::new`](crate::store::Appender::new), or the buffers are a GiB or larger.
     pub fn in_blocks(sink: Box<dyn Sink>, config: &StoreConfig) -> Result<Self> {
-        Self::blocks(sink, config, None, Start::default())
-    }
-
-    /// Opens the file at `path` to append to it, or creates it (mode 0600). The file is locked, read to its end, and truncated
-    /// after its last whole block; what was cut off is reported. Existing records stay, and the new ones continue their numbers.
-    ///
-    /// [`Totals`](crate::store::Totals) count the new records only.
-    ///
-    /// # Errors
-    /// * As [`in_blocks`](Self::in_blocks).
-    /// * It is not a regular file; it cannot be opened, locked, read, truncated or synced.
-    /// * A store of this or another process writes it.
-    /// * It holds anything other than records of this length, or contains no block at all.
-    /// * Blocks follow the damage. Truncating would lose them; call [`recover`](crate::records::recover) to do so.
-    pub fn open_append(
-        path: impl AsRef<Path>,
-        file: &FileConfig,
-        config: &StoreConfig,
-    ) -> Result<(Self, Recovered)> {
-        let () = Self::FITS;
-        StoreConfig {
-            record_bytes: Self::LONGEST,
-            ..config.clone()
-        }
-        .check()?;
-        let opened = append::open(path.as_ref(), Self::SHAPE, file)?;
-        let log = Self::blocks(opened.sink, config, opened.file, opened.start)?;
-        Ok((log, opened.found))
-    }
-
-    const SHAPE: Shape = Shape::Fixed(size_of::<T>() as u32);
-    const LONGEST: usize = if size_of::<T>() > STEP {
-        size_of::<T>()
-    } else {
-        STEP
-    };
-
-    fn blocks(
-        sink: Box<dyn Sink>,
-        config: &StoreConfig,
-        file: Option<u64>,
-        start: Start,
-    ) -> Result<Self> {
-        let () = Self::FITS;
-        let blocks = Blocks::new(Self::SHAPE, Self::LONGEST, config, file)?;
-        Records::new(sink, Arc::new(blocks), Self::LONGEST, 0, config, start)
+        T::blocks(sink, config, None, Start::default())
     }
 
     /// Accepts a record that `fill` builds in place, in the memory it will be written from. Its previous content is an earlier
@@ -172,6 +134,32 @@ impl<T: Record> Records<T> {
             }
         }
         Ok(accepted)
+    }
+}
+
+impl<T: Record> InBlocks for T {
+    const SHAPE: Shape = Shape::Fixed(size_of::<T>() as u32);
+
+    fn check(config: &StoreConfig) -> Result<()> {
+        let () = Records::<T>::FITS;
+        let record_bytes = Records::<T>::LONGEST;
+        StoreConfig {
+            record_bytes,
+            ..config.clone()
+        }
+        .check()
+    }
+
+    fn blocks(
+        sink: Box<dyn Sink>,
+        config: &StoreConfig,
+        file: Option<u64>,
+        start: Start,
+    ) -> Result<Records<T>> {
+        let () = Records::<T>::FITS;
+        let longest = Records::<T>::LONGEST;
+        let blocks = Blocks::new(Self::SHAPE, longest, config, file)?;
+        Records::new(sink, Arc::new(blocks), longest, 0, config, start)
     }
 }
 

@@ -30,7 +30,7 @@ const MAX_LENT: usize = 2 << 20;
 
 /// What an output holds before the first appended record.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Start {
+pub struct Start {
     pub bytes: u64,
     /// The number of the next record.
     pub records: u64,
