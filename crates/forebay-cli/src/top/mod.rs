@@ -29,6 +29,7 @@ use crate::{
 use anyhow::{Context, Result};
 use attached::{Attached, follow, of_capture, without_tables};
 use forebay_net::{
+    filter::Filter,
     open::{self, Name, Opening, Options},
     session::{Control, Event, Output, Progress, Session, SessionConfig, Summary},
 };
@@ -76,49 +77,14 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         sandbox::enter(&flags.sandbox, &needs);
         return without_tables(flags, attached);
     }
-    let clock = open::clock(&names).map_err(|error| Usage(error.to_string()))?;
-    let options = Options {
-        filter: filter.clone(),
-        promiscuous: !flags.not_promiscuous,
-        snaplen: SNAPLEN,
-        take_traffic: flags.take_traffic,
-        ..Options::default()
-    };
-    let begun = open::begin(&names, &options, &clock)?;
-    privileges::shed(None)?;
-    shares::look_up_owners(&begun);
-    sandbox::enter(&flags.sandbox, &needs);
-    let ports = begun.into_iter().map(Opening::finish);
-    let ports = ports.collect::<forebay::Result<Vec<_>>>()?;
-    let is_file = !flags.read.is_empty();
-    let config = SessionConfig {
-        snaplen: SNAPLEN,
-        filter,
-        stop_after: (flags.once && !is_file).then_some(flags.interval),
-        progress_every: CHECK_EVERY.min(flags.interval),
-        ..SessionConfig::default()
-    };
     let control = Control::new()?;
-    let session = Session::open(ports, Output::Count, config, clock, control.clone())?;
+    let session = open_session(flags, &names, filter, &needs, &control)?;
     if let Some(warning) = session.warning() {
         output::warning(warning);
     }
-    let sources = session.info().0;
-    let taps = sources.iter().filter(|source| source.got.overruns).count();
-    let kind_of_source = match taps {
-        0 => KindOfSource::Interfaces,
-        _ if taps == sources.len() => KindOfSource::Taps,
-        _ => KindOfSource::Both,
-    };
-    let sources: Vec<_> = sources.into_iter().map(|it| it.name).collect();
     let state = match &attached {
         Some(attached) => of_capture(attached),
-        None => State {
-            sources: output::plain(&sources.join(", ")).into(),
-            is_file,
-            kind_of_source,
-            ..State::default()
-        },
+        None => of_sources(&session, !flags.read.is_empty()),
     };
     let heard = control.clone();
     let has_screen = !flags.once;
@@ -127,48 +93,121 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         Asked::Stop => heard.stop(),
         Asked::Report | Asked::Flush | Asked::Rotate | Asked::Trigger => {}
     })?;
-    let updates = Arc::new(Latest::new());
-    let interval = flags.interval;
     match flags.once {
-        true => {
-            let summary = capture(session, None, &updates);
-            let mut update = updates.take();
-            if let (Some(mut attached), Some(update)) = (attached, &mut update) {
-                update.status = attached.ask()?;
-            }
-            once::print(flags, state, update)?;
-            print_error(&summary);
-            Ok(exit_code(&summary))
-        }
-        false => {
-            let is_attached = attached.is_some();
-            let latest = match attached {
-                None => updates.clone(),
-                Some(attached) => {
-                    let tables = Arc::new(Latest::new());
-                    follow(attached, interval, tables.clone(), updates.clone())?;
-                    tables
-                }
-            };
-            let capturing = thread::Builder::new()
-                .name("forebay-capture".into())
-                .spawn(move || capture(session, Some(interval), &latest))
-                .context("cannot start a thread for the capture")?;
-            let shown = Terminal::with(|terminal| show(terminal, state, &updates));
-            control.stop();
-            let summary = match capturing.join() {
-                Ok(summary) => summary,
-                Err(panic) => std::panic::resume_unwind(panic),
-            };
-            shown?;
-            // Usually the same terminal.
-            if is_writable(stderr(), TERMINAL_WAIT) && !is_attached {
-                print_summary(&summary);
-                print_error(&summary);
-            }
-            Ok(exit_code(&summary))
-        }
+        true => run_once(flags, session, attached, state),
+        false => run_on_screen(flags.interval, session, &control, attached, state),
     }
+}
+
+/// Opens the ports, gives up privileges, enters the sandbox, and opens the session.
+fn open_session(
+    flags: &Flags,
+    names: &[Name],
+    filter: Option<Filter>,
+    needs: &Needs,
+    control: &Control,
+) -> Result<Session> {
+    let clock = open::clock(names).map_err(|error| Usage(error.to_string()))?;
+    let options = Options {
+        filter: filter.clone(),
+        promiscuous: !flags.not_promiscuous,
+        snaplen: SNAPLEN,
+        take_traffic: flags.take_traffic,
+        ..Options::default()
+    };
+    let begun = open::begin(names, &options, &clock)?;
+    privileges::shed(None)?;
+    shares::look_up_owners(&begun);
+    sandbox::enter(&flags.sandbox, needs);
+    let ports = begun.into_iter().map(Opening::finish);
+    let ports = ports.collect::<forebay::Result<Vec<_>>>()?;
+    let config = SessionConfig {
+        snaplen: SNAPLEN,
+        filter,
+        stop_after: (flags.once && flags.read.is_empty()).then_some(flags.interval),
+        progress_every: CHECK_EVERY.min(flags.interval),
+        ..SessionConfig::default()
+    };
+    Ok(Session::open(
+        ports,
+        Output::Count,
+        config,
+        clock,
+        control.clone(),
+    )?)
+}
+
+/// The screen of the session's own sources.
+fn of_sources(session: &Session, is_file: bool) -> State {
+    let sources = session.info().0;
+    let taps = sources.iter().filter(|source| source.got.overruns).count();
+    let kind_of_source = match taps {
+        0 => KindOfSource::Interfaces,
+        _ if taps == sources.len() => KindOfSource::Taps,
+        _ => KindOfSource::Both,
+    };
+    let sources: Vec<_> = sources.into_iter().map(|it| it.name).collect();
+    State {
+        sources: output::plain(&sources.join(", ")).into(),
+        is_file,
+        kind_of_source,
+        ..State::default()
+    }
+}
+
+/// `--once`: captures for one interval, and prints the tables.
+fn run_once(
+    flags: &Flags,
+    session: Session,
+    attached: Option<Attached>,
+    state: State,
+) -> Result<ExitCode> {
+    let updates = Latest::new();
+    let summary = capture(session, None, &updates);
+    let mut update = updates.take();
+    if let (Some(mut attached), Some(update)) = (attached, &mut update) {
+        update.status = attached.ask()?;
+    }
+    once::print(flags, state, update)?;
+    print_error(&summary);
+    Ok(exit_code(&summary))
+}
+
+/// Captures on a thread of its own, and draws until the user quits.
+fn run_on_screen(
+    interval: Duration,
+    session: Session,
+    control: &Control,
+    attached: Option<Attached>,
+    state: State,
+) -> Result<ExitCode> {
+    let updates = Arc::new(Latest::new());
+    let is_attached = attached.is_some();
+    let latest = match attached {
+        None => updates.clone(),
+        Some(attached) => {
+            let tables = Arc::new(Latest::new());
+            follow(attached, interval, tables.clone(), updates.clone())?;
+            tables
+        }
+    };
+    let capturing = thread::Builder::new()
+        .name("forebay-capture".into())
+        .spawn(move || capture(session, Some(interval), &latest))
+        .context("cannot start a thread for the capture")?;
+    let shown = Terminal::with(|terminal| show(terminal, state, &updates));
+    control.stop();
+    let summary = match capturing.join() {
+        Ok(summary) => summary,
+        Err(panic) => std::panic::resume_unwind(panic),
+    };
+    shown?;
+    // Usually the same terminal.
+    if is_writable(stderr(), TERMINAL_WAIT) && !is_attached {
+        print_summary(&summary);
+        print_error(&summary);
+    }
+    Ok(exit_code(&summary))
 }
 
 /// Runs the session and reports after every interval, if there is one, and at the end.
