@@ -14,9 +14,10 @@ use forebay_testing::{
     children,
     dice::{self, Dice},
     folder::Folder,
+    foreign,
     lab::tool,
 };
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// A packet of a test.
 #[derive(Clone, Debug)]
@@ -88,21 +89,8 @@ pub fn packets(name: Name) -> Vec<Owned> {
 
 /// The captures of other programs, if they are there.
 pub fn corpus() -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let mut files = Vec::new();
-    for kind in ["pcap", "pcapng"] {
-        let Ok(entries) = std::fs::read_dir(root.join(kind)) else {
-            assert!(
-                std::env::var_os("CI").is_none(),
-                "../shared/data is missing"
-            );
-            println!("skipped: needs ../shared/data/{kind}");
-            continue;
-        };
-        files.extend(entries.map(|entry| entry.unwrap().path()));
-    }
-    files.sort();
-    files
+    let kinds = ["pcap", "pcapng"];
+    kinds.into_iter().flat_map(foreign::captures).collect()
 }
 
 /// What `tcpdump -n` with these flags prints for each packet; `None` if it is not installed.

@@ -1,17 +1,7 @@
 //! Captures made by other programs: a copy holds what another tool's copy holds.
 
 use crate::{law, packets, support::*};
-use std::path::{Path, PathBuf};
-
-/// Captures made by other programs.
-fn captures(kind: &str) -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let Ok(entries) = std::fs::read_dir(folder.join(kind)) else {
-        println!("skipped: needs ../shared/data/{kind}");
-        return Vec::new();
-    };
-    entries.map(|entry| entry.unwrap().path()).collect()
-}
+use forebay_testing::foreign::captures;
 
 #[test]
 fn classic_files_come_out_as_tcpdump_copies_them() {

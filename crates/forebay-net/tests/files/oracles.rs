@@ -1,35 +1,22 @@
 //! Captures of other programs, read by us and by tcpdump and tshark.
 //!
-//! If the files (`../shared/data`) or a tool are missing, the test prints `skipped: needs …`.
+//! If the files ([`foreign::captures`]) or a tool are missing, the test prints `skipped: needs …`.
 
 use super::{Packet, Reading, open, read};
 use forebay_net::port::Port;
-use forebay_testing::{dice::Dice, folder::Folder, lab};
+use forebay_testing::{dice::Dice, folder::Folder, foreign, lab};
 use pcap_parser::{PcapBlockOwned, PcapError, traits::PcapReaderIterator};
 use std::{
-    path::{Path, PathBuf},
+    path::Path,
     process::{Output, Stdio},
 };
 
-/// The files of a kind. If there are none, prints that and returns none.
-fn files(kind: &str) -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let Ok(entries) = std::fs::read_dir(root.join(kind)) else {
-        eprintln!("\n*** skipped: needs ../shared/data ***");
-        return Vec::new();
-    };
-    let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
-    files.sort();
-    assert!(!files.is_empty());
-    files
-}
-
-/// Runs a tool on a file. If it is not installed, prints that and returns `None`.
+/// Runs a tool on a file. If it is not installed, prints that and returns `None`; in CI the test fails.
 fn run(words: &str, file: &Path) -> Option<Output> {
     let mut words = words.split(' ');
     let program = words.next().unwrap();
     if !lab::have(program) {
-        eprintln!("\n*** skipped: needs the tool `{program}` ***");
+        lab::skip(&format!("the tool `{program}`"));
         return None;
     }
     let mut command = lab::tool(program);
@@ -90,7 +77,7 @@ fn parsed(bytes: &[u8], unit: u64) -> Vec<Plain> {
 
 #[test]
 fn classic_files_have_the_packets_that_tcpdump_finds() {
-    let files = files("pcap");
+    let files = foreign::captures("pcap");
     let folder = Folder::new();
     let scratch = folder.join("uncut.pcap");
     for path in files {
@@ -115,7 +102,7 @@ fn classic_files_have_the_packets_that_tcpdump_finds() {
 /// Truncates and garbles files of other programs, and compares with tcpdump again.
 #[test]
 fn broken_classic_files_give_what_tcpdump_gives_before_it_stops() {
-    let files = files("pcap");
+    let files = foreign::captures("pcap");
     let folder = Folder::new();
     let scratch = folder.join("broken.pcap");
     let mut dice = Dice(1);
@@ -206,7 +193,7 @@ fn filled(line: &str, sections: usize) -> Option<String> {
 /// Compares with the fields that tshark prints, and with its copy of the file.
 #[test]
 fn pcapng_files_have_the_packets_that_tshark_finds() {
-    let files = files("pcapng");
+    let files = foreign::captures("pcapng");
     for path in files {
         let ours = read_path(&path);
         let fields = "frame.time_epoch -e frame.cap_len -e frame.len -e frame.interface_id -e frame.interface_name \
