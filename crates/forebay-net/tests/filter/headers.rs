@@ -1,6 +1,6 @@
 //! Link types whose packets start with a capture header: `link[…]` counts after it, as in tcpdump.
 
-use crate::{Corpus, compiled, corpus::Packet, none_differ, oracle, oracle_is_there};
+use crate::{Corpus, compiled, corpus::Packet, none_differ, oracle_is_there};
 use forebay_testing::dice::Dice;
 
 const EXPRESSIONS: [&str; 9] = [
@@ -58,7 +58,7 @@ fn bytes_of_the_link_are_counted_after_the_header_of_the_capture() {
         let has_header = matches!(link, 119 | 127 | 163 | 192 | 240 | 241);
         let step = if has_header { 1 } else { EXPRESSIONS.len() };
         for expression in EXPRESSIONS.into_iter().step_by(step) {
-            let Ok(expected) = oracle::kept(&corpus.path, expression) else {
+            let Ok(expected) = corpus.kept_by_tcpdump(expression) else {
                 continue;
             };
             asked += 1;

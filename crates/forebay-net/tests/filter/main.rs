@@ -1,13 +1,15 @@
 //! Compares filters with tcpdump, expression by expression: the packets of a corpus that each accepts, the expressions that each
-//! rejects, the printed programs, and the same programs in the kernel on a live interface.
+//! rejects, the printed programs, and the same programs in the kernel on a live interface. The verdicts and programs of tcpdump are
+//! those of libpcap, which it uses; a test checks on a sample that `tcpdump` itself prints and keeps the same.
 //!
-//! Needs `tcpdump`; live tests also need what `forebay_testing::lab` needs. A test whose needs are missing prints `skipped: needs …`; with
+//! Needs `tcpdump` and its library; live tests also need what `forebay_testing::lab` needs. A test whose needs are missing prints `skipped: needs …`; with
 //! `CI=true` in the environment it fails.
 
 mod corpus;
 mod expressions;
 mod headers;
 mod layers;
+mod libpcap;
 mod live;
 mod oracle;
 mod tap;
@@ -16,6 +18,7 @@ use corpus::Packet;
 use forebay_net::filter::{self, Filter, View, bpf::Program};
 use forebay_net::port::LinkType;
 use forebay_testing::{folder::Folder, lab};
+use libpcap::Source;
 use oracle::{LINKS, SNAPLEN};
 use std::path::PathBuf;
 
@@ -24,6 +27,7 @@ struct Corpus {
     _folder: Folder,
     path: PathBuf,
     packets: Vec<Packet>,
+    source: Source,
 }
 
 impl Corpus {
@@ -40,18 +44,34 @@ impl Corpus {
         let path = PathBuf::from(folder.path("corpus.pcap"));
         oracle::write(&path, link, &packets);
         Corpus {
+            source: Source::file(path.to_str().unwrap()),
             _folder: folder,
             path,
             packets,
         }
     }
 
-    /// The numbers of the packets that a program accepts.
-    fn kept(&self, program: &Program) -> Vec<usize> {
-        let keeps = |packet: &Packet| program.run(&packet.data, packet.wire_len) > 0;
+    /// The numbers of these packets.
+    fn numbers(&self, keeps: impl Fn(&Packet) -> bool) -> Vec<usize> {
         let all = self.packets.iter().enumerate();
         let kept = all.filter(|(_, packet)| keeps(packet));
         kept.map(|(number, _)| number).collect()
+    }
+
+    /// The numbers of the packets that a program accepts.
+    fn kept(&self, program: &Program) -> Vec<usize> {
+        self.numbers(|packet| program.run(&packet.data, packet.wire_len) > 0)
+    }
+
+    /// tcpdump's program for an expression, or its error.
+    fn theirs(&self, expression: &str) -> Result<libpcap::Filter, String> {
+        self.source.compile(expression, true)
+    }
+
+    /// The numbers of the packets that tcpdump accepts, or its error for the expression.
+    fn kept_by_tcpdump(&self, expression: &str) -> Result<Vec<usize>, String> {
+        let theirs = self.theirs(expression)?;
+        Ok(self.numbers(|packet| theirs.keeps(packet)))
     }
 }
 
@@ -65,11 +85,11 @@ fn none_differ(wrong: &[String]) {
     );
 }
 
-/// Whether tcpdump is installed; if not, prints that the test is skipped.
+/// Whether tcpdump and libpcap are installed; if not, prints that the test is skipped.
 fn oracle_is_there() -> bool {
-    let there = lab::have("tcpdump");
+    let there = lab::have("tcpdump") && libpcap::is_installed();
     if !there {
-        lab::skip("the tool `tcpdump`");
+        lab::skip("the tool `tcpdump`, and libpcap as a shared library");
     }
     there
 }
@@ -87,8 +107,8 @@ fn compare(link: u16, wrong: &mut Vec<String>) {
     let taken = expressions::kept_and_left();
     for expression in taken.chain(expressions::all_or_nothing()) {
         let mut tell = |what: String| wrong.push(format!("link {link}: {expression}: {what}"));
-        let expected = match oracle::kept(&corpus.path, expression) {
-            Ok(expected) => expected,
+        let theirs = match corpus.theirs(expression) {
+            Ok(theirs) => theirs,
             Err(error) => {
                 if link == 1 || compiled(expression, link).is_ok() {
                     tell(format!("tcpdump rejects it: {error}"));
@@ -96,16 +116,16 @@ fn compare(link: u16, wrong: &mut Vec<String>) {
                 continue;
             }
         };
-        let numbers = oracle::printed("-ddd", &corpus.path, expression).unwrap();
-        let theirs: Program = numbers.parse().unwrap();
-        if corpus.kept(&theirs) != expected {
+        let expected = corpus.numbers(|packet| theirs.keeps(packet));
+        if corpus.kept(&theirs.program()) != expected {
             tell("tcpdump's program gives another result in our machine".into());
         }
         match compiled(expression, link) {
             Ok(ours) => {
                 let kept = corpus.kept(&ours);
-                let other = |number: &usize| kept.contains(number) != expected.contains(number);
-                if let Some(number) = (0..corpus.packets.len()).find(other) {
+                if kept != expected {
+                    let other = |number: &usize| kept.contains(number) != expected.contains(number);
+                    let number = (0..corpus.packets.len()).find(other).unwrap();
                     let (keeps, packet) = (kept.contains(&number), &corpus.packets[number]);
                     tell(format!("accepted: {keeps}, unlike tcpdump: {packet:02x?}"));
                 }
@@ -143,7 +163,8 @@ fn each_expression_keeps_some_packets_and_leaves_some() {
     }
     let corpus = Corpus::of(1);
     let some = |expression: &&str| {
-        let kept = oracle::kept(&corpus.path, expression).map_or(0, |kept| kept.len());
+        let kept = corpus.kept_by_tcpdump(expression);
+        let kept = kept.map_or(0, |kept| kept.len());
         kept > 0 && kept < corpus.packets.len()
     };
     let idle: Vec<_> = expressions::kept_and_left().filter(|e| !some(e)).collect();
@@ -168,7 +189,7 @@ fn nonsense_is_refused_here_and_by_tcpdump() {
         if compiled(expression, 1).is_ok() {
             wrong.push(format!("forebay accepts it: {expression}"));
         }
-        if oracle::printed("-ddd", &corpus.path, expression).is_ok() {
+        if corpus.theirs(expression).is_ok() {
             wrong.push(format!("tcpdump accepts it: {expression}"));
         }
     }
@@ -179,6 +200,40 @@ fn nonsense_is_refused_here_and_by_tcpdump() {
     }
     none_differ(&wrong);
     assert!(expressions::nonsense().count() >= 30);
+}
+
+/// The other tests take libpcap's verdicts and programs for those of tcpdump.
+#[test]
+fn tcpdump_keeps_what_libpcap_keeps_and_prints_its_programs() {
+    if !oracle_is_there() {
+        return;
+    }
+    for (place, link) in LINKS.into_iter().enumerate() {
+        let corpus = Corpus::of(link);
+        let expressions = expressions::kept_and_left().chain(expressions::all_or_nothing());
+        for expression in expressions.skip(place).step_by(29) {
+            let kept = oracle::kept(&corpus.path, expression);
+            assert_eq!(
+                kept.is_ok(),
+                corpus.theirs(expression).is_ok(),
+                "{expression}"
+            );
+            let Ok(kept) = kept else {
+                continue;
+            };
+            assert_eq!(Ok(kept), corpus.kept_by_tcpdump(expression), "{expression}");
+            let printed = oracle::printed("-ddd", &corpus.path, expression).unwrap();
+            let theirs = corpus.theirs(expression).unwrap().program();
+            assert_eq!(theirs.numbers().to_string(), printed, "{expression}");
+        }
+    }
+    let corpus = Corpus::of(1);
+    for expression in expressions::nonsense().step_by(9) {
+        assert!(
+            oracle::printed("-ddd", &corpus.path, expression).is_err(),
+            "{expression}"
+        );
+    }
 }
 
 #[test]
