@@ -37,7 +37,7 @@ fn classic_files_come_out_as_tcpdump_copies_them() {
 
 #[test]
 fn pcapng_files_come_out_as_tshark_writes_them() {
-    if !has("tshark") {
+    if !has("tshark") || !has("editcap") {
         return;
     }
     for path in captures("pcapng") {
@@ -46,8 +46,12 @@ fn pcapng_files_come_out_as_tshark_writes_them() {
         let (ours, theirs) = (folder.path("ours.pcapng"), folder.path("theirs.pcapng"));
         let ran = run!("capture -r {input} -w {ours} -q --json");
         ran.succeeds();
-        let tshark = foreign(format!("tshark -r {input} -w {theirs} -F pcapng"));
-        tshark.unwrap().succeeds();
+        // The same library, in a fiftieth of the time, but editcap refuses some files.
+        let editcap = foreign(format!("editcap -F pcapng {input} {theirs}"));
+        if !editcap.unwrap().status.success() {
+            let tshark = foreign(format!("tshark -r {input} -w {theirs} -F pcapng"));
+            tshark.unwrap().succeeds();
+        }
         let packets = packets(&ours);
         assert_eq!(packets, self::packets(&theirs), "{input}");
         let [received, written, _] = law(&ran);
