@@ -237,7 +237,6 @@ mod tests {
                 slots: 64,
                 ..PoolConfig::default()
             },
-            ..DriverConfig::default()
         };
         let (mut driver, packets) = Driver::new(&config).unwrap();
         let reader = thread::spawn(move || {
