@@ -1,6 +1,7 @@
-//! What only some ports know about themselves.
+//! What only some ports know about themselves, and the statistics of an interface.
 
-use super::{Outages, SocketLosses, Statistics, ThreadCounts};
+use super::threads::ThreadCounts;
+use std::time::Duration;
 
 /// What only some ports know ([`Port::report`](super::Port::report)). The default is for ports that know nothing of it.
 #[derive(Clone, Debug, Default)]
@@ -21,4 +22,86 @@ pub struct PortReport<'a> {
     pub file_statistics: &'a [Option<Statistics>],
     /// For a regular file: the bytes that are read so far, and its length. Other sources have no known end.
     pub reading: Option<(u64, u64)>,
+}
+
+/// Frames that the sockets of an AF_XDP port lost, by cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketLosses {
+    /// A socket's receive ring was full. Part of [`Counts::dropped`](super::Counts::dropped).
+    pub rx_ring: u64,
+    /// A socket's fill ring had no memory for a frame. Part of [`Counts::dropped`](super::Counts::dropped).
+    pub fill_ring: u64,
+    /// The peer of a veth interface found the interface's ring full. Not part of [`Counts`](super::Counts), because they reached no socket. `None`:
+    /// unknown. 0 for other interfaces.
+    pub peer: Option<u64>,
+}
+
+impl Default for SocketLosses {
+    /// No losses: for ports without AF_XDP.
+    fn default() -> Self {
+        SocketLosses {
+            rx_ring: 0,
+            fill_ring: 0,
+            peer: Some(0),
+        }
+    }
+}
+
+/// The number and duration of times during which a source's interface was down. No packets of these times were captured.
+///
+/// An outage that falls between two checks of the source counts with the next one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outages {
+    /// Number of outages that began.
+    pub count: u64,
+    /// Their total duration, including the present one.
+    pub total: Duration,
+    /// Duration of the last one, so far if it is still present.
+    pub last: Duration,
+    /// Whether the interface is down now.
+    pub is_down: bool,
+}
+
+#[cfg(feature = "live")]
+impl Outages {
+    /// The same, with the outage that has lasted for `present` so far, if there is one.
+    pub(crate) fn during(self, present: Option<Duration>) -> Self {
+        let Some(last) = present else { return self };
+        Outages {
+            total: self.total + last,
+            last,
+            is_down: true,
+            ..self
+        }
+    }
+}
+
+/// The statistics of one interface at the end of a capture. `None` means unknown.
+///
+/// ```
+/// use forebay_net::{format::Format, port::{Interface, Statistics}};
+/// let counts = Statistics { received: Some(10), dropped: Some(3), delivered: Some(7), ..Statistics::default() };
+/// let described = Format::Pcapng.describe(&Interface::default(), 0);
+/// let block = Format::Pcapng.statistics(&counts, &described);
+/// assert_eq!(block[..4], 5u32.to_le_bytes()); // an interface statistics block
+/// assert!(Format::Pcap.statistics(&counts, &described).is_empty()); // it has no place for it
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// The time of these counts, in nanoseconds since the Unix epoch.
+    pub time_ns: u64,
+    /// The start of the capture.
+    pub began_ns: Option<u64>,
+    /// The end of the capture.
+    pub ended_ns: Option<u64>,
+    /// Frames that the interface received, for any purpose.
+    pub interface_received: Option<u64>,
+    /// Frames that the interface lost before the source saw them.
+    pub interface_dropped: Option<u64>,
+    /// Frames that matched the filter, including those dropped afterwards.
+    pub received: Option<u64>,
+    /// Of these, dropped by the source.
+    pub dropped: Option<u64>,
+    /// Of these, taken from the source.
+    pub delivered: Option<u64>,
 }

@@ -1,7 +1,6 @@
 //! Runs of packets that are encoded already, so that a session copies or lends many at once. Only readers of files and of several
 //! threads have them; other ports need nothing of this file.
 
-use super::Frames;
 use forebay::store::Loan;
 
 /// Consecutive frames of a pcapng file, encoded exactly as [`Format::put_frame`](crate::format::Format::put_frame) would encode
@@ -31,8 +30,8 @@ pub enum Handover {
     Lend,
 }
 
-/// [`Frames`] that may begin with a run ([`Frames::encoded_runs`]). Frames of a run that is not taken are handed out one by one.
-pub trait EncodedRuns: Frames {
+/// Frames that may begin with a run ([`Frames::encoded_runs`](super::Frames::encoded_runs)). Frames of a run that is not taken are handed out one by one.
+pub trait EncodedRuns {
     /// Returns the next frames, up to `max_frames`, if they are a run that can be handed over in this way. Does not hand them out. A
     /// run to be lent is taken as a whole, so it may exceed the budget.
     fn next_run(&self, max_frames: usize, handover: Handover) -> Option<EncodedRun<'_>>;
