@@ -29,35 +29,8 @@ fn main() {
         .unwrap_or("any x86-64");
     println!("cargo::rustc-env=FOREBAY_BENCH_COMPILER={version} for {built_for}");
     println!("cargo::rustc-env=FOREBAY_BENCH_VERSIONS={}", versions());
-    assembly(&rustc, &flags);
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed={LOCKED}");
-}
-
-const COPIES: &str = "src/append/copies.rs";
-
-/// Writes the compiler's assembly of the two copies to `copies.s`, which is empty if that fails.
-fn assembly(rustc: &str, flags: &str) {
-    println!("cargo::rerun-if-changed={COPIES}");
-    let target = format!("{}/copies.s", env::var("OUT_DIR").expect("cargo sets it"));
-    let compiled = Command::new(rustc)
-        .args([
-            "--crate-type=lib",
-            "--edition=2024",
-            "-Copt-level=3",
-            "-Cpanic=abort",
-            COPIES,
-        ])
-        .args(
-            flags
-                .split('\x1f')
-                .filter(|flag| flag.contains("target-cpu=")),
-        )
-        .args(["--emit=asm", "-o", &target])
-        .status();
-    if !compiled.is_ok_and(|status| status.success()) {
-        fs::write(target, "").expect("cargo has made the folder");
-    }
 }
 
 const LOCKED: &str = "../../Cargo.lock";

@@ -6,8 +6,8 @@ use super::{
     rounds,
     target::{Rewound, Target},
 };
-use crate::method::machine;
 use anyhow::Result;
+use forebay_bench::method::machine;
 use std::{
     hint::black_box,
     io::{BufWriter, Write},

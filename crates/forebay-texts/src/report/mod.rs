@@ -10,22 +10,21 @@ mod claims;
 mod page;
 mod results;
 
-use crate::{
-    Report, Room,
-    append::ASSEMBLY,
-    descriptor::virtual_address_bits,
+use crate::{append::ASSEMBLY, descriptor::virtual_address_bits, subjects::Subject};
+use anyhow::{Context, Result, bail, ensure};
+use clap::Parser;
+use forebay_bench::{
+    measure::{Report, Subject as _},
     method::{
         Effort,
-        machine::{self, Machine, ProcessorTime},
+        machine::ProcessorTime,
         table::{Cell, Table},
     },
 };
-use anyhow::{Context, Result, bail, ensure};
-use clap::Parser;
 use results::Results;
 use serde::Serialize;
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     ffi::OsString,
     fs,
     path::{Path, PathBuf},
@@ -39,7 +38,7 @@ use std::{
 /// Without arguments it measures, writes docs/report/results.json and docs/report/index.html, and fills in the claims in
 /// BENCHMARKS.md. It refuses to measure while other programs are busy.
 #[derive(Parser)]
-#[command(name = "forebay-bench report")]
+#[command(name = "forebay-texts report")]
 struct Args {
     /// Render these results instead of measuring
     results: Option<PathBuf>,
@@ -65,21 +64,9 @@ struct Args {
     busy: bool,
 }
 
-/// What the texts are about.
-const ROOMS: [Room; 8] = [
-    Room::Mirror,
-    Room::Stream,
-    Room::Append,
-    Room::Driver,
-    Room::Ring,
-    Room::Pool,
-    Room::Header,
-    Room::Descriptor,
-];
-
 /// How a run was made.
 #[derive(Serialize)]
-pub struct Run {
+struct Run {
     command: String,
     commit: String,
     date: String,
@@ -88,20 +75,24 @@ pub struct Run {
     others_percent: f64,
 }
 
-/// The command, with its arguments.
+/// The results of a run, and how it was made.
+#[derive(Serialize)]
+struct Measured {
+    #[serde(flatten)]
+    report: Report,
+    run: Run,
+}
+
+/// The command; its name is the first argument.
 pub fn main(args: impl Iterator<Item = OsString>) -> Result<()> {
-    let args = Args::parse_from(
-        [OsString::from("forebay-bench report")]
-            .into_iter()
-            .chain(args),
-    );
+    let args = Args::parse_from(args);
     if let Some(results) = &args.results {
         let text = fs::read_to_string(results);
         let text = text.with_context(|| format!("reading {}", results.display()))?;
         let run = serde_json::from_str(&text);
         let run = Results(run.with_context(|| format!("in {}", results.display()))?);
         for at in unknown(&run) {
-            eprintln!("forebay-bench: not in these results: {at}");
+            eprintln!("forebay-texts: not in these results: {at}");
         }
         return write(&run, &args.out);
     }
@@ -134,7 +125,7 @@ fn unknown(run: &Results) -> Vec<String> {
     missing.into_iter().collect()
 }
 
-fn measure(args: &Args) -> Result<Report> {
+fn measure(args: &Args) -> Result<Measured> {
     let before = ProcessorTime::now()?;
     thread::sleep(Duration::from_secs(2));
     let others = ProcessorTime::now()?.others_percent(before);
@@ -143,19 +134,17 @@ fn measure(args: &Args) -> Result<Report> {
             "other programs have {others:.0} % of the processors: end them, or measure with --busy, and the page will say that it is not to be quoted"
         );
     }
-    let machine = Machine::here()?;
-    if let Some(&first) = machine.processors.first() {
-        machine::pin(first)?;
-    }
     let effort = Effort {
         rounds: args.rounds.into(),
         quick: args.quick,
     };
+    let mut report = Report::begin(effort)?;
     let (begun, before) = (Instant::now(), ProcessorTime::now()?);
-    let mut rooms = BTreeMap::from([("machine".to_string(), vec![addresses()])]);
-    for room in ROOMS {
-        eprintln!("{:4} s: {}", begun.elapsed().as_secs(), room.name());
-        rooms.insert(room.name(), room.tables(effort)?);
+    let subjects = &mut report.subjects;
+    subjects.insert("machine".into(), vec![addresses()]);
+    for subject in Subject::EACH {
+        eprintln!("{:4} s: {}", begun.elapsed().as_secs(), subject.name());
+        subjects.insert(subject.name(), subject.tables(effort)?);
     }
     let run = Run {
         command: command(args),
@@ -168,14 +157,7 @@ fn measure(args: &Args) -> Result<Report> {
         "{:4} s: done; others had {:.1} %",
         run.seconds, run.others_percent
     );
-    Ok(Report {
-        schema: 1,
-        machine,
-        rounds: effort.rounds,
-        quick: effort.quick,
-        rooms,
-        run: Some(run),
-    })
+    Ok(Measured { report, run })
 }
 
 fn command(args: &Args) -> String {
@@ -183,7 +165,7 @@ fn command(args: &Args) -> String {
     let flags = flags.into_iter().filter(|(_, is_set)| *is_set);
     let flags: String = flags.map(|(flag, _)| format!(" {flag}")).collect();
     format!(
-        "cargo run --release -p forebay-bench -- report --rounds {}{flags}",
+        "cargo run --release -p forebay-texts -- report --rounds {}{flags}",
         args.rounds
     )
 }
@@ -236,7 +218,7 @@ fn fill(document: &str, text: &str) -> Result<()> {
     fs::write(document, all).with_context(|| format!("writing {document}"))
 }
 
-const BEGIN: &str = "<!-- written by forebay-bench report -->\n";
+const BEGIN: &str = "<!-- written by forebay-texts report -->\n";
 const END: &str = "<!-- end -->\n";
 
 /// A document with the text between two marks replaced.

@@ -8,13 +8,13 @@ mod pointers;
 
 pub use pointers::virtual_address_bits;
 
-use crate::method::{
+use anyhow::{Context, Result};
+use forebay::packet::{Columns, Desc, Facts, Flags};
+use forebay_bench::method::{
     Effort,
     samples::{Side, Summary, Times, contest},
     table::{Cell, Table},
 };
-use anyhow::{Context, Result};
-use forebay::packet::{Columns, Desc, Facts, Flags};
 use layouts::{Assuming, Fields, Layout, Packed, Plain, Reordered, Stamped, Tagged, Values, loops};
 use std::{cell::RefCell, hint::black_box};
 

@@ -14,13 +14,13 @@ mod others;
 mod pages;
 mod text;
 
-use crate::method::{
+use anyhow::{Context, Result};
+use forebay::memory::{MapConfig, Region};
+use forebay_bench::method::{
     Effort,
     samples::{Side, Times, contest},
     table::{Cell, Table},
 };
-use anyhow::{Context, Result};
-use forebay::memory::{MapConfig, Region};
 use others::{Deque, InPlace, OurLocal, OurRing, OurStream, Ringbuf, Rtrb, Viewed};
 use std::{hint::black_box, time::Instant};
 use text::{ByteByByte, Masked, Mirrored, TwoCopies};

@@ -6,14 +6,14 @@
 //!   scattered     messages of 64 bytes in any order: each needs the translation of another page
 //! ```
 
-use crate::method::{
+use anyhow::Result;
+use forebay::memory::{MapConfig, Mirror};
+use forebay_bench::method::{
     Effort,
     counters::page_faults,
     samples::{Side, contest},
     table::{Cell, Table},
 };
-use anyhow::Result;
-use forebay::memory::{MapConfig, Mirror};
 use std::{hint::black_box, time::Instant};
 
 const PAGE: usize = 4096;

@@ -9,12 +9,12 @@
 //! The library has no use for them: its descriptors hold the number of a slot, which 20 bits suffice for, and never an address.
 #![allow(unsafe_code)]
 
-use crate::method::{
+use anyhow::{Context, Result};
+use forebay_bench::method::{
     Effort,
     samples::{Side, contest},
     table::{Cell, Table},
 };
-use anyhow::{Context, Result};
 use std::{fs, hint::black_box, marker::PhantomData};
 
 /// A reference and a tag in the bits that the alignment of `T` leaves zero: one bit for 2 bytes, three for 8.

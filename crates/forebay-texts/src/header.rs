@@ -7,13 +7,13 @@
 //!  copy      │ data │ ──▶ malloc │14│ data │     the data goes elsewhere
 //! ```
 
-use crate::method::{
+use anyhow::{Context, Result};
+use forebay::packet::{Packet, Pool, PoolConfig};
+use forebay_bench::method::{
     Effort,
     samples::{Side, contest},
     table::{Cell, Table},
 };
-use anyhow::{Context, Result};
-use forebay::packet::{Packet, Pool, PoolConfig};
 use std::hint::black_box;
 
 /// An Ethernet header.

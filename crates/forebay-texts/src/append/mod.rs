@@ -15,14 +15,14 @@ mod others;
 mod target;
 mod textbook;
 
-use crate::method::{
+use anyhow::Result;
+use forebay_bench::method::{
     Effort,
     counters::Count,
     machine,
     samples::{Side, Times, contest},
     table::{Cell, Table},
 };
-use anyhow::Result;
 pub use forwarding::ASSEMBLY;
 
 use entry::{Entry, Entry28, Entry32};

@@ -75,7 +75,7 @@ impl Target {
         let file = match self {
             Target::Null => open.open("/dev/null"),
             Target::File | Target::Memory => {
-                let path = folder.join(format!("forebay-bench-append-{}", std::process::id()));
+                let path = folder.join(format!("forebay-texts-append-{}", std::process::id()));
                 let file = open.create(true).truncate(true).open(&path);
                 // It lives as long as it is open.
                 file.inspect(|_| drop(std::fs::remove_file(&path)))

@@ -14,7 +14,7 @@ impl fmt::Display for At {
     }
 }
 
-/// A results file: what `forebay-bench report` measures, or `forebay-bench … --json` prints.
+/// A results file: what `forebay-texts report` measures, or `forebay-texts … --json` prints.
 pub struct Results(pub Value);
 
 impl Results {

@@ -19,12 +19,12 @@ use super::{
     measured,
     target::{Rewound, Target},
 };
-use crate::method::{
+use anyhow::{Context, Result};
+use forebay_bench::method::{
     Effort,
     process::program,
     table::{Cell, Table},
 };
-use anyhow::{Context, Result};
 use std::{
     hint::black_box,
     io::Write,

@@ -3,13 +3,13 @@
 //! Its message and its buffer are known when it is compiled, and its messages never straddle the end: what it measures is
 //! what it costs that they might.
 
-use crate::method::{
+use anyhow::Result;
+use forebay::memory::{MapConfig, Mirror};
+use forebay_bench::method::{
     Effort,
     samples::{Side, contest},
     table::{Cell, Table},
 };
-use anyhow::Result;
-use forebay::memory::{MapConfig, Mirror};
 use std::hint::black_box;
 
 /// The text's.
