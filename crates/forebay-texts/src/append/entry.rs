@@ -7,6 +7,9 @@ use zerocopy::{
     little_endian::{U32, U64},
 };
 
+/// Entries an iteration, as in the text.
+pub const ENTRIES: u64 = 100_000;
+
 /// An entry that can be made from a number: all at once, in place, or field by field.
 pub trait Entry: Record + Copy + Send + 'static {
     /// What a table calls it.

@@ -14,10 +14,10 @@
 #![allow(unsafe_code)]
 
 use super::{
-    ENTRIES, FAILED, Way,
     copies::{Buffer, append_28, append_32},
-    measured,
+    entry::ENTRIES,
     target::{Rewound, Target},
+    way::{FAILED, Way, measured},
 };
 use anyhow::{Context, Result};
 use forebay_bench::method::{

@@ -6,7 +6,7 @@
 //!  fields ── in place ──▶ buffer                                                             ours
 //! ```
 //! `entry` has the entries, `textbook` the source text's buffer, `others` what the standard library offers, `target` where all of it
-//! goes, `forwarding` the text's machine code with variants. A file is written over from its beginning again for each hundred thousand, as in the text, by every side.
+//! goes, `forwarding` the text's machine code with variants, `way` how each is measured. A file is written over from its beginning again for each hundred thousand, as in the text, by every side.
 
 mod copies;
 mod entry;
@@ -14,38 +14,24 @@ mod forwarding;
 mod others;
 mod target;
 mod textbook;
+mod way;
 
 use anyhow::Result;
 use forebay_bench::method::{
-    Effort,
-    counters::Count,
-    machine,
-    samples::{Side, Times, contest},
+    Effort, machine,
     table::{Cell, Table},
 };
 pub use forwarding::ASSEMBLY;
 
-use entry::{Entry, Entry28, Entry32};
+use entry::{ENTRIES, Entry, Entry28, Entry32};
 use forebay::{
     records::Records,
     store::{Stage, StoreConfig, SyncPolicy, WhenFull},
 };
 use std::{hint::black_box, time::Duration};
-use target::{Flushes, Target};
+use target::Target;
 use textbook::Textbook;
-
-/// Entries an iteration, as in the text.
-const ENTRIES: u64 = 100_000;
-
-/// Appends this number of entries, and returns the number.
-type Work = Box<dyn FnMut() -> u64>;
-
-/// One of those compared, before it is measured.
-struct Way {
-    name: &'static str,
-    work: Work,
-    flushes: Flushes,
-}
+use way::{FAILED, Way, Work, measured, rounds};
 
 /// Three targets for each size of entry with the source text's buffer, then larger buffers.
 pub fn run(effort: Effort) -> Result<Vec<Table>> {
@@ -91,55 +77,6 @@ fn compare<T: Entry>(target: Target, buffer_bytes: usize, effort: Effort) -> Res
     table.note("blocked: store-forwards blocked an entry, by the processor's counter; – where this machine does not let it be read");
     Ok(table)
 }
-
-/// Measures the ways in turns, and adds a row for each: the time of an entry, how often 100,000 of them are flushed, blocked
-/// store-forwards, and the cells that `more` makes of the times of all ways and of this one.
-fn measured(
-    mut ways: Vec<Way>,
-    effort: Effort,
-    table: &mut Table,
-    more: impl Fn(&[Times], &Times) -> Vec<Cell>,
-) -> Result<()> {
-    let counts = ways.iter_mut().map(|way| {
-        let before = way.flushes.get();
-        let counter = Count::blocked();
-        let entries = (way.work)();
-        let counted = counter.end();
-        let per = |count: u64| count as f64 / entries as f64;
-        [
-            Cell::number(per(way.flushes.get() - before) * ENTRIES as f64, 0),
-            counted.map_or(Cell::Unknown, |count| Cell::number(per(count), 2)),
-        ]
-    });
-    let counts: Vec<_> = counts.collect();
-    let sides = ways.into_iter().map(|way| Side::new(way.name, way.work));
-    let mut sides: Vec<_> = sides.collect();
-    let times = contest(&mut sides, effort.rounds)?;
-    table.timed(&sides, &times, |which, time| {
-        [counts[which].to_vec(), more(&times, time)].concat()
-    });
-    Ok(())
-}
-
-/// A loop around `append`, `iterations` times a hundred thousand entries with `flush` after each.
-fn rounds<S>(
-    iterations: u64,
-    mut state: S,
-    append: impl Fn(&mut S, u64),
-    flush: impl Fn(&mut S),
-) -> impl FnMut() -> u64 {
-    move || {
-        for _ in 0..iterations {
-            for number in 0..ENTRIES {
-                append(&mut state, number);
-            }
-            flush(&mut state);
-        }
-        iterations * ENTRIES
-    }
-}
-
-const FAILED: &str = "the target takes it";
 
 fn textbook_ways<T: Entry>(
     target: Target,

@@ -1,10 +1,9 @@
 //! What the standard library offers: `BufWriter`, and a channel to a thread that has one.
 
 use super::{
-    ENTRIES, FAILED, Flushes, Way,
-    entry::Entry,
-    rounds,
-    target::{Rewound, Target},
+    entry::{ENTRIES, Entry},
+    target::{Flushes, Rewound, Target},
+    way::{FAILED, Way, rounds},
 };
 use anyhow::Result;
 use forebay_bench::method::machine;

@@ -1,6 +1,6 @@
 //! Where entries go: a file that is written over and over, in the file system or in memory, or nowhere.
 
-use super::ENTRIES;
+use super::entry::ENTRIES;
 use anyhow::{Context, Result};
 use forebay::store::Sink;
 use std::{

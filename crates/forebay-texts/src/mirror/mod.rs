@@ -6,12 +6,13 @@
 //!  mirror:     │ ge.. . . . . mess│ge.. . . . . mess│      it is one, from anywhere
 //! ```
 //! Every ring has 64 KiB and holds one message at a time; messages are so placed that one straddles the end in each round
-//! of the ring. `text` has the text's own rings, `others` the crates and ours, `micro` the text's micro-benchmark, `pages` what
+//! of the ring. `ring` has what all of them do, `text` the text's own rings, `others` the crates and ours, `micro` the text's micro-benchmark, `pages` what
 //! that leaves out.
 
 mod micro;
 mod others;
 mod pages;
+mod ring;
 mod text;
 
 use anyhow::{Context, Result};
@@ -22,11 +23,9 @@ use forebay_bench::method::{
     table::{Cell, Table},
 };
 use others::{Deque, InPlace, OurLocal, OurRing, OurStream, Ringbuf, Rtrb, Viewed};
+use ring::{CAPACITY, Ring};
 use std::{hint::black_box, time::Instant};
 use text::{ByteByByte, Masked, Mirrored, TwoCopies};
-
-/// Bytes of each ring.
-const CAPACITY: usize = 64 << 10;
 
 /// Bytes of a message.
 const SIZES: [usize; 5] = [8, 64, 256, 1500, 4096];
@@ -34,26 +33,6 @@ const SIZES: [usize; 5] = [8, 64, 256, 1500, 4096];
 /// Room for the largest, and its start where a cache line starts.
 #[repr(align(64))]
 struct Aligned([u8; SIZES[SIZES.len() - 1]]);
-
-/// A ring of bytes within one thread.
-trait Ring: Sized {
-    fn new() -> Result<Self>;
-    /// Puts a whole message in; false if there is no room for it.
-    fn put(&mut self, message: &[u8]) -> bool;
-    /// Gets a whole message out into `target`, false if there are fewer bytes.
-    fn get(&mut self, target: &mut [u8]) -> bool;
-}
-
-/// A ring that shows messages in place.
-trait Shows: Ring {
-    /// Shows a whole message of `len` bytes in place, and takes it out; false if there are fewer bytes.
-    fn show(&mut self, len: usize) -> bool;
-}
-
-/// Memory as large as a ring's, all of it present.
-fn plain() -> Result<Region> {
-    Ok(Region::new(CAPACITY, &MapConfig::default())?)
-}
 
 /// One table a size, and the micro-benchmark.
 pub fn run(effort: Effort) -> Result<Vec<Table>> {

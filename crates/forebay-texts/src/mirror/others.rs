@@ -1,6 +1,6 @@
 //! Rings of other crates, and ours, which also show messages in place.
 
-use super::{CAPACITY, Ring, Shows};
+use super::ring::{CAPACITY, Ring, Shows};
 use anyhow::Result;
 use forebay::{
     ring::spsc::{self, Consumer, Producer},

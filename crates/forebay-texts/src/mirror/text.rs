@@ -5,7 +5,7 @@
 //! ```
 #![allow(unsafe_code)]
 
-use super::{CAPACITY, Ring, plain};
+use super::ring::{CAPACITY, Ring, plain};
 use anyhow::Result;
 use forebay::memory::{MapConfig, Mirror, Region};
 

@@ -83,7 +83,7 @@ pub fn ratios(claims: &[&Claim], run: &Results) -> Result<Option<String>> {
                     let (from, to) = (one.min(end), one.max(end).max(one + 1));
                     let bar = Rectangle::new([(from, y), (to, y + BAR - 2)], colour.filled());
                     area.draw(&bar).map_err(wrong)?;
-                    let value = format!("{}×", super::page::digits(*value));
+                    let value = format!("{}×", super::digits::digits(*value));
                     words(value, (to + 4, y - 2), 11)?;
                 }
                 y += BAR;

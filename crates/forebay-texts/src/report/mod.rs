@@ -7,6 +7,7 @@
 
 mod chart;
 mod claims;
+mod digits;
 mod page;
 mod results;
 

@@ -3,6 +3,7 @@
 use super::{
     chart,
     claims::{self, Claim, Figure, NOT_SHOWN, TEXTS},
+    digits::digits,
     results::{At, Results},
 };
 use anyhow::Result;
@@ -217,16 +218,6 @@ fn shown(claim: &Claim, figure: &Option<Figure>, run: &Results) -> String {
             digits(other)
         ),
     }
-}
-
-/// Three significant digits.
-pub fn digits(value: f64) -> String {
-    let decimals = match value.abs() {
-        size if size >= 100.0 || value == value.trunc() => 0,
-        size if size >= 10.0 => 1,
-        _ => 2,
-    };
-    format!("{value:.decimals$}")
 }
 
 fn plain_machine(run: &Results) -> String {

@@ -1,6 +1,7 @@
 //! The claims of the text on the byte stream.
 
-use super::{super::results::At, Bound, Claim, Figure, claim, computed};
+use super::claim::{Bound, Claim, Figure, claim, computed};
+use crate::report::results::At;
 
 pub fn all() -> Vec<Claim> {
     let test = |row| At("stream/test", row, "Gbit/s");

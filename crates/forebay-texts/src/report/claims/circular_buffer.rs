@@ -1,6 +1,7 @@
 //! The claims of the text on the circular buffer.
 
-use super::{super::results::At, Claim, claim};
+use super::claim::{Claim, claim};
+use crate::report::results::At;
 
 pub fn all() -> Vec<Claim> {
     let micro = |row| At("mirror/micro", row, "ns");

@@ -1,6 +1,7 @@
 //! The claims of the text on packet descriptors.
 
-use super::{super::results::At, Bound, Claim, claim, computed};
+use super::claim::{Bound, Claim, claim, computed};
+use crate::report::results::At;
 
 pub fn all() -> Vec<Claim> {
     const TRIVIAL: &str = "descriptor/trivial";

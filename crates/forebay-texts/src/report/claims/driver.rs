@@ -1,6 +1,7 @@
 //! The claims of the text on the driver of a network card.
 
-use super::{super::results::At, Bound, Claim, claim, computed};
+use super::claim::{Bound, Claim, claim, computed};
+use crate::report::results::At;
 
 pub fn all() -> Vec<Claim> {
     const CARD: &str = "driver/1 Gb/s of 64-byte frames, 1.488 million a second";

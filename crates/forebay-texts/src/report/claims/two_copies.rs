@@ -1,6 +1,7 @@
 //! The claims of the text on two copies.
 
-use super::{super::results::At, Bound, Claim, claim};
+use super::claim::{Bound, Claim, claim};
+use crate::report::results::At;
 
 pub fn all() -> Vec<Claim> {
     const NULL: &str = "append/forwarding, /dev/null";
