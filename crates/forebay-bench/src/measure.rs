@@ -2,7 +2,8 @@
 
 use crate::method::{
     Effort,
-    machine::{self, Machine, OneProcessor},
+    machine::Machine,
+    processors::{self, OneProcessor},
     table::Table,
 };
 use anyhow::{Context, Result, ensure};
@@ -73,7 +74,7 @@ impl Report {
     pub fn begin(effort: Effort) -> Result<Report> {
         let machine = Machine::here()?;
         if let Some(&first) = machine.processors.first() {
-            machine::pin(first)?;
+            processors::pin(first)?;
         }
         Ok(Report {
             schema: 1,

@@ -5,7 +5,7 @@ use super::path::{HELD, ManyAtOnce, Path, Receiver, Sender};
 use crate::method::{
     counters::Count,
     cycles,
-    machine::{pair, pin},
+    processors::{pair, pin},
 };
 use anyhow::{Result, ensure};
 use forebay::{

@@ -88,7 +88,7 @@ pub struct Taken {
 
 impl Taken {
     /// How many samples count.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.samples.len()
     }
 
@@ -106,7 +106,7 @@ pub fn in_turn(steps: &[Step], load: Load, rounds: usize) -> Result<Vec<Taken>> 
         for turn in 0..steps.len() {
             let which = (round + turn) % steps.len();
             let of_step = &mut taken[which];
-            if of_step.len() == rounds {
+            if of_step.count() == rounds {
                 continue;
             }
             let sample = (steps[which].sample)(steps[which].attendance, load)?;
@@ -200,7 +200,7 @@ fn table(taken: &[Taken], load: Load) -> Table {
                 Cell::spread(now.work, 0),
                 gain(&|figures| 1.0 / figures.work_ns.median),
                 Cell::spread(now.misses, 2),
-                Cell::number(taken.len() as f64, 0),
+                Cell::number(taken.count() as f64, 0),
                 Cell::number(discarded as f64, 0),
             ],
         );
@@ -226,7 +226,7 @@ fn table(taken: &[Taken], load: Load) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::method::machine::pair;
+    use crate::method::processors::pair;
 
     #[test]
     fn every_step_accounts_for_every_packet() {

@@ -1,7 +1,7 @@
 //! How long a cache line takes between two cores: a guest's processors are moved about, and everything that two
 //! threads do is three to ten times slower while they are far apart.
 
-use super::machine::{pin, processors};
+use super::processors::{pin, processors};
 use anyhow::Result;
 use forebay::sync::CachePadded;
 use serde::Serialize;

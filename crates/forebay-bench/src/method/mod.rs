@@ -7,7 +7,7 @@
 //! ```
 //!
 //! [`samples`] has the contest, [`two`] the one between pairs of threads, [`cycles`] the speed of the core, [`counters`] what it counts, [`line`](mod@line) the way of a cache line between two cores,
-//! [`machine`] what all of it ran on, [`table`] how it is shown, [`native`] rivals in C, [`process`] programs of the system's and
+//! [`processors`] where threads run, [`machine`] what all of it ran on, [`table`] how it is shown, [`native`] rivals in C, [`process`] programs of the system's and
 //! ourselves in a role.
 
 pub mod counters;
@@ -16,6 +16,7 @@ pub mod line;
 pub mod machine;
 pub mod native;
 pub mod process;
+pub mod processors;
 pub mod samples;
 pub mod table;
 pub mod two;

@@ -8,7 +8,7 @@
 //! memory, so that it need not be read while the program runs, and no full pipe can block it.
 #![allow(unsafe_code)]
 
-use super::machine::{keep_on, processors};
+use super::processors::{keep_on, processors};
 use anyhow::{Context, Result, bail, ensure};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},

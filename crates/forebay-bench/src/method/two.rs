@@ -3,7 +3,7 @@
 use super::{
     Effort,
     line::Mode,
-    machine::pin,
+    processors::pin,
     samples::{Side, Summary},
     table::Cell,
 };

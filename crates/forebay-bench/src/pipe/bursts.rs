@@ -1,6 +1,9 @@
 //! How long a producer is kept by a burst, before a sink that takes its time.
 
-use super::{figures, is_rival, note_versions, roles::Role, sides};
+use super::{
+    roles::Role,
+    sides::{self, figures, is_rival, note_versions},
+};
 use crate::method::{
     Effort,
     line::Seen,

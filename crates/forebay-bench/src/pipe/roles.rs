@@ -3,7 +3,6 @@
 //! A role is given as JSON on the command line of this program, and prints its result as JSON on standard error.
 #![allow(unsafe_code)]
 
-use super::READS;
 use crate::method::process::tell;
 use anyhow::{Context, Result, bail};
 use forebay_io::pipe::{Control, Existing, Input, Output, Pipe, PipeConfig, Place};
@@ -21,6 +20,9 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+
+/// Bytes that a consumer asks for, and a copy of ours.
+pub const READS: usize = 128 << 10;
 
 /// A pipe as large as everybody may have.
 const LARGE: usize = 1 << 20;

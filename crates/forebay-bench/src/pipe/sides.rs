@@ -1,9 +1,10 @@
 //! The programs between the two ends, and the pipeline that is run.
 
-use super::{READS, roles::Role};
+use super::roles::{READS, Role};
 use crate::method::{
-    machine::processors,
-    process::{Ended, Fate, Running, in_role, program},
+    process::{Ended, Fate, Running, in_role, program, version},
+    processors::processors,
+    table::Table,
 };
 use anyhow::{Context, Result};
 use std::{
@@ -161,5 +162,40 @@ impl Side {
             between,
             consumer,
         })
+    }
+}
+
+/// A figure of each of the sides that ran and are of a kind.
+pub fn figures<T>(
+    sides: &[Side],
+    results: &[Result<T>],
+    is_of_kind: impl Fn(&Side) -> bool,
+    figure: impl Fn(&T) -> Option<f64>,
+) -> Vec<f64> {
+    let those = sides
+        .iter()
+        .zip(results)
+        .filter(|(side, _)| is_of_kind(side));
+    let figures = those.filter_map(|(_, result)| figure(result.as_ref().ok()?));
+    figures.collect()
+}
+
+pub fn is_rival(side: &Side) -> bool {
+    matches!(side.between, Between::Program { .. })
+}
+
+/// Which programs of the system's were there.
+pub fn note_versions(table: &mut Table, sides: &[Side]) {
+    let mut versions = Vec::new();
+    for side in sides {
+        if let Between::Program { name, debian, .. } = side.between
+            && let Some(version) = program(name, debian).ok().and_then(version)
+            && !versions.contains(&version)
+        {
+            versions.push(version);
+        }
+    }
+    if !versions.is_empty() {
+        table.note(versions.join(", "));
     }
 }

@@ -1,9 +1,8 @@
 //! Throughput, and the processor time of the program in between.
 
 use super::{
-    READS, figures, is_rival, note_versions,
-    roles::Role,
-    sides::{self, LENT, NOTHING},
+    roles::{READS, Role},
+    sides::{self, LENT, NOTHING, figures, is_rival, note_versions},
 };
 use crate::method::{
     Effort,

@@ -20,7 +20,7 @@ use crate::{
     },
     method::{
         Effort,
-        machine::pair,
+        processors::pair,
         samples::Summary,
         table::{Cell, Table},
     },
@@ -97,7 +97,7 @@ fn at(percent: u64, effort: Effort, cpus: (usize, usize)) -> Result<Table> {
             beside(|text| text.rate, now.rate),
             Cell::spread(Some(now.busy), 1),
             beside(|text| text.busy, now.busy),
-            Cell::number(taken.len() as f64, 0),
+            Cell::number(taken.count() as f64, 0),
             Cell::number(taken.discarded as f64, 0),
         ];
         table.row(way.name, cells);
@@ -154,7 +154,7 @@ mod tests {
         // A sample whose packets are neither processed nor lost is an error.
         let taken = in_turn(&WAYS, load, 1).unwrap();
         for (way, taken) in WAYS.iter().zip(&taken) {
-            assert!(taken.len() + taken.discarded > 0, "{}", way.name);
+            assert!(taken.count() + taken.discarded > 0, "{}", way.name);
         }
     }
 }

@@ -206,7 +206,7 @@ fn by_poller(cpus: (usize, usize), wakes: usize) -> Result<(f64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::method::machine::pair;
+    use crate::method::processors::pair;
 
     #[test]
     fn every_sleeper_is_woken_every_time() {

@@ -7,16 +7,15 @@
 //! ```
 
 use super::{
-    BURST,
     ends::{Across, Bare, ByTheBlock, Packets, Returns, Takes, TakesOne},
     link::{Receiver, Sender, Travels, link},
-    rivals::{BYTES, FreeRing, Glibc},
+    rivals::{BURST, BYTES, FreeRing, Glibc},
 };
 use crate::method::{
     Effort,
     line::Mode,
-    machine::pair,
     native::Native,
+    processors::pair,
     table::{Cell, Table},
     two::{contest_of_operations, near_and_far, run_pair},
 };

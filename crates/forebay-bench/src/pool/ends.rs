@@ -2,9 +2,8 @@
 #![allow(unsafe_code)]
 
 use super::{
-    BURST,
     link::Travels,
-    rivals::{Buffers, FreeRing, Glibc, pool, touch, write_line},
+    rivals::{BURST, Buffers, FreeRing, Glibc, pool, touch, write_line},
 };
 use anyhow::Result;
 use forebay::packet::{Packet, PacketDesc, Pool, Slots};

@@ -11,17 +11,14 @@ mod rivals;
 
 use crate::method::{
     Effort,
-    machine::processors,
     native::{Native, Recipe},
+    processors::processors,
     samples::{Side, contest},
     table::{Cell, Table},
 };
 use anyhow::Result;
-use rivals::{Blocks, Buffers, FreeRing, Glibc, Packets};
+use rivals::{BURST, Blocks, Buffers, FreeRing, Glibc, Packets};
 use std::hint::black_box;
-
-/// Buffers in a burst.
-const BURST: usize = 32;
 
 /// What is done with a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

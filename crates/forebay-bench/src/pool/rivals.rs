@@ -18,6 +18,9 @@ pub const BYTES: usize = 2048;
 /// Buffers of a pool.
 const BUFFERS: usize = 2048;
 
+/// Buffers in a burst.
+pub const BURST: usize = 32;
+
 /// A pool of buffers. It never runs out here: at most 32 are taken.
 pub trait Buffers {
     /// A buffer, owned.

@@ -9,7 +9,7 @@
 //! Times and counts are on a board that all see.
 #![allow(unsafe_code)]
 
-use crate::method::machine::keep_on;
+use crate::method::processors::keep_on;
 use anyhow::{Context, Result, anyhow, ensure};
 use std::{
     io,
@@ -31,6 +31,16 @@ pub enum Kind {
     Threads,
     /// Processes forked from this one.
     Processes,
+}
+
+impl Kind {
+    /// As tables name them.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Threads => "threads",
+            Kind::Processes => "processes",
+        }
+    }
 }
 
 /// Words that all members see, whatever they are; zeros at first.
@@ -235,7 +245,7 @@ mod tests {
     fn members_begin_together_and_are_all_waited_for() {
         for kind in [Kind::Threads, Kind::Processes] {
             let board = Board::new(3).unwrap();
-            let anywhere = |_| crate::method::machine::processors().unwrap();
+            let anywhere = |_| crate::method::processors::processors().unwrap();
             let work = |number: usize, meeting: &Meeting<'_>| {
                 board[number].store(1, Release);
                 meeting.begin(|| ())?;
@@ -254,7 +264,7 @@ mod tests {
     fn no_member_closes_its_end_before_all_are_done() {
         for kind in [Kind::Threads, Kind::Processes] {
             let board = Board::new(1).unwrap();
-            let anywhere = |_| crate::method::machine::processors().unwrap();
+            let anywhere = |_| crate::method::processors::processors().unwrap();
             let work = |number: usize, meeting: &Meeting<'_>| {
                 meeting.begin(|| ())?;
                 thread::sleep(Duration::from_millis(5 * number as u64));
@@ -270,7 +280,7 @@ mod tests {
     /// Not with threads: a thread that prints its panic holds a lock, which the children of other tests would inherit.
     #[test]
     fn a_member_that_panics_keeps_nobody_waiting() {
-        let anywhere = |_| crate::method::machine::processors().unwrap();
+        let anywhere = |_| crate::method::processors::processors().unwrap();
         let work = |number: usize, meeting: &Meeting<'_>| {
             meeting.begin(|| ())?;
             assert_ne!(number, 1, "as planned");
@@ -283,7 +293,7 @@ mod tests {
     #[test]
     fn a_member_that_fails_keeps_nobody_waiting() {
         for kind in [Kind::Threads, Kind::Processes] {
-            let anywhere = |_| crate::method::machine::processors().unwrap();
+            let anywhere = |_| crate::method::processors::processors().unwrap();
             let work = |number: usize, meeting: &Meeting<'_>| {
                 ensure!(number != 1, "cannot come");
                 meeting.begin(|| ())

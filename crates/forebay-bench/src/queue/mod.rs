@@ -2,8 +2,8 @@
 //! the kernel's, and ours.
 //!
 //! `rivals` has the trait and those in Rust, `text` the text's queue, `kernel` sockets and POSIX queues, `iceoryx`
-//! iceoryx2's services (with `--features iceoryx2`); `crew` runs members as threads or processes, `trips` times single
-//! messages there and back.
+//! iceoryx2's services (with `--features iceoryx2`); `crew` runs members as threads or processes, `entrants` lists those
+//! that are compared, `trips` times single messages there and back.
 //!
 //! ```text
 //!   1:1   sender on one processor ───▶ receiver on the other
@@ -11,6 +11,7 @@
 //! ```
 
 mod crew;
+mod entrants;
 #[cfg(feature = "iceoryx2")]
 mod iceoryx;
 mod kernel;
@@ -20,98 +21,26 @@ mod trips;
 
 use crate::method::{
     Effort,
-    machine::pair,
+    line::Mode,
+    processors::pair,
     samples::Side,
-    table::Table,
-    two::{beside, contest, near_and_far},
+    table::{Cell, Table},
+    two::{self, beside, contest, near_and_far},
 };
-use anyhow::{Result, anyhow};
-use crew::{Kind, Meeting};
-#[cfg(feature = "iceoryx2")]
-use iceoryx::Iceoryx;
-use kernel::{Datagrams, Posix};
-use rivals::{Crossbeam, Queue, Receives, Rival, Sends, Shape, Shared, Spsc, Std};
-use std::hint::black_box;
-use text::Text;
+use anyhow::Result;
+use crew::Kind;
+use entrants::{Entrant, entrants};
+use rivals::Shape;
+use trips::{Cpus, SHAPE};
 
 /// Bytes of a message.
 const LENS: [usize; 5] = [8, 256, 4096, 8 << 10, 64 << 10];
 
+/// The reported quantiles of round trips: this part of all trips took at most that time.
+const PARTS: [f64; 3] = [0.5, 0.99, 0.999];
+
 /// Senders and receivers.
 const ENDS: [(usize, usize); 4] = [(1, 1), (1, 8), (8, 1), (8, 8)];
-
-/// How iceoryx2's ends wait.
-const ICEORYX2: &str = "\
-    Receivers of forebay and of iceoryx2 look for a message for about a microsecond, then yield the processor a few times. \
-    After that forebay's receiver sleeps, and the next sender wakes it. iceoryx2 waits like that in its event service, but \
-    its senders must notify it after every message, because they do not know whether the receiver sleeps; iceoryx2 leaves \
-    out the system call while an earlier notification is pending. The row that polls shows iceoryx2 without events: its \
-    receiver keeps yielding, and so occupies a processor even while idle. A sender that finds the buffer full sleeps in \
-    forebay, and yields in iceoryx2";
-
-/// Two processors.
-type Cpus = (usize, usize);
-
-/// Sends this number of messages; returns the nanoseconds, and the number sent.
-type Sample = fn(Kind, &Shape, Cpus, u64) -> Result<(f64, u64)>;
-
-/// One of those compared.
-struct Entrant {
-    name: &'static str,
-    /// It sends a so manyth part of what a sample could be, for samples of some ten milliseconds.
-    part: u64,
-    attempt: fn(&Shape) -> Result<()>,
-    sample: Sample,
-    trips: fn(Kind, Cpus, usize) -> Result<Vec<u64>>,
-}
-
-impl Entrant {
-    fn new<R: Rival>(name: &'static str, part: u64) -> Entrant {
-        Entrant {
-            name,
-            part,
-            attempt: |shape| R::new(shape).map(drop),
-            sample: pass::<R>,
-            trips: trips::sample::<R>,
-        }
-    }
-
-    /// Those of a kind; ours first.
-    fn all(kind: Kind, ends: (usize, usize)) -> Vec<Entrant> {
-        let kernel = [
-            Entrant::new::<Datagrams>("a Unix datagram socket", 100),
-            Entrant::new::<Posix>("a POSIX message queue", 100),
-        ];
-        let mut all = Vec::new();
-        match kind {
-            Kind::Threads => {
-                all.push(Entrant::new::<Queue>("forebay, queue", 10));
-                if ends == (1, 1) {
-                    all.push(Entrant::new::<Spsc>("forebay, queue::spsc", 1));
-                }
-                all.push(Entrant::new::<Text>("the queue of \"black magic\"", 10));
-                all.push(Entrant::new::<Std>(
-                    match ends.1 {
-                        1 => "std's channel, boxed",
-                        _ => "std's channel, boxed, receiver in a mutex",
-                    },
-                    10,
-                ));
-                all.push(Entrant::new::<Crossbeam>("crossbeam's channel, boxed", 10));
-            }
-            Kind::Processes => {
-                all.push(Entrant::new::<Shared>("forebay, queue::shared", 10));
-                #[cfg(feature = "iceoryx2")]
-                all.extend([
-                    Entrant::new::<Iceoryx<false>>("iceoryx2, polling", 2),
-                    Entrant::new::<Iceoryx<true>>("iceoryx2, sleeping in its event service", 20),
-                ]);
-            }
-        }
-        all.extend(kernel);
-        all
-    }
-}
 
 /// One table for each kind, number of ends and size; and those of round trips.
 pub fn run(effort: Effort) -> Result<Vec<Table>> {
@@ -132,37 +61,9 @@ pub fn run(effort: Effort) -> Result<Vec<Table>> {
                 }
             }
         }
-        tables.push(trips::compare(kind, effort, cpus)?);
+        tables.push(round_trips(kind, effort, cpus)?);
     }
     Ok(tables)
-}
-
-fn name_of(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Threads => "threads",
-        Kind::Processes => "processes",
-    }
-}
-
-/// The entrants that can run here. Each other one gets a row that says why it cannot.
-fn entrants(kind: Kind, shape: &Shape, table: &mut Table) -> Vec<Entrant> {
-    let all = Entrant::all(kind, (shape.senders, shape.receivers));
-    if kind == Kind::Processes {
-        let needs = anyhow!("needs --features iceoryx2 and Debian's libclang-14-dev");
-        match (cfg!(feature = "iceoryx2"), shape.receivers) {
-            (false, _) => table.skipped("iceoryx2", &needs),
-            (true, 1) => table.note(ICEORYX2),
-            (true, _) => (), // its rows say why they have no figures
-        }
-    }
-    let here = |one: &Entrant| match (one.attempt)(shape) {
-        Ok(()) => true,
-        Err(why) => {
-            table.skipped(one.name, &why);
-            false
-        }
-    };
-    all.into_iter().filter(here).collect()
 }
 
 fn compare(kind: Kind, shape: &Shape, effort: Effort, cpus: Cpus) -> Result<Table> {
@@ -173,7 +74,7 @@ fn compare(kind: Kind, shape: &Shape, effort: Effort, cpus: Cpus) -> Result<Tabl
     } = *shape;
     let title = format!(
         "queue/{}, {senders}:{receivers}: messages of {len}, millions a second, sent as copies",
-        name_of(kind)
+        kind.name()
     );
     let mut table = Table::new(title, &["NEAR", "forebay = 1", "FAR", "forebay = 1"]);
     let mut missing = Table::new("", &[]);
@@ -202,60 +103,50 @@ fn compare(kind: Kind, shape: &Shape, effort: Effort, cpus: Cpus) -> Result<Tabl
     Ok(table)
 }
 
-/// Where member `number` of `senders` and others runs: one of each has its own processor, more share both.
-fn place(number: usize, shape: &Shape, cpus: Cpus) -> Vec<usize> {
-    match (shape.senders, shape.receivers, number) {
-        (1, 1, 0) => vec![cpus.0],
-        (1, 1, _) => vec![cpus.1],
-        _ => vec![cpus.0, cpus.1],
-    }
-}
-
-/// Passes about this number of messages from all senders to all receivers, each its share; returns the time and the number.
-fn pass<R: Rival>(kind: Kind, shape: &Shape, cpus: Cpus, messages: u64) -> Result<(f64, u64)> {
-    let rival = R::new(shape)?;
-    let shares = (shape.senders * shape.receivers) as u64;
-    let messages = messages.next_multiple_of(shares);
-    let work = |number: usize, meeting: &Meeting<'_>| {
-        if number < shape.senders {
-            let message = vec![7; shape.len];
-            let mut sender = rival.sender()?;
-            meeting.begin(|| sender.connect())?;
-            send_all(&mut sender, &message, messages / shape.senders as u64);
-            meeting.end();
-        } else {
-            let mut receiver = rival.receiver()?;
-            meeting.begin(|| receiver.connect())?;
-            receive_all(&mut receiver, messages / shape.receivers as u64);
-            meeting.end();
-        }
-        Ok(())
-    };
-    let members = shape.senders + shape.receivers;
-    let ns = crew::run(kind, members, &|number| place(number, shape, cpus), &work)?;
-    Ok((ns, messages))
-}
-
-#[inline(never)]
-fn send_all(sender: &mut impl Sends, message: &[u8], messages: u64) {
-    for _ in 0..messages {
-        sender.send(black_box(message));
-    }
-}
-
-#[inline(never)]
-fn receive_all(receiver: &mut impl Receives, messages: u64) {
-    for _ in 0..messages {
-        receiver.receive(|message| {
-            black_box(message.first());
+/// The table of round trips.
+fn round_trips(kind: Kind, effort: Effort, cpus: Cpus) -> Result<Table> {
+    let title = format!(
+        "queue/{}, round trips: a message of {} there and one back, ns",
+        kind.name(),
+        SHAPE.len
+    );
+    let mut table = Table::new(
+        title,
+        &["NEAR 50 %", "99 %", "99.9 %", "FAR 50 %", "99 %", "99.9 %"],
+    );
+    let entrants = entrants(kind, &SHAPE, &mut table);
+    let trips = effort.scaled(20_000) as usize;
+    let samples = two::in_turn(entrants.len(), effort.rounds, cpus, |which| {
+        let Entrant { trips: sample, .. } = entrants[which];
+        sample(kind, cpus, trips)
+    })?;
+    for (one, samples) in entrants.iter().zip(samples) {
+        let mut by_mode = samples.by_mode;
+        let cells = [Mode::Near, Mode::Far].into_iter().flat_map(|mode| {
+            let mut all = by_mode.remove(&mode).unwrap_or_default().concat();
+            all.sort_unstable();
+            PARTS.map(|part| match all.len().checked_sub(1) {
+                Some(last) => Cell::number(all[(part * last as f64) as usize] as f64, 0),
+                None => Cell::Unknown,
+            })
         });
+        table.row(one.name, cells.collect());
     }
+    table.note("each trip on a clock that takes some 30 ns of it to read; a sender and a receiver a processor");
+    Ok(table)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::method::machine::processors;
+    #[cfg(feature = "iceoryx2")]
+    use super::iceoryx::Iceoryx;
+    use super::{
+        crew::{self, Kind, Meeting},
+        kernel::{Datagrams, Posix},
+        rivals::{Crossbeam, Queue, Receives, Rival, Sends, Shape, Shared, Spsc, Std},
+        text::Text,
+    };
+    use crate::method::processors::processors;
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
     /// Every message arrives once, and those of each sender in order at each receiver.

@@ -20,8 +20,8 @@ mod text;
 use crate::method::{
     Effort,
     line::{self, Mode},
-    machine::pair,
     native::{Native, Recipe},
+    processors::pair,
     samples::{self, Side, Summary},
     table::{Cell, Table},
     two::{Samples, beside, contest_of_operations, near_and_far},

@@ -4,8 +4,9 @@
 //! What it measures beside the stream: strings that are freed, and the first touch of the output's pages.
 
 use super::{
-    CAPACITY, READ, Stream, WRITE, compared, each_of_ours, each_other, each_rung, ladder,
+    ladder,
     others::{self, Forebay},
+    sides::{CAPACITY, READ, Stream, WRITE, compared, each_of_ours, each_other, each_rung},
 };
 use crate::method::{Effort, samples::Side, table::Table};
 use anyhow::{Result, ensure};

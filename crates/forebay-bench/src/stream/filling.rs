@@ -1,6 +1,9 @@
 //! Copying in, and nothing else: a stream is filled from a hot source, and emptied at once without a look.
 
-use super::{Aligned, CAPACITY, Stream, WRITE, compared, each_of_ours, each_rung, ladder, others};
+use super::{
+    ladder, others,
+    sides::{Aligned, CAPACITY, Stream, WRITE, compared, each_of_ours, each_rung},
+};
 use crate::method::{Effort, samples::Side, table::Table};
 use anyhow::Result;
 use forebay::sync::{Park, Spin};

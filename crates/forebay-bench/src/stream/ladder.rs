@@ -1,6 +1,6 @@
 //! The versions of *CS 144 Checkpoint 0 – Byte Stream*, each faster than the one before it.
 
-use super::{CAPACITY, Stream};
+use super::sides::{CAPACITY, Stream};
 use std::collections::VecDeque;
 
 /// A queue of characters. Only the first can be seen, so a read takes them one by one into a string.

@@ -3,8 +3,10 @@
 //! Every stream is a local variable of the timed loop, as in the text's own test: see docs/performance-notes.md.
 
 use super::{
-    Aligned, CAPACITY, READ, Stream, WRITE, compared, each_of_ours, each_other, each_rung, ladder,
-    others,
+    ladder, others,
+    sides::{
+        Aligned, CAPACITY, READ, Stream, WRITE, compared, each_of_ours, each_other, each_rung,
+    },
 };
 use crate::method::{Effort, samples::Side, table::Table};
 use anyhow::Result;

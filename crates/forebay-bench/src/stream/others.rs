@@ -1,6 +1,6 @@
 //! What else carries bytes within one thread, and ours.
 
-use super::{CAPACITY, Stream};
+use super::sides::{CAPACITY, READ, Stream};
 use bytes::{Buf, BytesMut};
 use forebay::{
     stream::{LocalStream, Reader, StreamConfig, Writer, stream_with},
@@ -152,8 +152,8 @@ impl Stream for Simplex {
     }
     fn take(&mut self, n: usize, show: &mut impl FnMut(&[u8])) -> usize {
         let mut context = Context::from_waker(Waker::noop());
-        let mut bytes = [0; super::READ];
-        let mut target = ReadBuf::new(&mut bytes[..n.min(super::READ)]);
+        let mut bytes = [0; READ];
+        let mut target = ReadBuf::new(&mut bytes[..n.min(READ)]);
         if self.len == 0 {
             return 0;
         }
@@ -194,8 +194,8 @@ impl Stream for Pipe {
         self.len += written;
     }
     fn take(&mut self, n: usize, show: &mut impl FnMut(&[u8])) -> usize {
-        let mut bytes = [0; super::READ];
-        let room = &mut bytes[..n.min(super::READ)];
+        let mut bytes = [0; READ];
+        let room = &mut bytes[..n.min(READ)];
         if self.len == 0 {
             return 0;
         }

@@ -5,15 +5,15 @@
 //! sampled stacks show the same in another way: the share of samples of a process that only pushes, or only pops, in `memcpy`.
 
 use super::{
-    Aligned, CAPACITY, READ, WRITE,
     course::{self, Flagged, random},
     ladder,
+    sides::{Aligned, CAPACITY, READ, WRITE},
 };
 use crate::method::{
     Effort,
     counters::page_faults,
-    machine::processors,
     process::{Fate, ROLE, Running, program},
+    processors::processors,
     samples::{Side, contest},
     table::{Cell, Table},
 };

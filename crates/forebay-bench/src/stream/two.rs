@@ -2,7 +2,7 @@
 
 use crate::method::{
     Effort,
-    machine::pair,
+    processors::pair,
     table::Table,
     two::{beside, contest_of_operations, near_and_far, run_pair},
 };

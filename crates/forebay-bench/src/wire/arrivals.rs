@@ -1,6 +1,9 @@
 //! The far side of the wire: when frames arrive, as stamped by the kernel, and how their gaps differ from the intended ones.
 
-use super::{CAPTURED, RING_BYTES, roles::stop_at_end_of_input};
+use super::{
+    lab::CAPTURED,
+    roles::{RING_BYTES, stop_at_end_of_input},
+};
 use crate::method::process::tell;
 use anyhow::{Result, bail, ensure};
 use forebay::time::Clock;

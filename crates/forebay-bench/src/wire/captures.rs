@@ -4,13 +4,11 @@
 //! kernel clearing the ring, takes most of a capture of a few seconds, and is about the same for all.
 
 use super::{
-    NEEDS_DISK,
-    folders::{Folders, file_system},
+    burst::Burst,
+    folders::{Folders, NEEDS_DISK, file_system},
     lab::Lab,
-    ready,
-    send::Burst,
     sides::{SIDES, Side},
-    trial::{self, Cpus, Load, Taken},
+    trial::{self, Cpus, Load, Taken, ready},
 };
 use crate::method::{
     Effort,

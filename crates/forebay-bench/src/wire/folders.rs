@@ -17,6 +17,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// Why there are no figures of files on a disk.
+pub const NEEDS_DISK: &str = "needs a folder on a disk for temporary files: set TMPDIR";
+
 /// Two folders for this program alone, as long as this exists.
 pub struct Folders {
     pub memory: PathBuf,

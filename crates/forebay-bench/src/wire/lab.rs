@@ -7,10 +7,7 @@
 //! ```
 #![allow(unsafe_code)]
 
-use super::{
-    CAPTURED, SENDER,
-    roles::{Role, keeper, wait_for_end_of_input},
-};
+use super::roles::{Role, keeper, wait_for_end_of_input};
 use crate::method::process::{Running, program};
 use anyhow::{Context, Result, ensure};
 use rustix::{
@@ -24,6 +21,10 @@ use std::{
     process::Command,
     sync::Arc,
 };
+
+/// The interfaces at both ends of the wire.
+pub const SENDER: &str = "va";
+pub const CAPTURED: &str = "vb";
 
 /// The frames' destination: no interface has this address, and all frames that arrive are captured.
 pub const STATION: &str = "10.9.0.2";

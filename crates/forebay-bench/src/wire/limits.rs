@@ -7,8 +7,8 @@ use super::{
 };
 use crate::method::{
     Effort,
-    machine::processors,
     process::{Fate, Running, in_role},
+    processors::processors,
     samples::{Summary, in_turn},
     table::{Cell, Table},
 };

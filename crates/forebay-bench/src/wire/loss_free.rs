@@ -6,14 +6,12 @@
 //! A trial is a capture from its start to its end. Nothing is lost if the file has as many packets as were sent.
 
 use super::{
-    NEEDS_DISK,
-    folders::{Folders, file_system},
+    burst::Burst,
+    folders::{Folders, NEEDS_DISK, file_system},
     lab::Lab,
-    ready,
     search::{self, Highest, Search, TOP},
-    send::Burst,
     sides::{Side, WRITERS},
-    trial::{self, Cpus, Load},
+    trial::{self, Cpus, Load, ready},
     verdict::{Better, Figure, TIE_OF_COSTS, TIE_OF_RATES, best, verdict},
 };
 use crate::method::{

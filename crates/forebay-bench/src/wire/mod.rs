@@ -2,7 +2,7 @@
 //!
 //! `captures` compares them at a stated rate, `loss_free` finds the highest rate at which each loses nothing, `limits` has the simulated
 //! card, which needs no rights. `trial` is one capture, `search` chooses the rates, and `verdict` puts a comparison into words. `lab` is the
-//! network, `folders` has the files, `sides` the capturing programs. `roles` lists our processes: `send` sends, `walk` reads and drops,
+//! network, `folders` has the files, `sides` the capturing programs. `roles` lists our processes, and `play` has each do its part: `send` sends `walk` reads and drops,
 //! `session` is the whole capture. `sending` compares sending programs, which `senders` starts; `arrivals` is the receiver of all.
 //!
 //! ```text
@@ -14,11 +14,13 @@
 //! ```
 
 mod arrivals;
+mod burst;
 mod captures;
 mod folders;
 mod lab;
 mod limits;
 mod loss_free;
+mod play;
 mod roles;
 mod search;
 mod send;
@@ -30,28 +32,12 @@ mod trial;
 mod verdict;
 mod walk;
 
-pub use roles::play;
+pub use play::play;
 
-use crate::method::{Effort, machine::pair, table::Table};
-use anyhow::{Result, anyhow};
+use crate::method::{Effort, table::Table};
+use anyhow::Result;
 use folders::Folders;
 use lab::Lab;
-
-/// The interfaces at both ends of the wire.
-const SENDER: &str = "va";
-const CAPTURED: &str = "vb";
-
-/// What each side gets of the kernel's memory.
-const RING_BYTES: u32 = 64 << 20;
-
-/// Why there are no figures of files on a disk.
-const NEEDS_DISK: &str = "needs a folder on a disk for temporary files: set TMPDIR";
-
-/// The network and two processors, or why one of them is missing.
-fn ready(lab: &Result<Lab>) -> Result<(&Lab, trial::Cpus)> {
-    let lab = lab.as_ref().map_err(|why| anyhow!("{why:#}"))?;
-    Ok((lab, pair()?))
-}
 
 /// The captures, to memory and to a disk: at a stated rate, and the highest rates without a loss; and our own path.
 pub fn captures(effort: Effort) -> Result<Vec<Table>> {

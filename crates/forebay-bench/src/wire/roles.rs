@@ -1,15 +1,11 @@
 //! The roles of our processes, given as JSON on the command line of this program. They end with their standard input.
 
-use super::{
-    arrivals, folders, lab,
-    send::{self, Burst},
-    senders, session, walk,
-};
+use super::burst::Burst;
 use crate::method::{
-    machine::processors,
     process::{Fate, Running, in_role},
+    processors::processors,
 };
-use anyhow::{Context, Result};
+use anyhow::Result;
 use forebay_net::session::Control;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -17,6 +13,9 @@ use rustix::{
 };
 use serde::{Deserialize, Serialize};
 use std::{io::Read, path::PathBuf, process::Stdio, thread, time::Duration};
+
+/// What each side gets of the kernel's memory.
+pub const RING_BYTES: u32 = 64 << 20;
 
 /// A process of ours.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -50,25 +49,6 @@ pub enum Role {
     },
     /// Sends generated frames.
     Generate { port: String, spec: String },
-}
-
-/// Plays the role that `role` has as JSON.
-pub fn play(role: &str) -> Result<()> {
-    match serde_json::from_str(role).context("a role on the wire")? {
-        Role::Keep { folders } => folders::keep(&folders),
-        Role::Hold => lab::hold(),
-        Role::Send { bursts, rate, time } => send::send(&bursts, rate, time),
-        Role::Walk => walk::walk(),
-        Role::Capture { port, file, count } => session::capture(&port, file, count),
-        Role::Receive { gap_ns } => arrivals::receive(gap_ns),
-        Role::Replay {
-            port,
-            file,
-            rate,
-            count,
-        } => senders::replay(&port, file, rate, count),
-        Role::Generate { port, spec } => senders::generate(&port, &spec),
-    }
 }
 
 /// Starts a process that plays `role` and ends with this one, cleaning up, and waits until it is ready.

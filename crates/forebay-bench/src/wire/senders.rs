@@ -1,6 +1,6 @@
 //! The sending programs: how each is started to send a number of frames, at a rate or as fast as it can.
 
-use super::{SENDER, roles::Role};
+use super::{lab::SENDER, roles::Role};
 use crate::method::process::{in_role, program};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use forebay::time::Clock;

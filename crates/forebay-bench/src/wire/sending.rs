@@ -8,10 +8,9 @@ use super::{
     arrivals::Arrivals,
     folders::Folders,
     lab::Lab,
-    ready,
     roles::Role,
     senders::{Frames, SENDERS, Sender},
-    trial::Cpus,
+    trial::{Cpus, ready},
     verdict::{Better, Figure, TIE_OF_RATES, best, verdict},
 };
 use crate::method::{

@@ -1,6 +1,6 @@
 //! `forebay capture` as `forebay_net` has it, in a separate process.
 
-use super::{RING_BYTES, roles::stop_at_end_of_input};
+use super::roles::{RING_BYTES, stop_at_end_of_input};
 use crate::method::process::tell;
 use anyhow::{Result, bail};
 use forebay_net::{

@@ -1,6 +1,9 @@
 //! The capturing programs: how each is started, when it listens, how it is ended, and what it kept.
 
-use super::{CAPTURED, RING_BYTES, roles::Role};
+use super::{
+    lab::CAPTURED,
+    roles::{RING_BYTES, Role},
+};
 use crate::method::process::{Running, in_role, program};
 use anyhow::{Result, bail};
 use std::{

@@ -1,13 +1,11 @@
 //! One capture of a load, from its start to its end: what it lost, and the processor time of its steady state.
 
-use super::{
-    lab::Lab,
-    roles::Role,
-    send::{Burst, Sent},
-    sides::Side,
+use super::{burst::Burst, lab::Lab, roles::Role, send::Sent, sides::Side};
+use crate::method::{
+    process::{Fate, Running, in_role},
+    processors::pair,
 };
-use crate::method::process::{Fate, Running, in_role};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use forebay_net::info::{Info, InfoConfig};
 use std::{
     fs,
@@ -32,6 +30,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(25);
 
 /// Two processors: the sender's, and the capturing program's.
 pub type Cpus = (usize, usize);
+
+/// The network and two processors, or why one of them is missing.
+pub fn ready(lab: &Result<Lab>) -> Result<(&Lab, Cpus)> {
+    let lab = lab.as_ref().map_err(|why| anyhow!("{why:#}"))?;
+    Ok((lab, pair()?))
+}
 
 /// What is sent.
 #[derive(Clone, Debug)]

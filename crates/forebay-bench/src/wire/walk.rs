@@ -7,7 +7,10 @@
 //! we store `TP_STATUS_KERNEL` (released below): `Documentation/networking/packet_mmap.rst`.
 #![allow(unsafe_code)]
 
-use super::{CAPTURED, RING_BYTES, roles::has_input_ended};
+use super::{
+    lab::CAPTURED,
+    roles::{RING_BYTES, has_input_ended},
+};
 use crate::method::process::tell;
 use anyhow::{Context, Result, ensure};
 use rustix::{

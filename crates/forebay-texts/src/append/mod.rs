@@ -18,7 +18,7 @@ mod way;
 
 use anyhow::Result;
 use forebay_bench::method::{
-    Effort, machine,
+    Effort, processors,
     table::{Cell, Table},
 };
 pub use forwarding::ASSEMBLY;
@@ -169,9 +169,9 @@ fn our_ways<T: Entry>(target: Target, buffer_bytes: usize, iterations: u64) -> R
     })?;
     let in_blocks = "ours, built in place, in blocks with check sums";
     way(in_blocks, true, &inline, in_place)?;
-    if let [first, second, ..] = machine::processors()?[..] {
+    if let [first, second, ..] = processors::processors()?[..] {
         // The writer inherits where its maker may run.
-        machine::pin(second)?;
+        processors::pin(second)?;
         let made = way(
             "ours, built in place, a writer thread, 8 × 1 MiB",
             false,
@@ -188,7 +188,7 @@ fn our_ways<T: Entry>(target: Target, buffer_bytes: usize, iterations: u64) -> R
                 })
             },
         );
-        machine::pin(first)?;
+        processors::pin(first)?;
         made?;
     }
     Ok(ways)

@@ -6,7 +6,7 @@ use super::{
     way::{FAILED, Way, rounds},
 };
 use anyhow::Result;
-use forebay_bench::method::machine;
+use forebay_bench::method::processors;
 use std::{
     hint::black_box,
     io::{BufWriter, Write},
@@ -49,7 +49,7 @@ pub fn ways<T: Entry>(target: Target, buffer_bytes: usize, iterations: u64) -> R
         work: Box::new(rounds(iterations, writer, ready, flush)),
         flushes,
     });
-    if let [_, second, ..] = machine::processors()?[..] {
+    if let [_, second, ..] = processors::processors()?[..] {
         let (mut writer, flushes) = buffered()?;
         // Each entry takes as long as twenty elsewhere.
         let iterations = (iterations / 10).max(1);
@@ -58,7 +58,7 @@ pub fn ways<T: Entry>(target: Target, buffer_bytes: usize, iterations: u64) -> R
             thread::scope(|scope| {
                 let writer = &mut writer;
                 scope.spawn(move || {
-                    machine::pin(second).expect("it may run there");
+                    processors::pin(second).expect("it may run there");
                     for entry in receiver {
                         writer.write_all(entry.as_bytes()).expect(FAILED);
                     }
