@@ -19,20 +19,20 @@ use std::{
 /// The counts of flows.
 #[derive(Debug, Default)]
 pub struct Flows {
-    flows: HashMap<(Arc<str>, Flow), Counts>,
+    flows: HashMap<(Arc<str>, Flow), FlowCounts>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Counts {
+struct FlowCounts {
     span: (i64, i64),
     packets: u64,
     bytes: u64,
 }
 
 impl Flows {
-    fn add(&mut self, sensor: &Arc<str>, flow: Flow, more: Counts) {
+    fn add(&mut self, sensor: &Arc<str>, flow: Flow, more: FlowCounts) {
         let counts = self.flows.entry((sensor.clone(), flow));
-        let counts = counts.or_insert(Counts {
+        let counts = counts.or_insert(FlowCounts {
             packets: 0,
             bytes: 0,
             ..more
@@ -53,7 +53,7 @@ impl Flows {
             packets,
             bytes,
         } = *row;
-        let counts = Counts {
+        let counts = FlowCounts {
             span,
             packets,
             bytes,
@@ -64,7 +64,7 @@ impl Flows {
     /// Counts a packet.
     pub fn packet(&mut self, packet: &Packet, sources: &[Source]) {
         let time = indexed_time(packet.time_ns);
-        let counts = Counts {
+        let counts = FlowCounts {
             span: (time, time),
             packets: 1,
             bytes: packet.wire_len.into(),
@@ -121,7 +121,7 @@ impl Flows {
                 continue;
             }
             let seconds = (last - first) as f64 / 1e9;
-            let (time, Counts { packets, bytes, .. }) = (shown(first), counts);
+            let (time, FlowCounts { packets, bytes, .. }) = (shown(first), counts);
             let sensor = printable(&sensor);
             writeln!(
                 to,

@@ -7,7 +7,7 @@ use super::{
     buffer::{BUFFER_BYTES, Buffer},
     card::header_sum,
     path::{BATCH, HELD, pool, processed, ring},
-    textbook::{Ends, Queue},
+    textbook::{Ends, PacketList},
 };
 use crate::{
     method::{
@@ -234,7 +234,7 @@ fn batches(effort: Effort) -> Result<Table> {
 fn pass<const MALLOC: bool, const COPY: bool, const LOCK: bool, const PROCESS: bool>(
     packets: u64,
 ) -> u64 {
-    let (queue, mut unlocked) = (Queue::new(), Ends::new());
+    let (queue, mut unlocked) = (PacketList::new(), Ends::new());
     let data = [7; PACKET];
     let mut kept: Vec<_> = (0..FILLED).map(|_| Buffer::holding(&data)).collect();
     let (mut sum, rounds) = (0, packets / FILLED as u64);

@@ -27,7 +27,7 @@ use std::{
 pub struct Listed;
 
 /// The list. The thread that has set `locked` owns `ends`.
-pub struct Queue {
+pub struct PacketList {
     locked: AtomicBool,
     ends: UnsafeCell<Ends>,
 }
@@ -80,13 +80,13 @@ impl Drop for Ends {
 }
 
 // SAFETY: the buffers belong to no thread, and only the holder of the lock touches them while they are in the list.
-unsafe impl Send for Queue {}
+unsafe impl Send for PacketList {}
 // SAFETY: as above.
-unsafe impl Sync for Queue {}
+unsafe impl Sync for PacketList {}
 
-impl Queue {
-    pub fn new() -> Queue {
-        Queue {
+impl PacketList {
+    pub fn new() -> PacketList {
+        PacketList {
             locked: AtomicBool::new(false),
             ends: UnsafeCell::new(Ends::new()),
         }
@@ -113,14 +113,14 @@ impl Queue {
 }
 
 /// Either end: in the source text both are the same queue.
-pub struct End(Arc<Queue>);
+pub struct End(Arc<PacketList>);
 
 impl Path for Listed {
     type Sender = End;
     type Receiver = End;
 
     fn new() -> Result<(End, End)> {
-        let queue = Arc::new(Queue::new());
+        let queue = Arc::new(PacketList::new());
         Ok((End(queue.clone()), End(queue)))
     }
 }

@@ -18,8 +18,11 @@ pub fn processors() -> Result<Vec<usize>> {
     Ok(all.filter(|&cpu| set.is_set(cpu)).collect())
 }
 
+/// Two processors.
+pub type Cpus = (usize, usize);
+
 /// The first two processors that we may use; [`OneProcessor`] if there is only one.
-pub fn pair() -> Result<(usize, usize)> {
+pub fn pair() -> Result<Cpus> {
     match processors()?[..] {
         [first, second, ..] => Ok((first, second)),
         _ => Err(OneProcessor.into()),

@@ -15,7 +15,7 @@ use crate::method::{
     Effort,
     line::Mode,
     native::Native,
-    processors::pair,
+    processors::{Cpus, pair},
     table::{Cell, Table},
     two::{contest_of_operations, near_and_far, run_pair},
 };
@@ -25,16 +25,13 @@ use std::{cell::RefCell, rc::Rc};
 /// Bytes of slots that do not lie a power of two apart; DPDK's do not either.
 const SPREAD: usize = 2112;
 
-/// Two processors.
-type Cpus = (usize, usize);
-
 /// Sends this number of buffers; returns the nanoseconds.
 type Work<'a> = Box<dyn FnMut(Cpus, u64) -> Result<f64> + 'a>;
 
 /// A side: one by one, if it can, and in bursts.
-type Side<'a> = (&'static str, Option<Work<'a>>, Work<'a>);
+type BothWays<'a> = (&'static str, Option<Work<'a>>, Work<'a>);
 
-fn side<'a, A: Across + 'a>(name: &'static str) -> Side<'a>
+fn side<'a, A: Across + 'a>(name: &'static str) -> BothWays<'a>
 where
     A::Taker: TakesOne,
 {
@@ -45,7 +42,7 @@ where
     )
 }
 
-fn side_in_bursts<'a, A: Across + 'a>(name: &'static str) -> Side<'a> {
+fn side_in_bursts<'a, A: Across + 'a>(name: &'static str) -> BothWays<'a> {
     (name, None, Box::new(in_bursts::<A>))
 }
 

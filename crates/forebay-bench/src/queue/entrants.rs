@@ -7,9 +7,9 @@ use super::{
     kernel::{Datagrams, Posix},
     rivals::{Crossbeam, Queue, Receives, Rival, Sends, Shape, Shared, Spsc, Std},
     text::Text,
-    trips::{self, Cpus, place},
+    trips::{self, place},
 };
-use crate::method::table::Table;
+use crate::method::{processors::Cpus, table::Table};
 use anyhow::{Result, anyhow};
 use std::hint::black_box;
 
@@ -23,7 +23,7 @@ const ICEORYX2: &str = "\
     forebay, and yields in iceoryx2";
 
 /// Sends this number of messages; returns the nanoseconds, and the number sent.
-pub type Sample = fn(Kind, &Shape, Cpus, u64) -> Result<(f64, u64)>;
+pub type Passed = fn(Kind, &Shape, Cpus, u64) -> Result<(f64, u64)>;
 
 /// One of those compared.
 pub struct Entrant {
@@ -31,7 +31,7 @@ pub struct Entrant {
     /// It sends a so manyth part of what a sample could be, for samples of some ten milliseconds.
     pub part: u64,
     attempt: fn(&Shape) -> Result<()>,
-    pub sample: Sample,
+    pub sample: Passed,
     pub trips: fn(Kind, Cpus, usize) -> Result<Vec<u64>>,
 }
 

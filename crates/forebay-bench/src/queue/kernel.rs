@@ -17,14 +17,14 @@ pub struct Datagrams {
 }
 
 /// An end of something that the kernel copies to and from.
-pub struct End<'a> {
+pub struct SocketEnd<'a> {
     descriptor: BorrowedFd<'a>,
     buffer: Vec<u8>,
 }
 
 impl Rival for Datagrams {
-    type Sender<'a> = End<'a>;
-    type Receiver<'a> = End<'a>;
+    type Sender<'a> = SocketEnd<'a>;
+    type Receiver<'a> = SocketEnd<'a>;
 
     fn new(shape: &Shape) -> Result<Datagrams> {
         let (unix, datagram) = (AddressFamily::UNIX, SocketType::DGRAM);
@@ -39,28 +39,28 @@ impl Rival for Datagrams {
             len: shape.len,
         })
     }
-    fn sender(&self) -> Result<End<'_>> {
-        Ok(End {
+    fn sender(&self) -> Result<SocketEnd<'_>> {
+        Ok(SocketEnd {
             descriptor: self.near.as_fd(),
             buffer: Vec::new(),
         })
     }
-    fn receiver(&self) -> Result<End<'_>> {
-        Ok(End {
+    fn receiver(&self) -> Result<SocketEnd<'_>> {
+        Ok(SocketEnd {
             descriptor: self.far.as_fd(),
             buffer: vec![0; self.len],
         })
     }
 }
 
-impl Sends for End<'_> {
+impl Sends for SocketEnd<'_> {
     fn send(&mut self, message: &[u8]) {
         let sent = net::send(self.descriptor, message, SendFlags::empty());
         assert_eq!(sent, Ok(message.len()));
     }
 }
 
-impl Receives for End<'_> {
+impl Receives for SocketEnd<'_> {
     fn receive<T>(&mut self, see: impl FnOnce(&[u8]) -> T) -> T {
         let received = net::recv(self.descriptor, &mut self.buffer[..], RecvFlags::empty());
         let (len, _) = received.expect("the other end is open");
@@ -75,7 +75,7 @@ pub struct Posix {
 }
 
 /// An end of one.
-pub struct PosixEnd<'a>(End<'a>);
+pub struct PosixEnd<'a>(SocketEnd<'a>);
 
 /// What the kernel grants to everybody.
 const POSIX_MESSAGES: i64 = 10;
@@ -111,7 +111,7 @@ impl Rival for Posix {
         self.receiver()
     }
     fn receiver(&self) -> Result<PosixEnd<'_>> {
-        Ok(PosixEnd(End {
+        Ok(PosixEnd(SocketEnd {
             descriptor: self.queue.as_fd(),
             buffer: vec![0; self.len],
         }))

@@ -22,7 +22,7 @@ mod trips;
 use crate::method::{
     Effort,
     line::Mode,
-    processors::pair,
+    processors::{Cpus, pair},
     samples::Side,
     table::{Cell, Table},
     two::{self, beside, contest, near_and_far},
@@ -31,7 +31,7 @@ use anyhow::Result;
 use crew::Kind;
 use entrants::{Entrant, entrants};
 use rivals::Shape;
-use trips::{Cpus, SHAPE};
+use trips::SHAPE;
 
 /// Bytes of a message.
 const LENS: [usize; 5] = [8, 256, 4096, 8 << 10, 64 << 10];

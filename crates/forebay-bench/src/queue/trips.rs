@@ -4,11 +4,9 @@ use super::{
     crew::{self, Board, Kind, Meeting},
     rivals::{Receives, Rival, Sends, Shape},
 };
+use crate::method::processors::Cpus;
 use anyhow::Result;
 use std::sync::atomic::Ordering::Relaxed;
-
-/// Two processors.
-pub type Cpus = (usize, usize);
 
 /// One sender and one receiver.
 pub const SHAPE: Shape = Shape {

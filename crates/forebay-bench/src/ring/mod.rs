@@ -21,7 +21,7 @@ use crate::method::{
     Effort,
     line::{self, Mode},
     native::{Native, Recipe},
-    processors::pair,
+    processors::{Cpus, pair},
     samples::{self, Side, Summary},
     table::{Cell, Table},
     two::{Samples, beside, contest_of_operations, near_and_far},
@@ -36,9 +36,6 @@ pub use text::{Textbook, TextbookEnd};
 
 /// Slots of the rings that numbers pass.
 const CAPACITIES: [usize; 2] = [1 << 10, 1 << 16];
-
-/// Two processors.
-type Cpus = (usize, usize);
 
 /// Does a task with this number of numbers, retrying with pauses or without; returns the nanoseconds.
 type Work = Box<dyn FnMut(Task, bool, Cpus, u64) -> Result<f64>>;

@@ -7,12 +7,13 @@ use super::{
     burst::Burst,
     folders::{Folders, NEEDS_DISK, file_system},
     lab::Lab,
-    sides::{SIDES, Side},
-    trial::{self, Cpus, Load, Taken, ready},
+    sides::{CaptureSide, SIDES},
+    trial::{self, Load, Taken, ready},
 };
 use crate::method::{
     Effort,
     process::version,
+    processors::Cpus,
     samples::{Summary, in_turn},
     table::{Cell, Table},
 };
@@ -81,12 +82,12 @@ fn compare(lab: &Lab, cpus: Cpus, load: &Load, folder: &Path, effort: Effort, ta
             Err(why) => Err(anyhow!("{why:#}")),
         })
         .collect();
-    let least = |is: fn(&Side) -> bool| {
+    let least = |is: fn(&CaptureSide) -> bool| {
         let those = SIDES.iter().zip(&results).filter(|(side, _)| is(side));
         let ns = those.filter_map(|(_, result)| Some(result.as_ref().ok()?.0.median));
         ns.reduce(f64::min)
     };
-    let (best, limit) = (least(Side::is_rival), least(|side| !side.writes()));
+    let (best, limit) = (least(CaptureSide::is_rival), least(|side| !side.writes()));
     let names = SIDES.each_ref().map(|side| side.name);
     table.results(names, &results, |&(ns, lost)| {
         vec![

@@ -41,22 +41,22 @@ struct Ran {
 }
 
 /// Where packets end, and what a row calls that.
-struct End {
+struct Destination {
     name: String,
     file: Option<PathBuf>,
 }
 
 /// Two tables.
 pub fn run(folders: &Folders, effort: Effort) -> Vec<Table> {
-    let to = |folder: &Path| End {
+    let to = |folder: &Path| Destination {
         name: format!("forebay, to a file on {}", file_system(folder)),
         file: Some(folder.join("simulated")),
     };
-    let nowhere = End {
+    let nowhere = Destination {
         name: "forebay, to /dev/null".into(),
         file: Some("/dev/null".into()),
     };
-    let counted = End {
+    let counted = Destination {
         name: "limit: frames composed and counted".into(),
         file: None,
     };
@@ -80,7 +80,7 @@ pub fn run(folders: &Folders, effort: Effort) -> Vec<Table> {
     vec![limit, line]
 }
 
-fn compare(port: &str, count: u64, ends: &[End], effort: Effort, table: &mut Table) {
+fn compare(port: &str, count: u64, ends: &[Destination], effort: Effort, table: &mut Table) {
     let samples = in_turn(ends.len(), effort.few_rounds(), |which| {
         sample(port, count, &ends[which])
     });
@@ -117,7 +117,7 @@ fn summed(samples: &[Captured]) -> Result<Ran> {
     })
 }
 
-fn sample(port: &str, count: u64, end: &End) -> Result<Captured> {
+fn sample(port: &str, count: u64, end: &Destination) -> Result<Captured> {
     let role = Role::Capture {
         port: port.into(),
         file: end.file.clone(),

@@ -10,12 +10,13 @@ use super::{
     folders::{Folders, NEEDS_DISK, file_system},
     lab::Lab,
     search::{self, Highest, Search, TOP},
-    sides::{Side, WRITERS},
-    trial::{self, Cpus, Load, ready},
+    sides::{CaptureSide, WRITERS},
+    trial::{self, Load, ready},
     verdict::{Better, Figure, TIE_OF_COSTS, TIE_OF_RATES, best, verdict},
 };
 use crate::method::{
     Effort,
+    processors::Cpus,
     samples::{Summary, in_turn},
     table::{Cell, Table},
 };
@@ -216,13 +217,19 @@ fn compare(lab: &Lab, cpus: Cpus, plan: &Plan, bursts: &[Burst], folder: &Path, 
 }
 
 /// Notes how ours compares with the best rival, and AF_PACKET with AF_XDP.
-fn conclude(table: &mut Table, what: &str, figures: &[(&Side, Figure)], better: Better, tie: f64) {
-    let best = |is: fn(&Side) -> bool| {
+fn conclude(
+    table: &mut Table,
+    what: &str,
+    figures: &[(&CaptureSide, Figure)],
+    better: Better,
+    tie: f64,
+) {
+    let best = |is: fn(&CaptureSide) -> bool| {
         let those = figures.iter().filter(|(side, _)| is(side));
         best(those.map(|(_, figure)| figure.clone()), better)
     };
     let ours = best(|side| !side.is_rival() && !side.is_xdp());
-    let others = [best(Side::is_rival), best(Side::is_xdp)];
+    let others = [best(CaptureSide::is_rival), best(CaptureSide::is_xdp)];
     for other in others.into_iter().flatten() {
         if let Some(ours) = &ours {
             table.note(format!("{what}: {}", verdict(ours, &other, better, tie)));
@@ -265,7 +272,7 @@ fn rate_cell(found: &Found) -> Cell {
     }
 }
 
-fn figure(side: &Side, value: f64, at_least: bool) -> Figure {
+fn figure(side: &CaptureSide, value: f64, at_least: bool) -> Figure {
     Figure {
         name: side.name.into(),
         value,

@@ -10,13 +10,14 @@ use super::{
     lab::Lab,
     roles::Role,
     senders::{Frames, SENDERS, Sender},
-    trial::{Cpus, ready},
+    trial::ready,
     verdict::{Better, Figure, TIE_OF_RATES, best, verdict},
 };
 use crate::method::{
     Effort,
     machine::ProcessorTime,
     process::{Fate, Running, in_role, version},
+    processors::Cpus,
     samples::{Summary, in_turn},
     table::{Cell, Table},
 };

@@ -13,7 +13,7 @@ use std::{
 };
 
 /// One of those compared.
-pub struct Side {
+pub struct CaptureSide {
     pub name: &'static str,
     /// What it says when it listens.
     pub ready: &'static str,
@@ -34,13 +34,14 @@ enum Kind {
     Netsniff,
 }
 
-const FOREBAY: Side = Side::of("forebay", Kind::Packet, "ready", 100);
-const NATIVE: Side = Side::of("forebay xdp native", Kind::Xdp("native"), "ready", 0);
-const GENERIC: Side = Side::of("forebay xdp generic", Kind::Xdp("generic"), "ready", 0);
-const TCPDUMP: Side = Side::of("tcpdump", Kind::Tcpdump, "listening on", 1000);
-const DUMPCAP: Side = Side::of("dumpcap", Kind::Dumpcap, "File:", 250);
-const NETSNIFF: Side = Side::of("netsniff-ng", Kind::Netsniff, "Running!", 100);
-const WALK: Side = Side::of(
+const FOREBAY: CaptureSide = CaptureSide::of("forebay", Kind::Packet, "ready", 100);
+const NATIVE: CaptureSide = CaptureSide::of("forebay xdp native", Kind::Xdp("native"), "ready", 0);
+const GENERIC: CaptureSide =
+    CaptureSide::of("forebay xdp generic", Kind::Xdp("generic"), "ready", 0);
+const TCPDUMP: CaptureSide = CaptureSide::of("tcpdump", Kind::Tcpdump, "listening on", 1000);
+const DUMPCAP: CaptureSide = CaptureSide::of("dumpcap", Kind::Dumpcap, "File:", 250);
+const NETSNIFF: CaptureSide = CaptureSide::of("netsniff-ng", Kind::Netsniff, "Running!", 100);
+const WALK: CaptureSide = CaptureSide::of(
     "limit: the ring walked, nothing written",
     Kind::Walk,
     "ready",
@@ -48,14 +49,14 @@ const WALK: Side = Side::of(
 );
 
 /// Ours first, the limit last.
-pub const SIDES: [Side; 5] = [FOREBAY, TCPDUMP, DUMPCAP, NETSNIFF, WALK];
+pub const SIDES: [CaptureSide; 5] = [FOREBAY, TCPDUMP, DUMPCAP, NETSNIFF, WALK];
 
 /// All that write files, with every backend of ours.
-pub const WRITERS: [Side; 6] = [FOREBAY, NATIVE, GENERIC, TCPDUMP, DUMPCAP, NETSNIFF];
+pub const WRITERS: [CaptureSide; 6] = [FOREBAY, NATIVE, GENERIC, TCPDUMP, DUMPCAP, NETSNIFF];
 
-impl Side {
-    const fn of(name: &'static str, kind: Kind, ready: &'static str, holds_ms: u64) -> Side {
-        Side {
+impl CaptureSide {
+    const fn of(name: &'static str, kind: Kind, ready: &'static str, holds_ms: u64) -> CaptureSide {
+        CaptureSide {
             name,
             ready,
             holds: Duration::from_millis(holds_ms),

@@ -1,9 +1,9 @@
 //! One capture of a load, from its start to its end: what it lost, and the processor time of its steady state.
 
-use super::{burst::Burst, lab::Lab, roles::Role, send::Sent, sides::Side};
+use super::{burst::Burst, lab::Lab, roles::Role, send::Sent, sides::CaptureSide};
 use crate::method::{
     process::{Fate, Running, in_role},
-    processors::pair,
+    processors::{Cpus, pair},
 };
 use anyhow::{Context, Result, anyhow, bail};
 use forebay_net::info::{Info, InfoConfig};
@@ -27,9 +27,6 @@ const IDLE: Duration = Duration::from_millis(100);
 
 /// How often a trial checks for that.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
-
-/// Two processors: the sender's, and the capturing program's.
-pub type Cpus = (usize, usize);
 
 /// The network and two processors, or why one of them is missing.
 pub fn ready(lab: &Result<Lab>) -> Result<(&Lab, Cpus)> {
@@ -60,7 +57,7 @@ pub struct Taken {
 }
 
 /// Captures the load into a file in `folder`, counts the frames in it, and removes it.
-pub fn run(side: &Side, lab: &Lab, cpus: Cpus, load: &Load, folder: &Path) -> Result<Taken> {
+pub fn run(side: &CaptureSide, lab: &Lab, cpus: Cpus, load: &Load, folder: &Path) -> Result<Taken> {
     let file = folder.join("captured");
     let command = lab.inside(side.command(&file)?);
     let mut running = Running::start(side.name, command, None, &[cpus.1], Fate::Dies)?;
@@ -117,7 +114,7 @@ pub fn send(lab: &Lab, cpu: usize, load: &Load, time: Duration) -> Result<Sent> 
 }
 
 /// Waits until the kernel has handed over the last frames, and the program has neither worked nor made its file longer since.
-fn settle(running: &Running, side: &Side, file: &Path) -> Result<()> {
+fn settle(running: &Running, side: &CaptureSide, file: &Path) -> Result<()> {
     let len = || fs::metadata(file).map_or(0, |file| file.len()); // there may be no file
     let begun = Instant::now();
     let (mut last, mut idle_since) = (len(), begun);

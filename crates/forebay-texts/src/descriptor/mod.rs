@@ -45,11 +45,11 @@ impl Loop {
 /// One table a loop, over memory and within the first cache.
 pub fn run(effort: Effort) -> Result<Vec<Table>> {
     let bytes: usize = if effort.quick { 32 << 20 } else { 512 << 20 };
-    let mut tables = over(Room { bytes, passes: 1 }, effort)?;
+    let mut tables = over(Memory { bytes, passes: 1 }, effort)?;
     // Half of the first cache: what is left is the work on the fields.
     let passes = effort.scaled(2000) as usize;
     let mut cached = over(
-        Room {
+        Memory {
             bytes: 16 << 10,
             passes,
         },
@@ -63,33 +63,33 @@ pub fn run(effort: Effort) -> Result<Vec<Table>> {
 
 /// Memory that descriptors take, and how often a sample passes over it.
 #[derive(Clone, Copy)]
-struct Room {
+struct Memory {
     bytes: usize,
     passes: usize,
 }
 
-impl Room {
+impl Memory {
     fn is_cached(self) -> bool {
         self.passes > 1
     }
 }
 
-fn over(room: Room, effort: Effort) -> Result<Vec<Table>> {
+fn over(memory: Memory, effort: Effort) -> Result<Vec<Table>> {
     // One layout is in memory at a time, so that eight of them do not need eight times as much.
     let measured = [
-        each::<Plain>("plain", room, effort, pack)?,
-        each::<Reordered>("reordered", room, effort, pack)?,
-        each::<Packed>("packed", room, effort, pack)?,
-        each::<Assuming>("with assumptions", room, effort, pack)?,
-        each::<Tagged>("tagged", room, effort, pack)?,
-        each::<Stamped>("stamped", room, effort, pack)?,
-        each::<Desc>("forebay", room, effort, describe)?,
-        columns(room, effort)?,
+        each::<Plain>("plain", memory, effort, pack)?,
+        each::<Reordered>("reordered", memory, effort, pack)?,
+        each::<Packed>("packed", memory, effort, pack)?,
+        each::<Assuming>("with assumptions", memory, effort, pack)?,
+        each::<Tagged>("tagged", memory, effort, pack)?,
+        each::<Stamped>("stamped", memory, effort, pack)?,
+        each::<Desc>("forebay", memory, effort, describe)?,
+        columns(memory, effort)?,
     ];
     let tables = Loop::ALL.iter().enumerate().map(|(number, which)| {
-        let title = match room.is_cached() {
-            true => format!("descriptor/cached {}; over {} KiB, one thread", which.title(), room.bytes >> 10),
-            false => format!("descriptor/{}; over {} MiB, one thread", which.title(), room.bytes >> 20),
+        let title = match memory.is_cached() {
+            true => format!("descriptor/cached {}; over {} KiB, one thread", which.title(), memory.bytes >> 10),
+            false => format!("descriptor/{}; over {} MiB, one thread", which.title(), memory.bytes >> 20),
         };
         let mut table = Table::new(
             title,
@@ -142,20 +142,21 @@ struct Measured {
 }
 
 fn reserved<T>(count: usize) -> Result<Vec<T>> {
-    let mut room = Vec::new();
+    let mut empty = Vec::new();
     let bytes = count * size_of::<T>();
-    room.try_reserve_exact(count)
+    empty
+        .try_reserve_exact(count)
         .with_context(|| format!("reserving {} MiB for descriptors", bytes >> 20))?;
-    Ok(room)
+    Ok(empty)
 }
 
 fn each<D: Fields>(
     name: &'static str,
-    room: Room,
+    memory: Memory,
     effort: Effort,
     one: fn(u64) -> Result<D>,
 ) -> Result<Measured> {
-    let count = room.bytes / size_of::<D>();
+    let count = memory.bytes / size_of::<D>();
     let mut descs = reserved(count)?;
     for number in 0..count as u64 {
         descs.push(one(number)?);
@@ -165,16 +166,16 @@ fn each<D: Fields>(
         let descs = &descs;
         move || {
             let descs = descs.borrow();
-            (0..room.passes).for_each(|_| what(black_box(&descs[..])));
-            (descs.len() * room.passes) as u64
+            (0..memory.passes).for_each(|_| what(black_box(&descs[..])));
+            (descs.len() * memory.passes) as u64
         }
     };
     let writes = |what: fn(&mut [D])| {
         let descs = &descs;
         move || {
             let mut descs = descs.borrow_mut();
-            (0..room.passes).for_each(|_| what(black_box(&mut descs[..])));
-            (black_box(&mut descs[..]).len() * room.passes) as u64
+            (0..memory.passes).for_each(|_| what(black_box(&mut descs[..])));
+            (black_box(&mut descs[..]).len() * memory.passes) as u64
         }
     };
     let mut sides = [
@@ -220,9 +221,9 @@ fn visits(count: usize) -> impl ExactSizeIterator<Item = usize> + Clone {
 }
 
 /// Ours by columns: the packets whose descriptions take `bytes` bytes.
-fn columns(room: Room, effort: Effort) -> Result<Measured> {
+fn columns(memory: Memory, effort: Effort) -> Result<Measured> {
     const BYTES: usize = 21;
-    let count = room.bytes / BYTES;
+    let count = memory.bytes / BYTES;
     let mut columns = Columns::with_capacity(count);
     for number in 0..count as u64 {
         columns.push(describe(number)?);
@@ -231,22 +232,22 @@ fn columns(room: Room, effort: Effort) -> Result<Measured> {
     let mut sides = [
         Side::new("trivial", || {
             let columns = columns.borrow();
-            (0..room.passes).for_each(|_| {
+            (0..memory.passes).for_each(|_| {
                 black_box(by_column::trivial(black_box(&columns)));
             });
-            (columns.len() * room.passes) as u64
+            (columns.len() * memory.passes) as u64
         }),
         Side::new("read", || {
             let columns = columns.borrow();
-            (0..room.passes).for_each(|_| {
+            (0..memory.passes).for_each(|_| {
                 black_box(by_column::rx(black_box(&columns)));
             });
-            (columns.len() * room.passes) as u64
+            (columns.len() * memory.passes) as u64
         }),
         Side::new("write", || {
             let mut columns = columns.borrow_mut();
-            (0..room.passes).for_each(|_| by_column::tx(black_box(&mut columns)));
-            (black_box(&mut *columns).len() * room.passes) as u64
+            (0..memory.passes).for_each(|_| by_column::tx(black_box(&mut columns)));
+            (black_box(&mut *columns).len() * memory.passes) as u64
         }),
         Side::new("anywhere", || {
             let columns = columns.borrow();
