@@ -49,19 +49,19 @@ trait Drained: Sized {
 }
 
 /// The source text's ring, and its pool: another such ring with the numbers of free buffers.
-struct Text {
+struct SourceText {
     buffers: Vec<[u8; BUFFER_BYTES]>,
     freed: (TextbookEnd, TextbookEnd),
     ring: (TextbookEnd, TextbookEnd),
 }
 
-impl Drained for Text {
-    fn new() -> Result<Text> {
+impl Drained for SourceText {
+    fn new() -> Result<SourceText> {
         let mut freed = Textbook::new(4 * HELD)?;
         let buffers = vec![[0; BUFFER_BYTES]; 2 * HELD];
         (0..buffers.len() as u64).for_each(|number| assert!(freed.0.push(number)));
         let ring = Textbook::new(HELD)?;
-        Ok(Text {
+        Ok(SourceText {
             buffers,
             freed,
             ring,
@@ -196,10 +196,10 @@ fn batches(effort: Effort) -> Result<Table> {
     type Way = fn(u64) -> Result<(f64, Option<u64>)>;
     const WAYS: [(&str, Way); 5] = [
         ("the source text's ring and pool, one at a time", |n| {
-            drained::<Text>(1, false, n)
+            drained::<SourceText>(1, false, n)
         }),
         ("the source text's ring and pool, 32 at a time", |n| {
-            drained::<Text>(BATCH, false, n)
+            drained::<SourceText>(BATCH, false, n)
         }),
         ("forebay, one at a time", |n| drained::<Ours>(1, false, n)),
         ("forebay, 32 at a time", |n| {
@@ -325,7 +325,7 @@ mod tests {
                 }
             }
         }
-        all::<Text>(&[(1, false), (BATCH, false)]);
+        all::<SourceText>(&[(1, false), (BATCH, false)]);
         all::<Ours>(&[(1, false), (BATCH, false), (BATCH, true)]);
         assert_eq!(pass::<true, true, true, true>(3000), 3000);
         assert_eq!(pass::<false, true, true, true>(3000), 3000);

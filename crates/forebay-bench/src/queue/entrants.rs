@@ -6,7 +6,7 @@ use super::{
     crew::{self, Kind, Meeting},
     kernel::{Datagrams, Posix},
     rivals::{Crossbeam, Queue, Receives, Rival, Sends, Shape, Shared, Spsc, Std},
-    text::Text,
+    source_text::SourceText,
     trips::{self, place},
 };
 use crate::method::{processors::Cpus, table::Table};
@@ -59,7 +59,10 @@ impl Entrant {
                 if ends == (1, 1) {
                     all.push(Entrant::new::<Spsc>("forebay, queue::spsc", 1));
                 }
-                all.push(Entrant::new::<Text>("the queue of \"black magic\"", 10));
+                all.push(Entrant::new::<SourceText>(
+                    "the queue of \"black magic\"",
+                    10,
+                ));
                 all.push(Entrant::new::<Std>(
                     match ends.1 {
                         1 => "std's channel, boxed",

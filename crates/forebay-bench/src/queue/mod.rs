@@ -1,7 +1,7 @@
 //! Queues of messages between threads and between processes: that of *Using black magic to make a fast circular buffer*, channels,
 //! the kernel's, and ours.
 //!
-//! `rivals` has the trait and those in Rust, `text` the text's queue, `kernel` sockets and POSIX queues, `iceoryx`
+//! `rivals` has the trait and those in Rust, `source_text` the text's queue, `kernel` sockets and POSIX queues, `iceoryx`
 //! iceoryx2's services (with `--features iceoryx2`); `crew` runs members as threads or processes, `entrants` lists those
 //! that are compared, `trips` times single messages there and back.
 //!
@@ -16,7 +16,7 @@ mod entrants;
 mod iceoryx;
 mod kernel;
 mod rivals;
-mod text;
+mod source_text;
 mod trips;
 
 use crate::method::{
@@ -144,7 +144,7 @@ mod tests {
         crew::{self, Kind, Meeting},
         kernel::{Datagrams, Posix},
         rivals::{Crossbeam, Queue, Receives, Rival, Sends, Shape, Shared, Spsc, Std},
-        text::Text,
+        source_text::SourceText,
     };
     use crate::method::processors::processors;
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -198,7 +198,7 @@ mod tests {
     fn every_queue_carries_every_message_once_and_in_order_between_threads() {
         carries::<Spsc>(Kind::Threads, 1, 1);
         for (senders, receivers) in [(1, 1), (1, 4), (4, 1), (4, 4)] {
-            carries::<Text>(Kind::Threads, senders, receivers);
+            carries::<SourceText>(Kind::Threads, senders, receivers);
             carries::<Std>(Kind::Threads, senders, receivers);
             carries::<Crossbeam>(Kind::Threads, senders, receivers);
             carries::<Queue>(Kind::Threads, senders, receivers);

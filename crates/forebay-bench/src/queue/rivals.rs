@@ -1,6 +1,6 @@
 //! Our queue and its rivals, all with one trait.
 //!
-//! `text` has the source text's queue, `kernel` the kernel's; this file has channels of the standard library and of crossbeam, which
+//! `source_text` has the source text's queue, `kernel` the kernel's; this file has channels of the standard library and of crossbeam, which
 //! move values, so each message is boxed; and ours.
 
 use anyhow::{Context, Result, bail};

@@ -1,7 +1,7 @@
 //! Rings between two threads, eight bytes a number: the list and ring of *Device Driver Queues*, those of Rust, C and C++, ours, and
 //! the limit.
 //!
-//! `ends` has the trait and ours, `text` and `rivals` the others in Rust, `lines` the limit, `runs` the tasks. Those in C++ are
+//! `ends` has the trait and ours, `source_text` and `rivals` the others in Rust, `lines` the limit, `runs` the tasks. Those in C++ are
 //! separate programs: `harness.hpp` does there what `runs` does here.
 //!
 //! ```text
@@ -15,7 +15,7 @@ mod ends;
 mod lines;
 mod rivals;
 mod runs;
-mod text;
+mod source_text;
 
 use crate::method::{
     Effort,
@@ -31,8 +31,8 @@ use ends::Forebay;
 pub use ends::{Pops, Pushes, Ring};
 use rivals::{Crossbeam, Kanal, Rigtorp, Ringbuf, Rtrb, Std};
 use runs::{BURST, Task, run as run_task};
-use text::Listed;
-pub use text::{Textbook, TextbookEnd};
+use source_text::Listed;
+pub use source_text::{Textbook, TextbookEnd};
 
 /// Slots of the rings that numbers pass.
 const CAPACITIES: [usize; 2] = [1 << 10, 1 << 16];

@@ -6,14 +6,14 @@
 //!  mirror:     │ ge.. . . . . mess│ge.. . . . . mess│      it is one, from anywhere
 //! ```
 //! Every ring has 64 KiB and holds one message at a time; messages are so placed that one straddles the end in each round
-//! of the ring. `ring` has what all of them do, `text` the text's own rings, `others` the crates and ours, `micro` the text's micro-benchmark, `pages` what
+//! of the ring. `ring` has what all of them do, `source_text` the text's own rings, `others` the crates and ours, `micro` the text's micro-benchmark, `pages` what
 //! that leaves out.
 
 mod micro;
 mod others;
 mod pages;
 mod ring;
-mod text;
+mod source_text;
 
 use anyhow::{Context, Result};
 use forebay::memory::{MapConfig, Region};
@@ -24,8 +24,8 @@ use forebay_bench::method::{
 };
 use others::{Deque, InPlace, OurLocal, OurRing, OurStream, Ringbuf, Rtrb, Viewed};
 use ring::{CAPACITY, Ring};
+use source_text::{ByteByByte, Masked, Mirrored, TwoCopies};
 use std::{hint::black_box, time::Instant};
-use text::{ByteByByte, Masked, Mirrored, TwoCopies};
 
 /// Bytes of a message.
 const SIZES: [usize; 5] = [8, 64, 256, 1500, 4096];

@@ -20,7 +20,7 @@ const HEADER: usize = 16;
 
 /// The queue.
 #[derive(Debug)]
-pub struct Text {
+pub struct SourceText {
     buffer: *mut u8,
     size: usize,
     longest: usize,
@@ -40,12 +40,12 @@ struct At {
 }
 
 // SAFETY: whatever changes does so under the lock; the lock itself and the conditions are made for several threads.
-unsafe impl Sync for Text {}
+unsafe impl Sync for SourceText {}
 // SAFETY: as above; nothing belongs to a thread while nobody holds the lock.
-unsafe impl Send for Text {}
+unsafe impl Send for SourceText {}
 
 /// The lock, held.
-struct Held<'a>(&'a Text);
+struct Held<'a>(&'a SourceText);
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
@@ -84,7 +84,7 @@ impl Held<'_> {
     }
 }
 
-impl Text {
+impl SourceText {
     fn hold(&self) -> Held<'_> {
         // SAFETY: it is initialised, and stays where it is.
         unsafe { libc::pthread_mutex_lock(self.lock.get()) };
@@ -139,11 +139,11 @@ impl Text {
     }
 }
 
-impl Rival for Text {
-    type Sender<'a> = &'a Text;
+impl Rival for SourceText {
+    type Sender<'a> = &'a SourceText;
     type Receiver<'a> = Reader<'a>;
 
-    fn new(shape: &Shape) -> Result<Text> {
+    fn new(shape: &Shape) -> Result<SourceText> {
         let failed = || format!("mapping {} bytes twice", shape.bytes());
         // SAFETY: a file of our own; the name is a C string.
         let file = unsafe { libc::memfd_create(c"queue_buffer".as_ptr(), 0) };
@@ -170,7 +170,7 @@ impl Rival for Text {
         }
         // SAFETY: the descriptor is ours, and nobody else has it; the mapping stays.
         unsafe { libc::close(file) };
-        Ok(Text {
+        Ok(SourceText {
             buffer: views.cast(),
             size,
             longest: shape.len,
@@ -181,7 +181,7 @@ impl Rival for Text {
         })
     }
 
-    fn sender(&self) -> Result<&Text> {
+    fn sender(&self) -> Result<&SourceText> {
         Ok(self)
     }
 
@@ -191,7 +191,7 @@ impl Rival for Text {
     }
 }
 
-impl Sends for &Text {
+impl Sends for &SourceText {
     #[inline(always)]
     fn send(&mut self, message: &[u8]) {
         self.put(message);
@@ -200,7 +200,7 @@ impl Sends for &Text {
 
 /// A reader and its buffer.
 pub struct Reader<'a> {
-    text: &'a Text,
+    text: &'a SourceText,
     buffer: Vec<u8>,
 }
 
@@ -212,7 +212,7 @@ impl Receives for Reader<'_> {
     }
 }
 
-impl Drop for Text {
+impl Drop for SourceText {
     fn drop(&mut self) {
         // SAFETY: both views, which nobody uses any more.
         unsafe { libc::munmap(self.buffer.cast(), 2 * self.size) };
