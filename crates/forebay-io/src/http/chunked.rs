@@ -7,13 +7,10 @@
 //!   └─ framing ────┘ └ data ──┘ └─ framing ─────────────────────────────┘ done
 //! ```
 
-use super::Fault;
-
-/// Maximum bytes of a line with a chunk's size and its extensions.
-pub const LINE_LIMIT_BYTES: usize = 4 << 10;
-
-/// Maximum bytes of all trailers.
-pub const TRAILERS_LIMIT_BYTES: usize = 64 << 10;
+use super::{
+    Fault,
+    limits::{LINE_LIMIT_BYTES, TRAILERS_LIMIT_BYTES},
+};
 
 /// The position of the next byte in the coding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! Errors in a response. All other errors (sockets, files) are a [`forebay::Error`].
 
+use super::limits;
 use std::fmt;
 
 /// A response that is not HTTP, is invalid, exceeds a limit, or ended early.
@@ -57,12 +58,12 @@ impl fmt::Display for Fault {
             Fault::HeadTooLong => write!(
                 f,
                 "the head of the response does not end within {} bytes",
-                super::head::LIMIT_BYTES
+                limits::HEAD_LIMIT_BYTES
             ),
             Fault::TooManyFields => write!(
                 f,
                 "the head of the response has more than {} fields",
-                super::head::LIMIT_FIELDS
+                limits::HEAD_LIMIT_FIELDS
             ),
             Fault::BadHead(how) => write!(f, "the head of the response is malformed ({how})"),
             Fault::BadLength(value) => {
@@ -78,13 +79,13 @@ impl fmt::Display for Fault {
             Fault::ChunkLineTooLong => write!(
                 f,
                 "the size of a chunk takes more than {} bytes",
-                super::chunked::LINE_LIMIT_BYTES
+                limits::LINE_LIMIT_BYTES
             ),
             Fault::BadChunkEnd => f.write_str("a chunk does not end where its size says"),
             Fault::TrailersTooLong => write!(
                 f,
                 "the trailers do not end within {} bytes",
-                super::chunked::TRAILERS_LIMIT_BYTES
+                limits::TRAILERS_LIMIT_BYTES
             ),
             Fault::BadTrailer => f.write_str("a trailer is malformed"),
             Fault::Switched => f.write_str("the server switches protocols without a request (status 101)"),

@@ -6,13 +6,7 @@
 //! ```
 //! `framing` determines from the fields where the body ends.
 
-use super::Fault;
-
-/// Maximum bytes of all heads before a body, including interim ones.
-pub const LIMIT_BYTES: usize = 64 << 10;
-
-/// Maximum number of fields in a head.
-pub const LIMIT_FIELDS: usize = 128;
+use super::{Fault, limits::HEAD_LIMIT_FIELDS};
 
 /// The beginning of every supported response.
 const BEGIN: &[u8] = b"HTTP/1.";
@@ -44,7 +38,7 @@ impl Head {
     /// # Errors
     /// The head is malformed or incomplete, or has more than 128 fields.
     pub fn parse(bytes: &[u8]) -> Result<Self, Fault> {
-        let mut fields = [httparse::EMPTY_HEADER; LIMIT_FIELDS];
+        let mut fields = [httparse::EMPTY_HEADER; HEAD_LIMIT_FIELDS];
         let mut response = httparse::Response::new(&mut fields);
         let parsed = response.parse(bytes).map_err(|error| match error {
             httparse::Error::TooManyHeaders => Fault::TooManyFields,

@@ -19,6 +19,7 @@ mod fault;
 mod framing;
 mod head;
 mod incoming;
+mod limits;
 mod redirect;
 mod reply;
 mod stop;
@@ -96,7 +97,7 @@ impl Default for HttpConfig {
 
 impl HttpConfig {
     /// The smallest stream: it must hold a whole head, with room to receive more after it.
-    pub const LEAST_BUFFER_BYTES: usize = 2 * head::LIMIT_BYTES;
+    pub const LEAST_BUFFER_BYTES: usize = 2 * limits::HEAD_LIMIT_BYTES;
 
     /// Checks everything that can be checked without a server.
     ///

@@ -9,11 +9,7 @@
 //!        └──▶ More: these bytes are not enough; show more of them, or finish()
 //! ```
 
-use super::{
-    Fault, Head,
-    framing::Framing,
-    head::{EndFinder, LIMIT_BYTES},
-};
+use super::{Fault, Head, framing::Framing, head::EndFinder, limits::HEAD_LIMIT_BYTES};
 
 /// Classifies the first bytes of the input.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +74,7 @@ impl Reply {
     pub fn next(&mut self, input: &[u8]) -> Result<Part, Fault> {
         match &mut self.stage {
             Stage::Head(finder) => {
-                let Some(len) = finder.find(input, LIMIT_BYTES - self.head_bytes)? else {
+                let Some(len) = finder.find(input, HEAD_LIMIT_BYTES - self.head_bytes)? else {
                     return Ok(Part::More);
                 };
                 let head = Head::parse(&input[..len])?;

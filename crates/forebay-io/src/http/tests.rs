@@ -4,7 +4,7 @@ use super::{
     Fault, Head, HttpConfig, Url,
     chunked::Chunked,
     framing::Framing,
-    head::{LIMIT_BYTES, LIMIT_FIELDS},
+    limits::{HEAD_LIMIT_BYTES, HEAD_LIMIT_FIELDS},
     redirect::Trail,
     reply::{Part, Reply},
 };
@@ -246,16 +246,19 @@ fn hostile_chunks_are_refused() {
 
 #[test]
 fn heads_are_bounded() {
-    let long = format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(LIMIT_BYTES));
+    let long = format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(HEAD_LIMIT_BYTES));
     assert_eq!(fault(&long), Fault::HeadTooLong);
-    let hints = "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n".repeat(LIMIT_BYTES / 30);
+    let hints = "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n".repeat(HEAD_LIMIT_BYTES / 30);
     assert_eq!(fault(&hints), Fault::HeadTooLong);
     let fields = |n| format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: b\r\n".repeat(n));
-    assert_eq!(fault(&fields(LIMIT_FIELDS + 1)), Fault::TooManyFields);
-    assert_eq!(whole(fields(LIMIT_FIELDS).as_bytes()).status, Some(200));
+    assert_eq!(fault(&fields(HEAD_LIMIT_FIELDS + 1)), Fault::TooManyFields);
+    assert_eq!(
+        whole(fields(HEAD_LIMIT_FIELDS).as_bytes()).status,
+        Some(200)
+    );
     // A head that fits exactly.
     let begin = "HTTP/1.1 200 OK\r\nA: ";
-    let rest = "x".repeat(LIMIT_BYTES - begin.len() - 4);
+    let rest = "x".repeat(HEAD_LIMIT_BYTES - begin.len() - 4);
     let fitting = format!("{begin}{rest}\r\n\r\n");
     assert_eq!(whole(fitting.as_bytes()).status, Some(200));
 }

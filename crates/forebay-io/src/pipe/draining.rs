@@ -10,11 +10,14 @@
 //! Pages that bypass the stream precede its content: see `relay`.
 
 use super::{
-    Control, Counts, Output, PipeConfig,
+    config::{PipeConfig, part},
+    control::Control,
+    counts::Counts,
     digest::Hasher,
     limiter::{Allowed, Limiter},
+    output::Output,
+    pace::until,
     relay::Outlet,
-    until,
 };
 use forebay::{stream::Reader, sync::Eventfd, time::Clock};
 use rustix::{
@@ -73,7 +76,7 @@ impl<'a> Draining<'a> {
         control: &'a Control,
         counts: &'a Counts,
     ) -> Self {
-        let start_at = super::part(reader.capacity(), config.start_writing);
+        let start_at = part(reader.capacity(), config.start_writing);
         let unit = config.block_bytes.unwrap_or(1) as u64;
         let limiter = |rate| Limiter::new(rate, unit, clock.now());
         Draining {

@@ -10,12 +10,14 @@
 //! earlier populates the pages it needs. If bytes bypass the buffer, populating starts when they first cannot.
 
 use super::{
-    Control, Counts, Input, LARGE, PipeConfig,
-    input::Waited,
+    config::{PipeConfig, part},
+    control::Control,
+    counts::Counts,
+    input::{Input, Waited},
+    kernel_pipe::LARGE,
     limiter::{Allowed, Limiter},
-    pace::{PAUSE, Pace},
+    pace::{PAUSE, Pace, until},
     relay::Intake,
-    until,
 };
 use forebay::{
     Result,
@@ -71,7 +73,7 @@ impl<'a> Filling<'a> {
         counts: &'a Counts,
     ) -> Self {
         let capacity = writer.capacity();
-        let resume_fill = super::part(capacity, config.start_reading);
+        let resume_fill = part(capacity, config.start_reading);
         // Less than a block stays in the buffer until more bytes come, so waiting for that part to leave would never end.
         let may_go = capacity - config.block_bytes.map_or(0, |block| block - 1);
         Filling {

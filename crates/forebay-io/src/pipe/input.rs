@@ -1,6 +1,9 @@
 //! Inputs of a pipe: one open input after another.
 
-use super::place::{self, Place};
+use super::{
+    kernel_pipe,
+    place::{self, Place},
+};
 use forebay::standard;
 use forebay::{Error, Result, sync::Signal};
 use rustix::{
@@ -102,7 +105,7 @@ impl Input {
         };
         let is_pipe = metadata.file_type().is_fifo();
         let pipe = is_pipe.then(|| Pipe {
-            is_large: super::is_large(&file),
+            is_large: kernel_pipe::is_large(&file),
         });
         Ok(Input {
             file,
@@ -128,10 +131,10 @@ impl Input {
         self.pipe.is_some()
     }
 
-    /// Enlarges the pipe, if it is one. See [`super::enlarge`] for when that is allowed.
+    /// Enlarges the pipe, if it is one. See [`kernel_pipe::enlarge`] for when that is allowed.
     pub(super) fn enlarge(&mut self) {
         if let Some(pipe) = &mut self.pipe {
-            pipe.is_large = super::enlarge(&self.file);
+            pipe.is_large = kernel_pipe::enlarge(&self.file);
         }
     }
 

@@ -13,11 +13,14 @@
 //! **If one output fails, the others continue**, and the error is part of the summary. It is not an error if the reader of an output pipe
 //! closes it: this output just ends. When no output is left, reading ends, too.
 
+mod config;
 mod control;
+mod counts;
 mod digest;
 mod draining;
 mod filling;
 mod input;
+mod kernel_pipe;
 mod limiter;
 mod output;
 mod pace;
@@ -28,6 +31,7 @@ mod supervisor;
 #[cfg(test)]
 mod tests;
 
+pub use config::PipeConfig;
 pub use control::Control;
 pub use digest::Hash;
 pub use input::Input;
@@ -35,106 +39,18 @@ pub use output::{Existing, Output};
 pub use place::{Place, split_port};
 pub use summary::{Outcome, Progress, Summary};
 
+use counts::Counts;
 use draining::Draining;
 use filling::Filling;
 use forebay::{
-    Error, Result,
+    Result,
     stream::{Reader, StreamConfig, Writer, stream_with},
     sync::{Eventfd, Signal},
     time::Clock,
 };
 use relay::{Intake, Outlet};
-use rustix::event::Timespec;
-use std::{
-    os::fd::AsFd,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
-    thread,
-    time::Duration,
-};
+use std::{sync::atomic::AtomicU64, thread, time::Duration};
 use supervisor::Supervisor;
-
-/// Settings of a pipe's buffer.
-#[derive(Clone, Debug)]
-pub struct PipeConfig {
-    /// Size of the buffer in bytes: 1 or more.
-    pub capacity_bytes: usize,
-    /// Read at most this many bytes at once, and write exactly this many except at the end: 1 to the capacity. `None`: any size
-    /// up to 1 MiB.
-    pub block_bytes: Option<usize>,
-    /// Start writing at this fill level, and again after the buffer ran empty: percent, 0 to 100.
-    pub start_writing: u8,
-    /// After the buffer was full, resume reading at this fill level: percent, 0 to 100.
-    pub start_reading: u8,
-    /// Maximum bytes read per second, 1 or more.
-    pub read_rate: Option<u64>,
-    /// Maximum bytes written per second, 1 or more.
-    pub write_rate: Option<u64>,
-    /// The checksum to compute of the bytes written.
-    pub hash: Option<Hash>,
-    /// Make regular files durable at the end.
-    pub sync: bool,
-    /// The interval of reports to the observer; `None`: only when [`Control::report`] requests one.
-    pub progress_every: Option<Duration>,
-    /// Give up when no byte moves for this long.
-    pub watchdog: Option<Duration>,
-    /// Move pages from the input's pipe to the output's pipe inside the kernel (`splice(2)`), without copying them. Intermediate
-    /// pipes hold up to `capacity_bytes`, at most 64 MiB. The input's and the output's pipe are enlarged to 1 MiB.
-    ///
-    /// Set this to `false` for a producer that lends memory to its pipe with `vmsplice(2)`, or splices a file into it, and
-    /// overwrites that memory or file once the pipe must have been drained. With splicing, the bytes in transit would change.
-    /// Without it, every byte is copied out of the pipe, and no pipe is resized.
-    pub splice: bool,
-}
-
-impl Default for PipeConfig {
-    fn default() -> Self {
-        PipeConfig {
-            capacity_bytes: 64 << 20,
-            block_bytes: None,
-            start_writing: 0,
-            start_reading: 100,
-            read_rate: None,
-            write_rate: None,
-            hash: None,
-            sync: false,
-            progress_every: None,
-            watchdog: None,
-            splice: true,
-        }
-    }
-}
-
-impl PipeConfig {
-    /// Checks the ranges that the fields document.
-    ///
-    /// # Errors
-    /// A field is out of range.
-    pub fn validate(&self) -> Result<()> {
-        let bad = |what: &str, advice: &str| Err(Error::new("pipe", what).advise(advice));
-        if self.capacity_bytes == 0 {
-            return bad("a buffer of 0 bytes cannot hold anything", "Use 1 or more");
-        }
-        if self
-            .block_bytes
-            .is_some_and(|block| !(1..=self.capacity_bytes).contains(&block))
-        {
-            return bad(
-                "the block does not fit in the buffer",
-                "Use 1 byte up to the buffer's size",
-            );
-        }
-        if self.start_writing > 100 || self.start_reading > 100 {
-            return bad("a watermark is out of range", "Use 0 to 100 percent");
-        }
-        if self.read_rate == Some(0) || self.write_rate == Some(0) {
-            return bad(
-                "a rate of 0 would never finish",
-                "Use at least 1 byte per second",
-            );
-        }
-        Ok(())
-    }
-}
 
 /// A pipe that is ready to run: inputs and outputs are open, the buffer exists.
 ///
@@ -170,21 +86,6 @@ pub struct Pipe {
     clock: Clock,
     control: Control,
     counts: Counts,
-}
-
-/// State shared by the two threads and the supervisor.
-#[derive(Debug)]
-struct Counts {
-    /// Written by the reading thread. Relaxed, like the other counts: it publishes only itself.
-    read: AtomicU64,
-    /// Written by the writing thread.
-    written: AtomicU64,
-    /// When bytes last moved, on the pipe's clock. Written by both threads. Relaxed, like the others.
-    moved_at: AtomicU64,
-    /// The reading thread has ended.
-    filled: Signal,
-    /// The writing thread has ended: no output takes any more bytes.
-    drained: Signal,
 }
 
 impl Pipe {
@@ -300,67 +201,11 @@ impl Pipe {
     }
 }
 
-impl Counts {
-    fn count_read(&self, bytes: u64, now: u64) {
-        self.read.fetch_add(bytes, Relaxed);
-        self.moved_at.fetch_max(now, Relaxed);
-    }
-
-    fn count_written(&self, bytes: u64, now: u64) {
-        self.written.fetch_add(bytes, Relaxed);
-        self.moved_at.fetch_max(now, Relaxed);
-    }
-
-    /// Bytes read and bytes written; never more written than read.
-    fn now(&self) -> (u64, u64) {
-        let written = self.written.load(Relaxed);
-        (self.read.load(Relaxed).max(written), written)
-    }
-
-    /// Bytes that are read but not written yet.
-    fn held(&self) -> u64 {
-        let (read, written) = self.now();
-        read - written
-    }
-}
-
 /// Reports the end of a thread, even if it panics.
 struct Through<'a>(&'a Signal);
 
 impl Drop for Through<'_> {
     fn drop(&mut self) {
         self.0.raise();
-    }
-}
-
-/// The size of a large kernel pipe, which every user may have.
-const LARGE: usize = 1 << 20;
-
-/// Whether a kernel pipe already has room for [`LARGE`] bytes.
-fn is_large(pipe: impl AsFd) -> bool {
-    rustix::pipe::fcntl_getpipe_size(pipe).is_ok_and(|size| size >= LARGE)
-}
-
-/// Enlarges a kernel pipe, which saves wake-ups. Returns whether it is large now.
-///
-/// The pipe belongs to other programs as well, and its size is part of a contract: a producer that lends memory with
-/// `vmsplice(2)` knows that the memory is free again after it has written as many bytes as the pipe holds. In a larger pipe it
-/// would overwrite bytes that are not read yet. Therefore a pipe is enlarged only if its pages are spliced and held in other
-/// pipes, which breaks that contract anyway ([`PipeConfig::splice`] documents this). If bytes are copied, no pipe is resized.
-fn enlarge(pipe: impl AsFd) -> bool {
-    is_large(&pipe) || rustix::pipe::fcntl_setpipe_size(&pipe, LARGE).is_ok()
-}
-
-/// `percent` of `whole`, rounded up.
-fn part(whole: usize, percent: u8) -> usize {
-    (whole as u128 * u128::from(percent)).div_ceil(100) as usize
-}
-
-/// The time from now until `time` on `clock`.
-fn until(time: u64, clock: &Clock) -> Timespec {
-    let ns = time.saturating_sub(clock.now());
-    Timespec {
-        tv_sec: (ns / 1_000_000_000) as i64,
-        tv_nsec: (ns % 1_000_000_000) as i64,
     }
 }

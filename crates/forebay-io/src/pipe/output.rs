@@ -1,8 +1,8 @@
 //! Outputs of a pipe, written without waiting for a slow reader.
 
 use super::{
-    Input,
-    input::is_for_now,
+    input::{Input, is_for_now},
+    kernel_pipe,
     place::{self, Place},
     summary::Outcome,
 };
@@ -179,10 +179,10 @@ impl Output {
         self.is_pipe
     }
 
-    /// Enlarges the pipe, if it is one. See [`super::enlarge`] for when that is allowed.
+    /// Enlarges the pipe, if it is one. See [`kernel_pipe::enlarge`] for when that is allowed.
     pub(super) fn enlarge(&self) {
         if self.is_pipe {
-            super::enlarge(self);
+            kernel_pipe::enlarge(self);
         }
     }
 

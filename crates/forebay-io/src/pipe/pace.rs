@@ -8,6 +8,8 @@
 //! A producer that writes one page at a time wakes its reader for each page, and the reader wakes the next process. On few cores
 //! that costs more than moving the bytes. While bytes flow, a short pause collects many pages; a single page is never held back.
 
+use forebay::time::Clock;
+use rustix::event::Timespec;
 use std::time::Duration;
 
 /// How long bytes gather. A pipe of 1 MiB has room for the bytes of that time, up to 4 GB/s.
@@ -36,6 +38,15 @@ impl Pace {
 
     pub fn took(&mut self, bytes: usize, now: u64) {
         (self.last, self.taken) = (now, bytes);
+    }
+}
+
+/// The time from now until `time` on `clock`.
+pub(super) fn until(time: u64, clock: &Clock) -> Timespec {
+    let ns = time.saturating_sub(clock.now());
+    Timespec {
+        tv_sec: (ns / 1_000_000_000) as i64,
+        tv_nsec: (ns % 1_000_000_000) as i64,
     }
 }
 

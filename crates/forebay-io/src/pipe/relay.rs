@@ -28,7 +28,7 @@
 //! a limit, unprivileged processes get only small pipes. Without privilege, the intermediate pipes therefore take a quarter of
 //! that limit, or a quarter of the buffer if that is less, and the buffer takes the rest.
 
-use super::{Input, LARGE, Output, PipeConfig};
+use super::{config::PipeConfig, input::Input, kernel_pipe::LARGE, output::Output};
 use forebay::{
     ring::spsc::{Consumer, Producer, RingConfig, ring, ring_with},
     sync::{Park, Signal},

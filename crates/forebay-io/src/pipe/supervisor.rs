@@ -4,7 +4,7 @@
 //!   poll(reports, filled, drained) until the next report or the watchdog ─▶ observe, abandon ─▶ both ended? return
 //! ```
 
-use super::{Control, Counts, PipeConfig, Progress, until};
+use super::{config::PipeConfig, control::Control, counts::Counts, pace::until, summary::Progress};
 use forebay::time::Clock;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::{os::fd::AsFd, sync::atomic::Ordering::Relaxed, time::Duration};
