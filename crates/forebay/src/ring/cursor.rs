@@ -17,7 +17,7 @@
 //! | END | `ring::state` | `ring::state` | the last position stored before |
 //! | WAKE | `sync::bell` | `sync::bell` | that a sleeper needs waking |
 
-use super::backoff::NextPause;
+use super::tuning::backoff::NextPause;
 use crate::sync::{
     atomic::{
         AtomicU32, AtomicUsize,
@@ -164,7 +164,7 @@ impl Cursor {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{super::backoff::Backoff, *};
+    use super::{super::tuning::backoff::Backoff, *};
 
     fn no_pause() -> NextPause {
         Backoff::new(4, true).1

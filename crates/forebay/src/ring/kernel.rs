@@ -13,8 +13,8 @@
 //! so do all later calls on this end.
 
 use super::{
-    backoff::Backoff,
     cursor::{Cursor, Edge},
+    tuning::backoff::Backoff,
 };
 use crate::sync::atomic::AtomicU32;
 use std::fmt;

@@ -13,18 +13,16 @@
 //!  positions only count up: tail − head is the length, capacity − length is the number of vacant slots
 //! ```
 //!
-//! Private modules that [`spsc`] consists of: `cursor` (the positions and their memory orderings), `backoff` (the pause before an
-//! end loads the other end's position), `line_flush` (whether the consumer evicts the cache lines that it has read), `slots` (the
-//! memory) and `state` (how a ring ends).
+//! Private modules that [`spsc`] consists of: `cursor` (the positions and their memory orderings), `slots` (the memory), `state` (how
+//! a ring ends) and `tuning` (two strategies that raise the throughput; to understand the ring, leave it out).
 
-mod backoff;
 #[cfg(feature = "shared")]
 pub mod broadcast;
 mod cursor;
 pub mod kernel;
-mod line_flush;
 mod slots;
 pub mod spsc;
 pub(crate) mod state;
+mod tuning;
 
 pub(crate) use slots::ONE_VIEW;

@@ -14,10 +14,10 @@ use super::{
 use crate::{
     memory::HugePages,
     ring::{
-        backoff::NextPause,
         cursor::{Cursor, Edge},
         slots::{ONE_VIEW, Place},
         state::{CONSUMER_GONE, PRODUCER_GONE, State},
+        tuning::backoff::NextPause,
     },
     sync::{Arc, Park, Wait},
 };

@@ -87,7 +87,10 @@ pub use reserved::Reserved;
 pub use stats::RingStats;
 pub use waiting::IntoIter;
 
-use super::{backoff::Backoff, line_flush::LineFlush, slots::Slots};
+use super::{
+    slots::Slots,
+    tuning::{backoff::Backoff, line_flush::LineFlush},
+};
 use crate::{
     Error, Result,
     memory::MapConfig,

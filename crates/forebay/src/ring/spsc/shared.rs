@@ -4,11 +4,10 @@ use super::{RingStats, drop_run::DropRun, stats::Counts};
 use crate::{
     Result,
     ring::{
-        backoff::Backoff,
         cursor::{Cursor, Edge, Position},
-        line_flush::LineFlush,
         slots::Slots,
         state::{PRODUCER_GONE, State},
+        tuning::{backoff::Backoff, line_flush::LineFlush},
     },
     sync::{
         Arc, CachePadded, Wait,

@@ -14,7 +14,7 @@ use std::mem;
 
 /// The part of the state that an end holds from refresh to refresh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NextPause {
+pub(in crate::ring) struct NextPause {
     /// Pause instructions before the next refresh.
     spins: u32,
     /// This many refreshes are made without a pause and are not learned from.
@@ -23,7 +23,7 @@ pub(super) struct NextPause {
 
 impl NextPause {
     #[inline(always)]
-    pub(super) fn pause(self) {
+    pub(in crate::ring) fn pause(self) {
         /// Takes a number instead of a reference: see docs/performance-notes.md.
         #[cold]
         #[inline(never)]
@@ -40,7 +40,7 @@ impl NextPause {
     /// Records that a refresh found `newly` items; calls `several` if there are more than one, and `adapt` if that is worth learning
     /// from. In one thread it usually is not.
     #[inline(always)]
-    pub(super) fn record(
+    pub(in crate::ring) fn record(
         &mut self,
         newly: usize,
         several: impl FnOnce(),
@@ -70,7 +70,7 @@ impl NextPause {
 /// finds more than two thirds as much, three times in a row, pauses are disabled for the next 100 refreshes. Each further time
 /// that number doubles, up to 3200, until pauses help.
 #[derive(Clone, Debug)]
-pub(super) struct Backoff {
+pub(in crate::ring) struct Backoff {
     /// Pause instructions before refreshes, unless pauses are disabled at the moment.
     spins: u32,
     /// The number of refreshes for which pauses are disabled next time.
@@ -99,7 +99,7 @@ impl Backoff {
     const MAX_USELESS: u32 = 3;
 
     /// For a ring of `capacity` slots, with its end's initial state.
-    pub(super) fn new(capacity: usize, never_pauses: bool) -> (Self, NextPause) {
+    pub(in crate::ring) fn new(capacity: usize, never_pauses: bool) -> (Self, NextPause) {
         let never_pauses = never_pauses || cfg!(loom);
         let target = match never_pauses {
             true => 0,
@@ -119,7 +119,7 @@ impl Backoff {
 
     /// Learns from a refresh that found `newly` items; returns the state for the next refreshes.
     #[inline(never)]
-    pub(super) fn adapt(&mut self, newly: usize) -> NextPause {
+    pub(in crate::ring) fn adapt(&mut self, newly: usize) -> NextPause {
         let newly = newly.min(u32::MAX as usize) as u32;
         if self.paused_gain > 0 {
             return self.compare(newly);

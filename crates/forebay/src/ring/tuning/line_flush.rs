@@ -17,12 +17,14 @@
 //! is fast whichever way it uses. In a young ring the trials of eviction follow each other soon, so that a wrong decision does not
 //! cost a short-lived ring much.
 
-use super::slots::Address;
-use crate::memory::{can_evict, ticks};
+use crate::{
+    memory::{can_evict, ticks},
+    ring::slots::Address,
+};
 
 /// The consumer's state of eviction.
 #[derive(Debug)]
-pub(super) struct LineFlush {
+pub(in crate::ring) struct LineFlush {
     /// Whether lines that were read are evicted now.
     evicts: bool,
     /// Start of the first line that may be evicted next, in the first view. Set before anything is evicted.
@@ -78,7 +80,7 @@ impl LineFlush {
     const REST: u64 = 64;
 
     /// For a ring of `capacity` slots of `slot_bytes`; with `never`, nothing is evicted.
-    pub(super) fn new(capacity: usize, slot_bytes: usize, never: bool) -> Self {
+    pub(in crate::ring) fn new(capacity: usize, slot_bytes: usize, never: bool) -> Self {
         let plain_memory = cfg!(any(loom, miri, forebay_one_view));
         let never = never || plain_memory || slot_bytes == 0 || !can_evict();
         let min_part = (Self::MIN_PART_BYTES / slot_bytes.max(1)).max(1);
@@ -102,7 +104,7 @@ impl LineFlush {
 
     /// Whether [`step`](LineFlush::step) is due after `received` elements.
     #[inline(always)]
-    pub(super) fn is_due(&self, received: usize) -> bool {
+    pub(in crate::ring) fn is_due(&self, received: usize) -> bool {
         received.wrapping_sub(self.due) as isize >= 0
     }
 
@@ -111,7 +113,7 @@ impl LineFlush {
     /// It cannot panic: see docs/performance-notes.md.
     #[cold]
     #[inline(never)]
-    pub(super) fn step(&mut self, received: usize, address: Address) {
+    pub(in crate::ring) fn step(&mut self, received: usize, address: Address) {
         if self.evicts {
             self.from = address.evict_since(self.from);
         } else {
