@@ -17,7 +17,6 @@
 //! | END | `ring::state` | `ring::state` | the last position stored before |
 //! | WAKE | `sync::bell` | `sync::bell` | that a sleeper needs waking |
 
-use super::tuning::backoff::NextPause;
 use crate::sync::{
     atomic::{
         AtomicU32, AtomicUsize,
@@ -84,16 +83,14 @@ pub(super) struct Cursor {
     position: usize,
     /// The first position that this end may not use, as far as it knows: never too large, often too small.
     limit: usize,
-    pause: NextPause,
 }
 
 impl Cursor {
     /// A cursor at `position` that may advance by `known`.
-    pub(super) fn new(position: usize, known: usize, pause: NextPause) -> Self {
+    pub(super) fn new(position: usize, known: usize) -> Self {
         Cursor {
             position,
             limit: position.wrapping_add(known),
-            pause,
         }
     }
 
@@ -107,35 +104,15 @@ impl Cursor {
         self.limit.wrapping_sub(self.position)
     }
 
-    /// Loads the other side's position, adds `ahead` (the capacity for a producer), and returns how far this end may go. It
-    /// may pause first. If there are several new slots, it calls `several` with the new limit and, if they are worth learning from,
-    /// `learn` with their number.
-    #[inline]
-    pub(super) fn refresh(
-        &mut self,
-        theirs: &impl Position,
-        ahead: usize,
-        several: impl FnOnce(usize),
-        learn: impl FnOnce(usize) -> NextPause,
-    ) -> usize {
-        self.pause.pause();
-        let (position, limit) = (self.position, self.limit);
-        let newly = theirs.since(limit.wrapping_sub(ahead));
-        let limit = limit.wrapping_add(newly);
-        self.limit = limit;
-        self.pause.record(newly, || several(limit), || learn(newly));
-        limit.wrapping_sub(position)
-    }
-
     /// The first position that this end may not use, as far as it knows.
     #[inline(always)]
     pub(super) fn limit(&self) -> usize {
         self.limit
     }
 
-    /// Refreshes the limit at once, without a pause and without learning: for waiting, or for an exact answer.
+    /// Loads the other side's position, adds `ahead` (the capacity for a producer), and returns how far this end may go.
     #[inline]
-    pub(super) fn refresh_now(&mut self, theirs: &impl Position, ahead: usize) -> usize {
+    pub(super) fn refresh(&mut self, theirs: &impl Position, ahead: usize) -> usize {
         let newly = theirs.since(self.limit.wrapping_sub(ahead));
         self.limit = self.limit.wrapping_add(newly);
         self.cached_available()
@@ -164,34 +141,27 @@ impl Cursor {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{super::tuning::backoff::Backoff, *};
-
-    fn no_pause() -> NextPause {
-        Backoff::new(4, true).1
-    }
+    use super::*;
 
     /// Both ends of a ring whose positions start at `start`, driven until they have wrapped.
     fn wraps<P: Position>(mine: P, theirs: P, start: usize) {
         let capacity = 6;
         mine.store(start, Edge::Publish);
         theirs.store(start, Edge::Credit);
-        let mut producer = Cursor::new(start, capacity, no_pause());
-        let mut consumer = Cursor::new(start, 0, no_pause());
+        let mut producer = Cursor::new(start, capacity);
+        let mut consumer = Cursor::new(start, 0);
         for _ in 0..10 {
-            assert_eq!(
-                producer.refresh(&theirs, capacity, |_| (), |_| no_pause()),
-                capacity
-            );
+            assert_eq!(producer.refresh(&theirs, capacity), capacity);
             producer.advance(4);
             producer.publish(&mine, Edge::Publish);
             assert_eq!(
                 (producer.cached_available(), consumer.cached_available()),
                 (2, 0)
             );
-            assert_eq!(consumer.refresh(&mine, 0, |_| (), |_| no_pause()), 4);
+            assert_eq!(consumer.refresh(&mine, 0), 4);
             consumer.advance(4);
             consumer.publish(&theirs, Edge::Credit);
-            assert_eq!(producer.refresh_now(&theirs, capacity), capacity);
+            assert_eq!(producer.refresh(&theirs, capacity), capacity);
         }
         assert!(producer.position() < start);
     }
@@ -205,13 +175,13 @@ mod tests {
         );
         // A kernel ring: our own position has 64 bits, the shared one wraps at 32.
         let (mine, theirs) = (AtomicU32::default(), AtomicU32::default());
-        let mut producer = Cursor::new(u32::MAX as usize - 1, 4, no_pause());
+        let mut producer = Cursor::new(u32::MAX as usize - 1, 4);
         Position::store(&theirs, producer.position(), Edge::Credit);
         producer.advance(4);
         producer.publish(&mine, Edge::Publish);
         assert_eq!(mine.load(Relaxed), 2);
-        assert_eq!(producer.refresh(&theirs, 4, |_| (), |_| no_pause()), 0);
+        assert_eq!(producer.refresh(&theirs, 4), 0);
         Position::store(&theirs, 1, Edge::Credit);
-        assert_eq!(producer.refresh(&theirs, 4, |_| (), |_| no_pause()), 3);
+        assert_eq!(producer.refresh(&theirs, 4), 3);
     }
 }

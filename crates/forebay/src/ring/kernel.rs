@@ -12,10 +12,7 @@
 //! module checks the other side's position: if it claims more slots than the ring has, the call returns an error ([`Damaged`]), and
 //! so do all later calls on this end.
 
-use super::{
-    cursor::{Cursor, Edge},
-    tuning::backoff::Backoff,
-};
+use super::cursor::{Cursor, Edge};
 use crate::sync::atomic::AtomicU32;
 use std::fmt;
 
@@ -92,7 +89,7 @@ impl End {
         );
         let capacity = capacity as usize;
         End {
-            cursor: Cursor::new(0, ahead, Backoff::new(capacity, true).1),
+            cursor: Cursor::new(0, ahead),
             capacity,
             ahead,
             edge,
@@ -112,7 +109,7 @@ impl End {
         }
         let claimed = match self.is_damaged {
             true => known,
-            false => self.cursor.refresh_now(theirs, self.ahead), // PUBLISH or CREDIT
+            false => self.cursor.refresh(theirs, self.ahead), // PUBLISH or CREDIT
         };
         if claimed <= self.capacity {
             return Ok(claimed);

@@ -9,7 +9,7 @@
 
 use super::{
     PopError, RingStats,
-    shared::{Learned, Shared, leave, pauses},
+    shared::{Shared, leave},
 };
 use crate::{
     memory::HugePages,
@@ -17,7 +17,7 @@ use crate::{
         cursor::{Cursor, Edge},
         slots::{ONE_VIEW, Place},
         state::{CONSUMER_GONE, PRODUCER_GONE, State},
-        tuning::backoff::NextPause,
+        tuning::{self, NextPause},
     },
     sync::{Arc, Park, Wait},
 };
@@ -34,12 +34,13 @@ use std::{iter::from_fn, mem::ManuallyDrop};
 /// ```
 pub struct Consumer<T, W: Wait = Park> {
     pub(super) cursor: Cursor,
+    pause: NextPause,
     pub(super) place: Place<T>,
     pub(super) capacity: usize,
     pub(super) shared: ManuallyDrop<Arc<Shared<T, W>>>,
 }
 
-// SAFETY: only the consumer touches filled slots and its own learned state, and it moves as a whole. The elements that it moves
+// SAFETY: only the consumer touches filled slots and its own tuning, and it moves as a whole. The elements that it moves
 // out or drops are Send.
 unsafe impl<T: Send, W: Wait> Send for Consumer<T, W> {}
 
@@ -47,7 +48,8 @@ impl<T, W: Wait> Consumer<T, W> {
     pub(super) fn new(shared: Arc<Shared<T, W>>, pause: NextPause) -> Self {
         let (capacity, place) = (shared.capacity, shared.slots.place(0));
         Consumer {
-            cursor: Cursor::new(0, 0, pause),
+            cursor: Cursor::new(0, 0),
+            pause,
             place,
             capacity,
             shared: ManuallyDrop::new(shared),
@@ -73,7 +75,7 @@ impl<T, W: Wait> Consumer<T, W> {
                 return Err(PopError::Empty);
             }
             // END: the last elements are visible to this load. The place is in the first view since the refresh.
-            let known = self.cursor.refresh_now(&self.shared.tail.position, 0);
+            let known = self.cursor.refresh(&self.shared.tail.position, 0);
             if self.note(known) == 0 {
                 return Err(PopError::Closed);
             }
@@ -212,42 +214,27 @@ impl<T, W: Wait> Consumer<T, W> {
         self.shared.slots.huge_pages()
     }
 
-    /// Loads the producer's position and returns the number of elements. May evict lines that were read.
+    /// Loads the producer's position and returns the number of elements.
     #[inline]
     fn refresh(&mut self) -> usize {
-        if !pauses::<T>() {
-            return self.refresh_now();
-        }
         self.place.rewind_to_first_view(); // before there may be more elements: see `Place::advance_unwrapped`
-        let (shared, place) = (&*self.shared, &self.place);
+        let (cursor, place, shared) = (&mut self.cursor, &self.place, &*self.shared);
         // SAFETY: the consumer's alone, and this is the only borrow.
-        let Learned {
-            backoff,
-            line_flush,
-        } = unsafe { &mut *shared.consumers.learned.get() };
-        let several = |received: usize| {
-            if line_flush.is_due(received) {
-                line_flush.step(received, place.address());
-            }
-        };
-        let adapt = |newly| backoff.adapt(newly);
-        let known = self
-            .cursor
-            .refresh(&shared.tail.position, 0, several, adapt); // PUBLISH
+        let learned = unsafe { &mut *shared.consumers.tuning.get() };
+        let theirs = &shared.tail.position;
+        let known = tuning::refresh_consumer(cursor, theirs, place, &mut self.pause, learned); // PUBLISH
         self.note(known)
     }
 
-    /// Like [`refresh`](Consumer::refresh), without a pause and its bookkeeping.
+    /// Like [`refresh`](Consumer::refresh), at once.
     #[inline]
-    pub(super) fn refresh_now(&mut self) -> usize {
+    pub(super) fn refresh_at_once(&mut self) -> usize {
         self.place.rewind_to_first_view(); // as in `refresh`
-        let known = self.cursor.refresh_now(&self.shared.tail.position, 0); // PUBLISH
+        let (cursor, place, shared) = (&mut self.cursor, &self.place, &*self.shared);
         // SAFETY: the consumer's alone, and this is the only borrow.
-        let line_flush = unsafe { &mut (*self.shared.consumers.learned.get()).line_flush };
-        let received = self.cursor.limit();
-        if line_flush.is_due(received) {
-            line_flush.step(received, self.place.address());
-        }
+        let learned = unsafe { &mut *shared.consumers.tuning.get() };
+        let theirs = &shared.tail.position;
+        let known = tuning::refresh_consumer_at_once(cursor, theirs, place, learned); // PUBLISH
         self.note(known)
     }
 

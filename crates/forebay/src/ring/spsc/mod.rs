@@ -87,16 +87,13 @@ pub use reserved::Reserved;
 pub use stats::RingStats;
 pub use waiting::IntoIter;
 
-use super::{
-    slots::Slots,
-    tuning::{backoff::Backoff, line_flush::LineFlush},
-};
+use super::{slots::Slots, tuning};
 use crate::{
     Error, Result,
     memory::MapConfig,
     sync::{Arc, CachePadded, Park, Wait},
 };
-use shared::{Learned, Own, Shared, Side};
+use shared::{Own, Shared, Side};
 
 /// Settings of a ring.
 ///
@@ -198,17 +195,13 @@ pub fn ring_with<T: Send, W: Wait>(
         populate: config.populate,
         huge_pages: config.huge_pages,
     };
-    let (backoff, pause) = Backoff::new(config.capacity, config.latency);
-    let line_flush = LineFlush::new(config.capacity, size_of::<T>(), config.latency);
+    let (pause, producers, consumers) = tuning::start::<T>(config.capacity, config.latency);
     let shared = Arc::new(Shared {
         tail: Side::new()?,
         head: Side::new()?,
         state: CachePadded::default(),
-        producers: CachePadded(Own::new(backoff.clone())),
-        consumers: CachePadded(Own::new(Learned {
-            backoff,
-            line_flush,
-        })),
+        producers: CachePadded(Own::new(producers)),
+        consumers: CachePadded(Own::new(consumers)),
         capacity: config.capacity,
         slots: Slots::new(config.capacity, &memory)?,
     });

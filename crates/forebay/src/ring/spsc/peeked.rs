@@ -43,7 +43,7 @@ impl<T, W: Wait> Consumer<T, W> {
     /// [`peek`](Consumer::peek).
     #[inline]
     pub(crate) fn peek_all(&mut self) -> Peeked<'_, T, W> {
-        let known = self.refresh_now();
+        let known = self.refresh_at_once();
         self.lend(known)
     }
 }

@@ -9,7 +9,7 @@
 
 use super::{
     PushError, RingStats,
-    shared::{Shared, leave, pauses},
+    shared::{Shared, leave},
 };
 use crate::{
     memory::HugePages,
@@ -17,7 +17,7 @@ use crate::{
         cursor::{Cursor, Edge},
         slots::{ONE_VIEW, Place},
         state::{CONSUMER_GONE, PRODUCER_GONE, State},
-        tuning::backoff::NextPause,
+        tuning::{self, NextPause},
     },
     sync::{Arc, Park, Wait},
 };
@@ -34,12 +34,13 @@ use std::{mem::ManuallyDrop, ops::Range};
 /// ```
 pub struct Producer<T, W: Wait = Park> {
     pub(super) cursor: Cursor,
+    pause: NextPause,
     pub(super) place: Place<T>,
     pub(super) capacity: usize,
     pub(super) shared: ManuallyDrop<Arc<Shared<T, W>>>,
 }
 
-// SAFETY: only the producer writes vacant slots and touches its own learned state, and it moves as a whole. The elements that it
+// SAFETY: only the producer writes vacant slots and touches its own tuning, and it moves as a whole. The elements that it
 // moves in are Send.
 unsafe impl<T: Send, W: Wait> Send for Producer<T, W> {}
 
@@ -47,7 +48,8 @@ impl<T, W: Wait> Producer<T, W> {
     pub(super) fn new(shared: Arc<Shared<T, W>>, pause: NextPause) -> Self {
         let capacity = shared.capacity;
         Producer {
-            cursor: Cursor::new(0, capacity, pause),
+            cursor: Cursor::new(0, capacity),
+            pause,
             place: shared.slots.place(0),
             capacity,
             shared: ManuallyDrop::new(shared),
@@ -79,7 +81,7 @@ impl<T, W: Wait> Producer<T, W> {
             }
             // END: the slots that the consumer emptied last are visible to this load.
             let head = &self.shared.head.position;
-            if self.cursor.refresh_now(head, self.capacity) == 0 {
+            if self.cursor.refresh(head, self.capacity) == 0 {
                 return Err(PushError::Closed(value));
             }
         }
@@ -216,14 +218,11 @@ impl<T, W: Wait> Producer<T, W> {
     /// Loads the consumer's position and returns the number of vacant slots.
     #[inline]
     fn refresh(&mut self) -> usize {
-        let theirs = &self.shared.head.position;
         // SAFETY: the producer's alone, and this is the only borrow.
-        let backoff = unsafe { &mut *self.shared.producers.learned.get() };
-        let (capacity, cursor) = (self.capacity, &mut self.cursor);
-        let known = match pauses::<T>() {
-            true => cursor.refresh(theirs, capacity, |_| (), |newly| backoff.adapt(newly)), // CREDIT
-            false => cursor.refresh_now(theirs, capacity), // CREDIT
-        };
+        let backoff = unsafe { &mut *self.shared.producers.tuning.get() };
+        let (cursor, theirs) = (&mut self.cursor, &self.shared.head.position);
+        let known =
+            tuning::refresh_producer::<T>(cursor, theirs, self.capacity, &mut self.pause, backoff); // CREDIT
         if known == 0 {
             self.shared
                 .producers

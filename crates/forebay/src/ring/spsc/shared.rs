@@ -7,7 +7,7 @@ use crate::{
         cursor::{Cursor, Edge, Position},
         slots::Slots,
         state::{PRODUCER_GONE, State},
-        tuning::{backoff::Backoff, line_flush::LineFlush},
+        tuning::{Backoff, ConsumerTuning},
     },
     sync::{
         Arc, CachePadded, Wait,
@@ -50,25 +50,25 @@ pub(super) struct Shared<T, W> {
     pub(super) head: CachePadded<Side<W>>,
     /// Written by an end that ends the ring, read by the other: edge END.
     pub(super) state: CachePadded<State>,
-    /// What the producer has learned from its refreshes; used by the producer only. It is kept here so that an end is small.
+    /// The producer's tuning; used by the producer only. It is kept here so that an end is small.
     pub(super) producers: CachePadded<Own<Backoff>>,
-    /// What the consumer has learned; used by the consumer only.
-    pub(super) consumers: CachePadded<Own<Learned>>,
+    /// The consumer's tuning; used by the consumer only.
+    pub(super) consumers: CachePadded<Own<ConsumerTuning>>,
     pub(super) capacity: usize,
     pub(super) slots: Slots<T>,
 }
 
-/// What one end keeps for itself in the shared part, and the counts that it writes.
+/// The tuning of one end, and the counts that it writes.
 #[derive(Debug)]
 pub(super) struct Own<L> {
-    pub(super) learned: UnsafeCell<L>,
+    pub(super) tuning: UnsafeCell<L>,
     pub(super) counts: Counts,
 }
 
 impl<L> Own<L> {
-    pub(super) fn new(learned: L) -> Self {
+    pub(super) fn new(tuning: L) -> Self {
         Own {
-            learned: learned.into(),
+            tuning: tuning.into(),
             counts: Counts::default(),
         }
     }
@@ -83,7 +83,7 @@ impl<T, W> Shared<T, W> {
     pub(super) fn is_vacant_or_over(&self, cursor: &mut Cursor, n: usize) -> bool {
         // END; loaded first, so that the load of the position below sees a head stored before it.
         let is_over = self.state.bits() != 0;
-        cursor.refresh_now(&self.head.position, self.capacity) >= n || is_over // CREDIT
+        cursor.refresh(&self.head.position, self.capacity) >= n || is_over // CREDIT
     }
 
     /// The consumer, at `position`, cannot continue with the 0 elements that it `found`, or has found more than ever before.
@@ -130,20 +130,8 @@ impl<T, W> Shared<T, W> {
     pub(super) fn is_filled_or_over(&self, cursor: &mut Cursor, n: usize) -> bool {
         // END; loaded first, so that the load of the position below sees the elements published before it.
         let is_over = self.state.bits() != 0;
-        cursor.refresh_now(&self.tail.position, 0) >= n || is_over // PUBLISH
+        cursor.refresh(&self.tail.position, 0) >= n || is_over // PUBLISH
     }
-}
-
-/// What a consumer has learned from its refreshes.
-#[derive(Debug)]
-pub(super) struct Learned {
-    pub(super) backoff: Backoff,
-    pub(super) line_flush: LineFlush,
-}
-
-/// Whether an end may pause before a refresh. Not for bytes, which arrive in long runs.
-pub(super) const fn pauses<T>() -> bool {
-    size_of::<T>() > 1
 }
 
 /// The last step of an end whose bit is `gone` and whose place is at `offset`.
