@@ -8,7 +8,7 @@ use crate::{
     sandbox::{self, Needs},
 };
 use anyhow::{Context, Result};
-use forebay::records::{Fault, Reader, Recovered, Shape};
+use forebay::records::{Reader, Recovered, Shape};
 use forebay::standard;
 use serde_json::{Value, json};
 use std::{
@@ -111,22 +111,11 @@ fn as_json(path: &Path, found: &Recovered) -> Value {
         "cut": found.cut.map(|cut| json!({
             "at": cut.at,
             "bytes": cut.bytes,
-            "fault": name(cut.fault),
+            "fault": cut.fault.name(),
             "later_blocks": cut.later.blocks,
             "later_records": cut.later.records,
         })),
     })
-}
-
-fn name(fault: Fault) -> &'static str {
-    match fault {
-        Fault::Torn => "torn",
-        Fault::Zeros => "zeros",
-        Fault::NoBlock => "no_block",
-        Fault::Damaged => "damaged",
-        Fault::Foreign => "foreign",
-        Fault::OutOfOrder { .. } => "out_of_order",
-    }
 }
 
 /// Prints records up to the first fault, which is reported; false if there was one.

@@ -1,6 +1,6 @@
 //! The error type of set-up and I/O. It holds the operation, its object, the system's error, and advice.
 //!
-//! That a buffer is full or empty is not an [`Error`], but an ordinary result of the call (`Full<T>`, `None` or a count). The text of
+//! That a buffer is full or empty is not an [`Error`], but an ordinary result of the call (`PushError::Full`, `None` or a count). The text of
 //! an [`Error`] is for people; programs use [`Error::kind`].
 
 use std::{

@@ -23,7 +23,7 @@
 //! | [`memory`] | [`Mirror`](memory::Mirror), the same memory mapped twice, the second mapping directly after the first; [`Region`](memory::Region), aligned private memory |
 //! | [`packet`] | [`Pool`](packet::Pool) of slots; [`Packet`](packet::Packet) with headroom; [`PacketDesc`](packet::PacketDesc), the 16 bytes that describe a packet |
 //! | [`poll`] | [`Poller`](poll::Poller), which polls under load and sleeps otherwise; an item that arrives just before the poller sleeps is not missed |
-//! | [`queue`] | [`Sender`](queue::Sender) and [`Receiver`](queue::Receiver) of messages, many of each, between threads or [processes](queue::shared); [`spsc`](queue::spsc), faster, for exactly one sender and one receiver; [`lanes`](queue::lanes), for processes that are not trusted |
+//! | [`queue`] | [`Sender`](queue::Sender) and [`Receiver`](queue::Receiver) of messages, many of each, between threads or [processes](queue::shared); [`spsc`](queue::spsc), faster, for exactly one sender and one receiver; `queue::lanes` (cargo feature `lanes`), for processes that are not trusted |
 //! | [`receive`] | [`Driver`](receive::Driver), which takes packets from a source into a pool, and passes them to another thread |
 //! | [`records`] | [`Records`](records::Records), which appends records of one type, or of bytes, to a file that survives a crash; and a [`Reader`](records::Reader) of such files |
 //! | [`ring`] | [`spsc`](ring::spsc), the ring of elements between two threads; [`broadcast`](ring::broadcast), messages from one producer to any number of readers, also in processes that are not trusted; [`kernel`](ring::kernel), one end of a ring that is shared with the kernel |

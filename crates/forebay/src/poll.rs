@@ -143,6 +143,7 @@ impl Limit<'_> {
 
 /// How a poller spent its time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Modes {
     /// Time polling: all time that was not spent asleep.
     pub busy: Duration,

@@ -149,6 +149,7 @@ impl Intake<'_> {
 
 /// The counts of a [`Driver`] so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct DriverStats {
     /// Packets passed to the ring.
     pub received: u64,

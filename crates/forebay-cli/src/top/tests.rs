@@ -11,7 +11,6 @@ use super::{
     terminal::is_writable,
 };
 use etherparse::PacketBuilder;
-use forebay::poll::Modes;
 use forebay_net::{port::LinkType, session::Progress};
 use ratatui::{
     Terminal,
@@ -61,11 +60,8 @@ fn sample() -> State {
         dns.udp(53_000, 53).write(&mut bytes, b"name").unwrap();
         count(bytes, 20, 90);
         progress.elapsed = Duration::from_secs(second);
-        progress.modes = Modes {
-            busy: Duration::from_millis(60 * second),
-            asleep: Duration::from_millis(940 * second),
-            ..Modes::default()
-        };
+        progress.modes.busy = Duration::from_millis(60 * second);
+        progress.modes.asleep = Duration::from_millis(940 * second);
         progress.ledger.dropped.kernel = Some(if second == 3 { 1234 } else { 0 });
         progress.ledger.dropped.peer = Some(0);
         progress.ledger.interface_dropped = Some(0);

@@ -157,7 +157,7 @@ impl Buffers {
             Err(RecvError::Overrun { .. }) => return Ok(Some(Got::Overrun(0))),
             Err(RecvError::Empty | RecvError::TimedOut) => return Ok(Some(Got::Nothing)),
             Err(RecvError::Closed) => return Ok(Some(Got::Closed)),
-            Err(RecvError::TooSmall { .. } | RecvError::Broken) => return Err(OUTSIDE),
+            Err(_) => return Err(OUTSIDE),
         };
         if batch.tag > MAX_LOST {
             return Err(Damage("a count of lost packets is impossible"));

@@ -193,7 +193,7 @@ impl Incoming {
                 Err(RecvError::Empty | RecvError::TimedOut) => Ok(Got::Nothing),
                 Err(RecvError::Closed) => Ok(Got::Closed),
                 Err(RecvError::TooSmall { .. }) => Err(Damage("a packet is too long")),
-                Err(RecvError::Broken) => Err(Damage("a packet lies outside the memory")),
+                Err(_) => Err(Damage("a packet lies outside the memory")),
             };
         }
         self.read_block()

@@ -75,6 +75,7 @@ unsafe impl Sync for Packet {}
 
 /// Why a packet rejected a call. It is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Refused {
     /// There is not enough room before or after the data.
     NoRoom {

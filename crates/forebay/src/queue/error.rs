@@ -5,6 +5,7 @@ use std::{error, fmt};
 
 /// Why a message was not sent. A failed send does not change the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SendError {
     /// There is no room now, and the call or the queue's policy does not wait.
     Full,
@@ -23,6 +24,7 @@ pub enum SendError {
 
 /// Why no message was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RecvError {
     /// There is no message now, and the call does not wait.
     Empty,
@@ -41,6 +43,7 @@ pub enum RecvError {
 
 /// Why the counts of a shared queue are not available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum StatsError {
     /// A stopped or very slow process held a lock of the queue for the whole time limit.
     Held,

@@ -6,7 +6,7 @@
 //!
 //! - [`spsc`]: faster, because it has no locks, but for exactly one sender and one receiver.
 //! - [`shared`]: between processes that trust each other (cargo feature `shared`, on by default).
-//! - [`lanes`]: from processes that are not trusted (cargo feature `lanes`, off by default).
+//! - `lanes`: from processes that are not trusted (cargo feature `lanes`, off by default).
 //!
 //! A poll loop can wait for a queue with a [`Watch`], and an async task with an [`AsyncSender`] or [`AsyncReceiver`]. [`spsc`] has
 //! ends for tasks, too.

@@ -29,6 +29,7 @@ pub struct Receiver {
 
 /// Length and number of a message that was copied out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Received {
     /// Length of the message in bytes. It is at the start of the buffer.
     pub len: usize,

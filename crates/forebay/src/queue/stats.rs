@@ -3,6 +3,7 @@
 /// Counts of a queue since it was made. Each reserved message is counted in exactly one of `received`, `dropped`,
 /// `aborted`, `torn` and `queued`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Stats {
     /// Messages that got a sequence number, whether they were committed or not.
     pub reserved: u64,

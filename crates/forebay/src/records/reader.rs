@@ -9,6 +9,7 @@ use std::{
 
 /// Why reading stopped before the end of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Fault {
     /// The file ends inside a block.
     Torn,
@@ -27,6 +28,20 @@ pub enum Fault {
         /// The record number found.
         found: u64,
     },
+}
+
+impl Fault {
+    /// Its name for programs, such as `out_of_order`: the same in all versions.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Fault::Torn => "torn",
+            Fault::Zeros => "zeros",
+            Fault::NoBlock => "no_block",
+            Fault::Damaged => "damaged",
+            Fault::Foreign => "foreign",
+            Fault::OutOfOrder { .. } => "out_of_order",
+        }
+    }
 }
 
 impl fmt::Display for Fault {
@@ -49,6 +64,7 @@ impl fmt::Display for Fault {
 
 /// The part of a file that cannot be relied on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Cut {
     /// Offset of its first byte.
     pub at: u64,
@@ -62,6 +78,7 @@ pub struct Cut {
 
 /// Blocks after a fault, according to their heads. Their content was not checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Later {
     /// The number of blocks.
     pub blocks: u64,
@@ -71,6 +88,7 @@ pub struct Later {
 
 /// The contents of a record file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Recovered {
     /// Whole blocks, in order.
     pub blocks: u64,

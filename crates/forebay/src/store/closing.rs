@@ -37,6 +37,7 @@ pub struct Closing {
 
 /// How a store ended.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Finished {
     /// The final counts: `accepted − written` records were lost.
     pub totals: Totals,

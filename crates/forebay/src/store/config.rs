@@ -224,6 +224,7 @@ fn share_of_available(percent: u8) -> Option<u64> {
 
 /// What a store actually got.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct StoreInfo {
     /// Capacity of the initial buffers, in bytes.
     pub bytes: usize,

@@ -4,6 +4,7 @@ use std::{ops::AddAssign, time::Duration};
 
 /// Counts of a store, while it runs and at its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Totals {
     /// Records committed.
     pub accepted: u64,
@@ -89,7 +90,8 @@ impl Totals {
     ///
     /// ```
     /// use forebay::store::{Stage, Totals};
-    /// let totals = Totals { accepted: 9, written: 7, ..Totals::default() };
+    /// let mut totals = Totals::default();
+    /// (totals.accepted, totals.written) = (9, 7);
     /// assert_eq!(totals.at(Stage::Written), 7);
     /// ```
     pub fn at(&self, stage: Stage) -> u64 {

@@ -21,6 +21,7 @@ impl fmt::Display for Peer {
 
 /// A violation of the protocol by a peer. It ends that peer's lane and affects nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Fault {
     /// Its position moved backwards, or beyond the memory, or beyond the messages.
     Position,
@@ -60,6 +61,7 @@ impl error::Error for Fault {}
 
 /// How a lane ended, as seen from this side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Ending {
     /// The other side dropped its end.
     Closed,
@@ -113,6 +115,7 @@ impl Left {
 
 /// Counts of a lane, kept by its receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LaneStats {
     /// The sender of the lane.
     pub peer: Peer,
@@ -126,6 +129,7 @@ pub struct LaneStats {
 
 /// Why a message was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SendError {
     /// There is no room now, and the call does not wait.
     Full,
@@ -157,6 +161,7 @@ impl error::Error for SendError {}
 
 /// Why no message was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RecvError {
     /// There is no message now, and the call does not wait.
     Empty,

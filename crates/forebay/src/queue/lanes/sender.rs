@@ -23,6 +23,7 @@ pub struct Sender {
 
 /// Counts of a lane, kept by its sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SenderStats {
     /// Messages sent.
     pub sent: u64,

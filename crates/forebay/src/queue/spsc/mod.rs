@@ -108,6 +108,7 @@ pub fn queue_with(config: &QueueConfig) -> crate::Result<(Sender, Receiver)> {
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SpscStats {
     /// Messages sent or received by the end that reports this.
     pub messages: u64,

@@ -38,6 +38,7 @@ impl error::Error for NotesFull {}
 
 /// Why no message was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RecvError {
     /// There is no message now, and the call does not wait.
     Empty,

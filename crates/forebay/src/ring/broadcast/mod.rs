@@ -111,6 +111,7 @@ impl Default for BroadcastConfig {
 
 /// What a producer has published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BroadcastStats {
     /// Messages published.
     pub published: u64,
@@ -122,6 +123,7 @@ pub struct BroadcastStats {
 
 /// A message that was copied out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Received {
     /// Number of messages published before it.
     pub sequence: u64,
@@ -131,6 +133,7 @@ pub struct Received {
 
 /// What a reader has received and lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ReaderStats {
     /// Messages received.
     pub received: u64,

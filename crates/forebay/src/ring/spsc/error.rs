@@ -22,6 +22,7 @@ impl<T> error::Error for Closed<T> {}
 
 /// Why a push returned the element.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PushError<T> {
     /// No slot was vacant, or none became vacant in time.
     Full(T),
@@ -60,6 +61,7 @@ impl<T> error::Error for PushError<T> {}
 
 /// Why no element was taken out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PopError {
     /// There was no element, or none arrived in time.
     Empty,

@@ -27,6 +27,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed}; // std's: co
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RingStats {
     /// Elements put in; for a stream, bytes.
     pub pushed: u64,
