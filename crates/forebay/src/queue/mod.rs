@@ -48,7 +48,7 @@
 //!
 //! # Misuse
 //!
-//! - **Forgetting** (`mem::forget`): a forgotten [`Reserved`] blocks the delivery of all later messages. A forgotten [`Message`] or
+//! - **Forgetting** (`mem::forget`): a forgotten [`ReservedMessage`] blocks the delivery of all later messages. A forgotten [`Message`] or
 //!   [`Burst`] keeps its room, and no room after it can be used again: the queue fills up. A forgotten [`Sender`] or [`Receiver`] keeps the queue
 //!   open. A forgotten [`Watch`] leaks its descriptor. In all these cases memory stays safe, and no message is delivered twice.
 //! - **Panics** between a reservation and its commit abort the message; receivers skip it. A panic while a message is held
@@ -112,7 +112,7 @@ mod tests;
 pub use config::{QueueConfig, WhenFull};
 pub use error::{RecvError, SendError, StatsError};
 pub use receiver::{Burst, Message, Received, Receiver};
-pub use sender::{Reserved, Sender};
+pub use sender::{ReservedMessage, Sender};
 pub use stats::Stats;
 pub use task::{AsyncReceiver, AsyncSender};
 pub use watch::Watch;

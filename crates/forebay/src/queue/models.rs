@@ -198,7 +198,12 @@ fn a_task_is_woken_by_room() {
             receiver
         });
         let mut sender = sender.into_async().unwrap();
-        block_on(|context| sender.poll_reserve(context, 8).map_ok(Reserved::commit)).unwrap();
+        block_on(|context| {
+            sender
+                .poll_reserve(context, 8)
+                .map_ok(ReservedMessage::commit)
+        })
+        .unwrap();
         drop(thread.join().unwrap());
     });
 }

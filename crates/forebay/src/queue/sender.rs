@@ -3,7 +3,7 @@
 //! This is the public interface; `waiting` does the work, and its answers become [`SendError`] here.
 //!
 //! ```text
-//!  reserve(len) ─▶ Reserved: &mut [u8] of len bytes ─┬─ commit() ─▶ receivers get it, in the order of reservations
+//!  reserve(len) ─▶ ReservedMessage: &mut [u8] of len bytes ─┬─ commit() ─▶ receivers get it, in the order of reservations
 //!                  in the memory of the queue        └─ drop ─────▶ receivers pass over it
 //! ```
 
@@ -119,7 +119,7 @@ impl Sender {
         /// assert_eq!(receiver.stats().unwrap().queued, 1); // no receiver has passed over the other one yet
         /// # Ok::<(), forebay::Error>(())
         /// ```
-        fn reserve(&self, len: usize) -> Result<Reserved<'_>, SendError>,
+        fn reserve(&self, len: usize) -> Result<ReservedMessage<'_>, SendError>,
         |deadline| self.reserve_until(len, &deadline),
         no wait: try_reserve "\n\n# Errors\nThose of `try_send`.",
         for: reserve_timeout "\n\n# Errors\nThose of `send_timeout`.",
@@ -127,13 +127,17 @@ impl Sender {
     }
 
     #[inline]
-    fn reserve_until(&self, len: usize, deadline: &Deadline) -> Result<Reserved<'_>, SendError> {
+    fn reserve_until(
+        &self,
+        len: usize,
+        deadline: &Deadline,
+    ) -> Result<ReservedMessage<'_>, SendError> {
         self.check(len)?;
         let Handles {
             core, when_full, ..
         } = &*self.handles;
         match core.reserve_one(len, *when_full, deadline) {
-            Ok(frame) => Ok(Reserved {
+            Ok(frame) => Ok(ReservedMessage {
                 sender: self,
                 frame: Some(frame),
             }),
@@ -174,13 +178,13 @@ handle!(Sender, senders);
 /// The bytes initially hold the remains of older messages. Dropping it without a commit aborts the message. A forgotten one
 /// (`mem::forget`) stops all receivers at its place: they wait for it.
 #[must_use = "a message is sent when it is committed"]
-pub struct Reserved<'a> {
+pub struct ReservedMessage<'a> {
     sender: &'a Sender,
     /// `Some` until committed or aborted.
     frame: Option<Frame>,
 }
 
-impl Reserved<'_> {
+impl ReservedMessage<'_> {
     /// Sends the message as it is now.
     #[inline]
     pub fn commit(mut self) {
@@ -203,7 +207,7 @@ impl Reserved<'_> {
     }
 }
 
-impl Deref for Reserved<'_> {
+impl Deref for ReservedMessage<'_> {
     type Target = [u8];
     #[inline]
     fn deref(&self) -> &[u8] {
@@ -211,7 +215,7 @@ impl Deref for Reserved<'_> {
     }
 }
 
-impl DerefMut for Reserved<'_> {
+impl DerefMut for ReservedMessage<'_> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         let frame = self
@@ -222,7 +226,7 @@ impl DerefMut for Reserved<'_> {
     }
 }
 
-impl Drop for Reserved<'_> {
+impl Drop for ReservedMessage<'_> {
     fn drop(&mut self) {
         if let Some(frame) = self.frame.take() {
             let core = &self.sender.handles.core;
@@ -232,4 +236,4 @@ impl Drop for Reserved<'_> {
     }
 }
 
-debug!([] Reserved<'_>, |this| len: this.len(), sequence: this.sequence());
+debug!([] ReservedMessage<'_>, |this| len: this.len(), sequence: this.sequence());

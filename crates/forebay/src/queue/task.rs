@@ -8,7 +8,7 @@
 //! All armed tasks are woken at once, so a task that is woken and then cancelled takes no wake-up from another.
 
 use super::{
-    Message, Received, Receiver, RecvError, Reserved, SendError, Sender,
+    Message, Received, Receiver, RecvError, ReservedMessage, SendError, Sender,
     copy::copy,
     handles::Handles,
     watch::{For, Registration, check_local},
@@ -215,7 +215,7 @@ impl AsyncSender {
     ///
     /// # Errors
     /// Those of [`Sender::reserve`].
-    pub async fn reserve(&mut self, len: usize) -> Result<Reserved<'_>, SendError> {
+    pub async fn reserve(&mut self, len: usize) -> Result<ReservedMessage<'_>, SendError> {
         let AsyncSender { sender, waiting } = self;
         let sender = &*sender;
         poll_fn(|context| waiting.poll(context, || reserved(sender, len, context))).await
@@ -226,7 +226,7 @@ impl AsyncSender {
         &mut self,
         context: &mut Context<'_>,
         len: usize,
-    ) -> Poll<Result<Reserved<'_>, SendError>> {
+    ) -> Poll<Result<ReservedMessage<'_>, SendError>> {
         let AsyncSender { sender, waiting } = self;
         let sender = &*sender;
         waiting.poll(context, || reserved(sender, len, context))
@@ -255,7 +255,7 @@ fn reserved<'a>(
     sender: &'a Sender,
     len: usize,
     context: &Context<'_>,
-) -> Option<Result<Reserved<'a>, SendError>> {
+) -> Option<Result<ReservedMessage<'a>, SendError>> {
     match sender.try_reserve(len) {
         Err(SendError::Full) if sender.handles.when_full.waits() => None,
         Err(SendError::TimedOut) => {

@@ -293,7 +293,7 @@ fn agrees_with_oracle(steps: Vec<Step>, when_full: WhenFull) {
             Step::Reserve(len) => {
                 let got = sender.try_reserve(len);
                 let expected = oracle.send(len, State::Busy, drops);
-                assert_eq!(got.as_ref().ok().map(Reserved::sequence), expected);
+                assert_eq!(got.as_ref().ok().map(ReservedMessage::sequence), expected);
                 reserved.extend(got);
             }
             Step::Commit(which) if !reserved.is_empty() => {

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     Result,
-    store::{Reserved, Sink, Start, StoreConfig},
+    store::{ReservedRecord, Sink, Start, StoreConfig},
 };
 use std::{num::NonZeroUsize, sync::Arc};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -164,14 +164,14 @@ impl<T: Record> InBlocks for T {
 }
 
 #[inline]
-fn build<T: Record>(mut slot: Reserved<'_>, fill: impl FnOnce(&mut T)) {
+fn build<T: Record>(mut slot: ReservedRecord<'_>, fill: impl FnOnce(&mut T)) {
     let record = T::mut_from_bytes(&mut slot);
     fill(record.expect("buffers hold whole, aligned records"));
     slot.commit_counted_by_length();
 }
 
 #[inline]
-fn copy<T: Record>(mut slot: Reserved<'_>, record: &T) {
+fn copy<T: Record>(mut slot: ReservedRecord<'_>, record: &T) {
     // Of a length known when this is compiled, which `copy_from_slice` is not.
     let fits = record.write_to(&mut slot);
     fits.expect("the reservation is as long as a record");

@@ -5,7 +5,7 @@ mod output;
 mod reserved;
 
 pub use carrier::Carrier;
-pub use reserved::Reserved;
+pub use reserved::ReservedRecord;
 
 use super::{
     buffer::{BLOCK, Empty, Layout, Then},
@@ -277,7 +277,7 @@ impl Appender {
     /// * An earlier write failed. This is reported once; then call [`retry`](Appender::retry) or close.
     /// * `len` is above [`StoreConfig::record_bytes`].
     #[inline]
-    pub fn reserve(&mut self, len: usize) -> Result<Option<Reserved<'_>>> {
+    pub fn reserve(&mut self, len: usize) -> Result<Option<ReservedRecord<'_>>> {
         if len > self.record_bytes || self.writer.has_failed() || !self.has_room() {
             self.check(len)?;
             if !self.renew(Duration::ZERO, true) {
@@ -298,7 +298,7 @@ impl Appender {
     ///   is not counted as dropped.
     /// * Also an error: the call would have to wait for a writer that was abandoned, or whose failed write was not retried.
     #[inline]
-    pub fn claim(&mut self, len: usize) -> Result<Option<Reserved<'_>>> {
+    pub fn claim(&mut self, len: usize) -> Result<Option<ReservedRecord<'_>>> {
         if len > self.record_bytes {
             self.check(len)?;
         }
@@ -312,7 +312,7 @@ impl Appender {
         &mut self,
         len: usize,
         records: u64,
-    ) -> Result<Option<Reserved<'_>>> {
+    ) -> Result<Option<ReservedRecord<'_>>> {
         if !self.has_room() && !self.find_room()? {
             self.dropped += records;
             return Ok(None);
@@ -322,8 +322,11 @@ impl Appender {
 
     /// Reserves `len` bytes if the current buffer has room, and does nothing else. The caller has checked `len`.
     #[inline]
-    pub(crate) fn reserved(&mut self, len: usize) -> Option<Reserved<'_>> {
-        self.current.as_mut()?.reserve_below_mark(len).map(Reserved)
+    pub(crate) fn reserved(&mut self, len: usize) -> Option<ReservedRecord<'_>> {
+        self.current
+            .as_mut()?
+            .reserve_below_mark(len)
+            .map(ReservedRecord)
     }
 
     #[inline]

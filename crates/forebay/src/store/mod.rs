@@ -80,7 +80,7 @@ mod writer_thread;
 
 pub use abandon::Abandon;
 pub(crate) use appender::Start;
-pub use appender::{Appender, Carrier, Reserved};
+pub use appender::{Appender, Carrier, ReservedRecord};
 pub use closing::{Closing, Finished};
 pub use config::{Limit, StoreConfig, StoreInfo, SyncPolicy, WhenFull};
 pub use counts::{Stage, Totals};

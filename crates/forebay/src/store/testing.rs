@@ -144,7 +144,7 @@ pub fn open(sink: impl Sink + 'static, config: &StoreConfig) -> Appender {
 }
 
 /// Makes a record of a whole reservation, and commits it.
-pub fn put(mut slot: Reserved<'_>, number: u64) {
+pub fn put(mut slot: ReservedRecord<'_>, number: u64) {
     let len = slot.len() as u16 - 2;
     slot[..2].copy_from_slice(&len.to_le_bytes());
     slot[2..].fill(number as u8);

@@ -92,7 +92,7 @@
 //!
 //! # Misuse
 //!
-//! - **Forgotten** (`mem::forget`): a forgotten [`Reserved`] changes nothing. A forgotten end keeps the stream open and its
+//! - **Forgotten** (`mem::forget`): a forgotten [`ReservedBytes`] changes nothing. A forgotten end keeps the stream open and its
 //!   memory mapped: the other end waits forever if it waits without a limit.
 //! - **Panics**: an end that is dropped during a panic ends the stream like any drop: [`End::WriterGone`] for a writer.
 //! - **`fork`**: the memory is not mapped in a forked child. A child that touches the content gets `SIGSEGV`. Do not use or drop
@@ -122,7 +122,7 @@ pub use crate::ring::spsc::RingStats;
 pub use local::LocalStream;
 pub use reader::Reader;
 pub use state::End;
-pub use writer::{Reserved, Writer};
+pub use writer::{ReservedBytes, Writer};
 
 use crate::{Error, Result, ring::spsc, sync::Wait};
 

@@ -131,9 +131,9 @@ impl<W: Wait> Writer<W> {
     /// # Ok::<(), forebay::Error>(())
     /// ```
     #[inline]
-    pub fn reserve(&mut self, n: usize) -> Reserved<'_, W> {
+    pub fn reserve(&mut self, n: usize) -> ReservedBytes<'_, W> {
         let n = if self.is_over() { 0 } else { n };
-        Reserved(self.producer.reserve(n))
+        ReservedBytes(self.producer.reserve(n))
     }
 
     /// Ends the stream: its content is complete. This cannot be undone; closing it again has no effect.
@@ -235,9 +235,9 @@ debug!([W: Wait] Writer<W>, |this| capacity: this.capacity(), available_capacity
 /// Contiguous vacant bytes, as a slice to write to. [`commit`](Reserved::commit) publishes a written prefix.
 #[derive(Debug)]
 #[must_use = "bytes are only published when they are committed"]
-pub struct Reserved<'a, W: Wait = Park>(spsc::Reserved<'a, u8, W>);
+pub struct ReservedBytes<'a, W: Wait = Park>(spsc::Reserved<'a, u8, W>);
 
-impl<W: Wait> Reserved<'_, W> {
+impl<W: Wait> ReservedBytes<'_, W> {
     /// Publishes the first `k` bytes.
     ///
     /// # Panics
@@ -248,7 +248,7 @@ impl<W: Wait> Reserved<'_, W> {
     }
 }
 
-impl<W: Wait> Deref for Reserved<'_, W> {
+impl<W: Wait> Deref for ReservedBytes<'_, W> {
     type Target = [u8];
 
     #[inline]
@@ -257,7 +257,7 @@ impl<W: Wait> Deref for Reserved<'_, W> {
     }
 }
 
-impl<W: Wait> DerefMut for Reserved<'_, W> {
+impl<W: Wait> DerefMut for ReservedBytes<'_, W> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         &mut self.0

@@ -18,7 +18,7 @@
 //! [`Sender::into_async`] and [`Receiver::into_async`] make ends for tasks; the other end may stay in a thread.
 //!
 //! For forgotten values, panics, forked children and signal handlers, see [`ring::spsc`](crate::ring::spsc#misuse). A forgotten
-//! [`Reserved`] sends nothing; a forgotten [`Message`] counts as taken.
+//! [`ReservedMessage`] sends nothing; a forgotten [`Message`] counts as taken.
 
 mod task;
 
@@ -206,7 +206,7 @@ impl Sender {
         /// assert_eq!(receiver.take().unwrap().sequence(), 0);
         /// # Ok::<(), forebay::Error>(())
         /// ```
-        fn reserve(&mut self, len: usize) -> Result<Reserved<'_>, SendError>,
+        fn reserve(&mut self, len: usize) -> Result<ReservedMessage<'_>, SendError>,
         |deadline| self.reserve_until(len, &deadline),
         no wait: try_reserve "\n\n# Errors\nThose of `try_send`.",
         for: reserve_timeout "\n\n# Errors\nThose of `send_timeout`.",
@@ -218,7 +218,7 @@ impl Sender {
         &mut self,
         len: usize,
         deadline: &Deadline,
-    ) -> Result<Reserved<'_>, SendError> {
+    ) -> Result<ReservedMessage<'_>, SendError> {
         self.make_room(len, deadline)?;
         Ok(self.reserved(len))
     }
@@ -261,9 +261,9 @@ impl Sender {
 
     /// Room for a message of `len` bytes, which is there in one piece.
     #[inline]
-    fn reserved(&mut self, len: usize) -> Reserved<'_> {
+    fn reserved(&mut self, len: usize) -> ReservedMessage<'_> {
         let sequence = self.next;
-        Reserved {
+        ReservedMessage {
             slots: self.producer.reserve(words(len)),
             next: &mut self.next,
             sequence,
@@ -298,14 +298,14 @@ debug!([] Sender, |this| sent: this.next);
 ///
 /// Dropping it without a commit sends nothing.
 #[must_use = "a message is sent when it is committed"]
-pub struct Reserved<'a> {
+pub struct ReservedMessage<'a> {
     slots: spsc::Reserved<'a, Word, Task>,
     next: &'a mut u64,
     sequence: u64,
     len: usize,
 }
 
-impl Reserved<'_> {
+impl ReservedMessage<'_> {
     /// The bytes of the message, which initially hold the remains of older ones.
     #[inline]
     pub fn bytes(&mut self) -> &mut [u8] {
@@ -322,13 +322,13 @@ impl Reserved<'_> {
     }
 }
 
-debug!([] Reserved<'_>, |this| len: this.len);
+debug!([] ReservedMessage<'_>, |this| len: this.len);
 
 /// Sends `message` in `slots`, which has exactly the number of words it needs.
 #[inline(always)]
 fn send_in(slots: spsc::Reserved<'_, Word, Task>, next: &mut u64, message: &[u8]) {
     let (sequence, len) = (*next, message.len());
-    let mut reserved = Reserved {
+    let mut reserved = ReservedMessage {
         slots,
         next,
         sequence,

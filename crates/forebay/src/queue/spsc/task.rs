@@ -1,14 +1,14 @@
 //! The ends of a queue between one sender and one receiver, for tasks of any async runtime.
 //!
 //! ```text
-//!   sender:    enough room? ─▶ in one piece? ─▶ Reserved      receiver:  a header? ─▶ of a message? ─▶ Message
+//!   sender:    enough room? ─▶ in one piece? ─▶ ReservedMessage      receiver:  a header? ─▶ of a message? ─▶ Message
 //!     ▲          │ no: Pending   │ no: padding                  ▲          │ no: Pending  │ no: skip the padding
 //!     └──────────┴───────────────┘                              └──────────┴──────────────┘
 //! ```
 //!
 //! A task waits as at a [ring](crate::ring::spsc) in a task.
 
-use super::{Receiver, RecvError, Reserved, SendError, Sender, copy, words};
+use super::{Receiver, RecvError, ReservedMessage, SendError, Sender, copy, words};
 use crate::{
     queue::{Received, spsc::Message},
     sync::{Deadline, planted},
@@ -49,7 +49,7 @@ impl AsyncSender {
     ///
     /// # Errors
     /// Those of [`Sender::reserve`].
-    pub async fn reserve(&mut self, len: usize) -> Result<Reserved<'_>, SendError> {
+    pub async fn reserve(&mut self, len: usize) -> Result<ReservedMessage<'_>, SendError> {
         poll_fn(|context| self.poll_room(context, len)).await?;
         Ok(self.0.reserved(len))
     }
@@ -59,7 +59,7 @@ impl AsyncSender {
         &mut self,
         context: &mut Context<'_>,
         len: usize,
-    ) -> Poll<Result<Reserved<'_>, SendError>> {
+    ) -> Poll<Result<ReservedMessage<'_>, SendError>> {
         ready!(self.poll_room(context, len))?;
         Poll::Ready(Ok(self.0.reserved(len)))
     }

@@ -4,9 +4,9 @@ use crate::memory::Reservation;
 use std::ops::{Deref, DerefMut};
 
 /// Bytes of one record, in place. Dropping or forgetting it accepts nothing.
-pub struct Reserved<'a>(pub(super) Reservation<'a>);
+pub struct ReservedRecord<'a>(pub(super) Reservation<'a>);
 
-impl Reserved<'_> {
+impl ReservedRecord<'_> {
     /// Accepts the bytes as one unit that counts for `records` records (0 for a header).
     #[inline]
     pub fn commit(self, records: u64) {
@@ -20,7 +20,7 @@ impl Reserved<'_> {
     }
 }
 
-impl Deref for Reserved<'_> {
+impl Deref for ReservedRecord<'_> {
     type Target = [u8];
     #[inline]
     fn deref(&self) -> &[u8] {
@@ -28,7 +28,7 @@ impl Deref for Reserved<'_> {
     }
 }
 
-impl DerefMut for Reserved<'_> {
+impl DerefMut for ReservedRecord<'_> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         &mut self.0
