@@ -36,7 +36,7 @@
 //! panics, the next turn passes on the packets that the source pushed before.
 
 use crate::{
-    packet::{Counts, Packet, PacketDesc, Pool, PoolConfig},
+    packet::{Packet, PacketDesc, Pool, PoolConfig, PoolCounts},
     poll::{Limit, Source},
     ring::spsc::{Consumer, Producer, RingConfig, RingStats, ring_with},
     sync::{Block, Park, Wait},
@@ -160,7 +160,7 @@ pub struct DriverStats {
     /// The ring.
     pub ring: RingStats,
     /// The pool.
-    pub pool: Counts,
+    pub pool: PoolCounts,
 }
 
 /// Takes packets from a source into a pool, and passes them on over a ring. Belongs to one thread at a time.

@@ -78,5 +78,5 @@ pub use does_not_fit::DoesNotFit;
 pub use local_cache::return_idle;
 pub use packet::{Packet, Refused};
 pub use packet_desc::PacketDesc;
-pub use pool::{Counts, Leaks, Pool, WrongPool};
+pub use pool::{Leaks, Pool, PoolCounts, WrongPool};
 pub use slots::Slots;

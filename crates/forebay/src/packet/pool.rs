@@ -29,7 +29,7 @@ const COLLECT_EVERY: usize = 16;
 /// Counts of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Counts {
+pub struct PoolCounts {
     /// All slots.
     pub slots: u32,
     /// Slots that can be taken now.
@@ -358,10 +358,10 @@ impl Pool {
     }
 
     /// Counts of the pool.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> PoolCounts {
         let slots = self.shared.slots;
         let free = self.free as u32 + u32::from(self.last != NONE);
-        Counts {
+        PoolCounts {
             slots,
             free,
             away: slots - free,

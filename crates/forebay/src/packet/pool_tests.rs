@@ -77,7 +77,7 @@ proptest! {
             let counts = pool.counts();
             most = most.max(counts.away);
             prop_assert!(counts.away as usize >= out.len());
-            prop_assert_eq!(counts, Counts {
+            prop_assert_eq!(counts, PoolCounts {
                 slots,
                 free: slots - counts.away,
                 away: counts.away,

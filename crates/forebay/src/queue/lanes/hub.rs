@@ -62,7 +62,7 @@ pub(super) struct State {
 /// Length, sender and number of a message that was copied out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Received {
+pub struct ReceivedFrom {
     /// Length of the message in bytes. It is at the start of the buffer.
     pub len: usize,
     /// The sender of the message.
@@ -185,14 +185,18 @@ impl Hub {
         /// # sending.join().unwrap();
         /// # Ok::<(), forebay::Error>(())
         /// ```
-        fn recv(&self, buffer: &mut [u8]) -> Result<Received, RecvError>,
+        fn recv(&self, buffer: &mut [u8]) -> Result<ReceivedFrom, RecvError>,
         |deadline| self.recv_until(buffer, &deadline),
         no wait: try_recv "\n\n# Errors\nThose of `recv`, and [`Empty`](RecvError::Empty).",
         for: recv_timeout "\n\n# Errors\nThose of `recv`, and [`TimedOut`](RecvError::TimedOut).",
         until: recv_deadline
     }
 
-    fn recv_until(&self, buffer: &mut [u8], deadline: &Deadline) -> Result<Received, RecvError> {
+    fn recv_until(
+        &self,
+        buffer: &mut [u8],
+        deadline: &Deadline,
+    ) -> Result<ReceivedFrom, RecvError> {
         match self.poll_lanes(buffer) {
             Some(answer) => answer,
             None => self.wait(buffer, deadline),
@@ -200,7 +204,7 @@ impl Hub {
     }
 
     /// Checks each lane once, starting with the next one, until one has a message or an error.
-    pub(super) fn poll_lanes(&self, buffer: &mut [u8]) -> Option<Result<Received, RecvError>> {
+    pub(super) fn poll_lanes(&self, buffer: &mut [u8]) -> Option<Result<ReceivedFrom, RecvError>> {
         let lanes = self.lanes();
         let first = self.next.load(Relaxed); // Relaxed: a hint; any value is valid
         // Lanes that other threads hold come last: these threads hold them while they copy a message.
@@ -282,7 +286,7 @@ impl Lane {
 
 impl State {
     /// The next message or error of the lane; `None` if it is empty.
-    fn take(&mut self, peer: Peer, buffer: &mut [u8]) -> Option<Result<Received, RecvError>> {
+    fn take(&mut self, peer: Peer, buffer: &mut [u8]) -> Option<Result<ReceivedFrom, RecvError>> {
         if self.is_over {
             return None;
         }
@@ -302,7 +306,7 @@ impl State {
                 if rings {
                     self.link.ring();
                 }
-                return Some(Ok(Received {
+                return Some(Ok(ReceivedFrom {
                     len,
                     peer,
                     sequence: number,

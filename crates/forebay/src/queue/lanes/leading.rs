@@ -11,7 +11,7 @@
 
 use super::{
     Hub, Peer, RecvError,
-    hub::{Lane, Received},
+    hub::{Lane, ReceivedFrom},
     lane,
     sender::YIELDS,
 };
@@ -97,7 +97,7 @@ impl Hub {
         &self,
         buffer: &mut [u8],
         deadline: &Deadline,
-    ) -> Result<Received, RecvError> {
+    ) -> Result<ReceivedFrom, RecvError> {
         let waits = deadline.may_wait();
         if waits
             && let Some(answer) =

@@ -108,7 +108,7 @@ mod tests;
 use error::Left;
 pub use error::{Ending, Fault, LaneStats, Peer, RecvError, SendError};
 #[cfg(not(loom))]
-pub use hub::{Hub, Received};
+pub use hub::{Hub, ReceivedFrom};
 #[cfg(not(loom))]
 pub use sender::{Sender, SenderStats};
 

@@ -68,7 +68,7 @@ fn each_message_goes_to_one_of_several_threads_in_its_senders_order() {
                     let (mut last, mut count, mut ends) = ([None; 3], 0, 0);
                     loop {
                         match hub.recv_timeout(&mut buffer, LATER) {
-                            Ok(Received {
+                            Ok(ReceivedFrom {
                                 len,
                                 peer,
                                 sequence,
