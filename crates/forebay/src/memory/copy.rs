@@ -25,7 +25,7 @@ const PAGE: usize = 4096;
 const MANY: usize = 512;
 
 /// Bytes that may be uninitialised, such as the padding of an element, or parts of pointers, which keep their provenance.
-type Block<const N: usize> = [MaybeUninit<u8>; N];
+type Chunk<const N: usize> = [MaybeUninit<u8>; N];
 
 /// Copies `n` elements from `from` to `to`, which do not overlap, into a ring. If a line is one move, it uses the ring's lines,
 /// so that few stores touch two lines.
@@ -94,7 +94,7 @@ unsafe fn copy<T: Copy>(from: *const T, to: *mut T, n: usize, ours: usize) {
 /// `from` is valid for reads of `bytes` bytes, and `to` for writes; there is a line or more, and they do not overlap.
 #[inline(always)]
 unsafe fn lines(from: *const u8, to: *mut u8, bytes: usize) {
-    let (from, to) = (from.cast::<Block<LINE>>(), to.cast::<Block<LINE>>());
+    let (from, to) = (from.cast::<Chunk<LINE>>(), to.cast::<Chunk<LINE>>());
     for line in 0..bytes / LINE {
         let (from, to) = (from.wrapping_add(line), to.wrapping_add(line));
         // SAFETY: a line within the bytes; it needs no alignment.
@@ -130,7 +130,7 @@ unsafe fn whole_lines(from: *const u8, to: *mut u8, bytes: usize, ours: usize) {
     let move_lines = |at: usize, count: usize| {
         for at in (at..at + count * LINE).step_by(LINE) {
             let (from, to) = (from.wrapping_add(at), to.wrapping_add(at));
-            let (from, to) = (from.cast::<Block<LINE>>(), to.cast::<Block<LINE>>());
+            let (from, to) = (from.cast::<Chunk<LINE>>(), to.cast::<Chunk<LINE>>());
             // SAFETY: a line within the bytes, see the calls; it needs no alignment.
             unsafe { from.copy_to_nonoverlapping(to, 1) };
         }
@@ -173,7 +173,7 @@ fn stay_a_loop() {
 #[inline(always)]
 unsafe fn ends<const N: usize>(from: *const u8, to: *mut u8, bytes: usize) {
     let last = bytes - N;
-    let (from, to) = (from.cast::<Block<N>>(), to.cast::<Block<N>>());
+    let (from, to) = (from.cast::<Chunk<N>>(), to.cast::<Chunk<N>>());
     // SAFETY: `N` of the bytes; they need no alignment.
     unsafe { from.copy_to_nonoverlapping(to, 1) };
     let (from, to) = (from.wrapping_byte_add(last), to.wrapping_byte_add(last));

@@ -37,9 +37,9 @@ use std::{
     slice,
 };
 
-struct Shared {
+struct Halves {
     memory: Memory,
-    base: Place,
+    base: Address,
     size: usize,
     /// Committed bytes never change, so both halves may read them.
     is_frozen: bool,
@@ -66,9 +66,9 @@ enum Memory {
 
 // SAFETY: the shadow is accessed like the bytes, which the halves divide; loom checks that.
 #[cfg(loom)]
-unsafe impl Sync for Shared {}
+unsafe impl Sync for Halves {}
 
-impl Shared {
+impl Halves {
     /// The address of the byte at `len`.
     fn place(&self, len: usize) -> *mut u8 {
         self.base.0.wrapping_add(len)
@@ -108,12 +108,12 @@ impl Shared {
 
 /// The address of a byte of a region, or of its end.
 #[derive(Clone, Copy)]
-struct Place(*mut u8);
+struct Address(*mut u8);
 
 // SAFETY: it is only an address. Each use of the bytes there has its own reason.
-unsafe impl Send for Place {}
+unsafe impl Send for Address {}
 // SAFETY: as above.
-unsafe impl Sync for Place {}
+unsafe impl Sync for Address {}
 
 /// At least this many bytes follow the mark of a [`Vacant`].
 const AFTER_MARK: usize = 4096;
@@ -138,8 +138,8 @@ fn divide(memory: Memory, size: usize, is_frozen: bool) -> (Vacant, Filled) {
         #[cfg(all(feature = "shared", not(loom)))]
         Memory::Part(part) => part.base(),
     };
-    let begin = Place(base.as_ptr());
-    let shared = Arc::new(Shared {
+    let begin = Address(base.as_ptr());
+    let shared = Arc::new(Halves {
         memory,
         base: begin,
         size,
@@ -164,9 +164,9 @@ fn divide(memory: Memory, size: usize, is_frozen: bool) -> (Vacant, Filled) {
 pub(crate) struct Vacant {
     /// Only this half changes the length and the count in it, so Relaxed loads return them. It keeps no copies: appending short
     /// records takes as long as its stores, and each copy would be another one.
-    shared: Arc<Shared>,
+    shared: Arc<Halves>,
     /// See [`set_mark`](Vacant::set_mark). At least `AFTER_MARK` bytes of the region follow it.
-    mark: Place,
+    mark: Address,
 }
 
 impl Vacant {
@@ -208,7 +208,7 @@ impl Vacant {
     pub fn set_mark(&mut self, mark: usize) {
         let last = self.shared.size.checked_sub(AFTER_MARK);
         assert!(last.is_some_and(|last| mark <= last));
-        self.mark = Place(self.shared.place(mark));
+        self.mark = Address(self.shared.place(mark));
     }
 
     /// Whether [`reserve_below_mark`](Vacant::reserve_below_mark) can succeed.
@@ -233,7 +233,7 @@ impl Vacant {
         Reservation {
             shared: &self.shared,
             vacant: PhantomData,
-            begin: Place(end),
+            begin: Address(end),
             len,
         }
     }
@@ -277,10 +277,10 @@ impl Vacant {
 /// It keeps a copy of the address at the length. The compiler has to assume that filling the bytes may change any memory, and
 /// would load the address again at the commit.
 pub(crate) struct Reservation<'a> {
-    shared: &'a Shared,
+    shared: &'a Halves,
     /// [`Vacant`] has no other reservation meanwhile.
     vacant: PhantomData<&'a mut Vacant>,
-    begin: Place,
+    begin: Address,
     len: usize,
 }
 
@@ -343,7 +343,7 @@ impl DerefMut for Reservation<'_> {
 
 /// The half that is filled: all bytes below the length.
 pub(crate) struct Filled {
-    shared: Arc<Shared>,
+    shared: Arc<Halves>,
 }
 
 impl Filled {

@@ -12,7 +12,7 @@
 use super::{
     Desc, Packet, Pool, Refused, local_cache,
     remote_free::NONE,
-    shared::{Cold, PoolRef, Shared},
+    shared::{Cold, PoolMemory, PoolRef},
 };
 use std::{iter::FusedIterator, mem, ptr, slice};
 
@@ -211,7 +211,7 @@ impl Drop for Further {
 }
 
 /// Copies `bytes` into a further slot of a packet that is not shared, from byte `at` on.
-fn fill(pool: &Shared, slot: u32, at: u32, bytes: &[u8]) {
+fn fill(pool: &PoolMemory, slot: u32, at: u32, bytes: &[u8]) {
     assert!(at as usize + bytes.len() <= pool.slot_bytes as usize);
     // SAFETY: the sum stays in the slot (asserted).
     let target = unsafe { pool.start(slot).add(at as usize) };

@@ -13,7 +13,7 @@
 
 use super::{
     remote_free::{Chain, NONE},
-    shared::{MAX_POOLS, PoolRef, Shared},
+    shared::{MAX_POOLS, PoolMemory, PoolRef},
 };
 use std::cell::Cell;
 
@@ -109,7 +109,7 @@ fn return_slot(pool: PoolRef, slot: u32) {
 }
 
 /// This thread's gathered slots of a pool, for the pool's owner.
-pub(super) fn take_own(shared: &Shared) -> Chain {
+pub(super) fn take_own(shared: &PoolMemory) -> Chain {
     CHAINS.with(|chains| chains.0[shared.number as usize].replace(Chain::EMPTY))
 }
 

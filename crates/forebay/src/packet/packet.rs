@@ -19,7 +19,7 @@ use super::{
     Desc, Flags,
     local_cache::{self, release_slots},
     remote_free::NONE,
-    shared::{Cold, Place, PoolRef, SlotFacts},
+    shared::{Cold, DataPlace, PoolRef, SlotFacts},
 };
 use std::{
     fmt,
@@ -127,7 +127,7 @@ struct Extent {
 impl Extent {
     /// The place of a packet whose slot's facts hold `place`.
     #[inline(always)]
-    fn of(pool: PoolRef, place: Place, len: u32, chained: bool) -> Extent {
+    fn of(pool: PoolRef, place: DataPlace, len: u32, chained: bool) -> Extent {
         if chained {
             return Extent::chained(pool, place, len);
         }
@@ -142,7 +142,7 @@ impl Extent {
     /// The place of a packet that lies in several slots.
     #[cold]
     #[inline(never)]
-    fn chained(pool: PoolRef, place: Place, len: u32) -> Extent {
+    fn chained(pool: PoolRef, place: DataPlace, len: u32) -> Extent {
         assert!(place.len() <= len, "{CHANGED}");
         Extent::within(
             pool,

@@ -17,7 +17,7 @@
 use super::{
     Packet, PoolConfig, local_cache,
     remote_free::NONE,
-    shared::{PoolRef, Shared},
+    shared::{PoolMemory, PoolRef},
     slots::Slots,
 };
 use crate::{Result, memory::HugePages, sync::Arc};
@@ -95,7 +95,7 @@ impl<T: fmt::Debug> std::error::Error for WrongPool<T> {}
 /// # Ok::<(), forebay::Error>(())
 /// ```
 pub struct Pool {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<PoolMemory>,
     /// The slot put back last, above the stack, or NONE.
     last: u32,
     /// Slots that we own: the first `free` entries, and `last`; there is room for all slots.
@@ -121,7 +121,7 @@ impl Pool {
     /// ended ones with packets still in use included.
     pub fn new(config: &PoolConfig) -> Result<Pool> {
         Ok(Pool {
-            shared: Shared::begin(config)?,
+            shared: PoolMemory::begin(config)?,
             last: NONE,
             // The lowest number is on top.
             stack: (0..config.slots).rev().collect(),
@@ -446,7 +446,7 @@ impl Pool {
 /// Puts a slot that another thread may have used onto the stack, and prefetches the line where its next packet begins: it will
 /// probably be written soon, and the line takes long to come from another core.
 #[inline(always)]
-fn take_back(shared: &Shared, stack: &mut [u32], free: &mut usize, slot: u32) {
+fn take_back(shared: &PoolMemory, stack: &mut [u32], free: &mut usize, slot: u32) {
     stack[*free] = slot; // there is room for all slots
     *free += 1;
     shared.fetch(slot);

@@ -54,7 +54,7 @@ const OTHERS: usize = if cfg!(loom) { 1 } else { 15 };
 #[derive(Debug)]
 pub(super) struct Chain {
     /// The block of `newest`; null in an empty chain.
-    block: *const Block,
+    block: *const SlotBlock,
     /// Slots named in it besides `newest`.
     named: u32,
     /// While fewer are named, adding a slot only means naming it: neither the block nor the chain becomes full.
@@ -95,7 +95,7 @@ impl Chain {
         let others = unsafe { &(*self.block).others };
         // SAFETY: `simple` is less than OTHERS.
         let other = unsafe { others.get_unchecked(self.named as usize) };
-        other.store(slot, Relaxed); // see `Block`
+        other.store(slot, Relaxed); // see `SlotBlock`
         self.named += 1;
         true
     }
@@ -105,18 +105,18 @@ impl Chain {
 /// Relaxed; RETURN publishes it.
 #[derive(Debug)]
 #[repr(align(64))]
-struct Block {
+struct SlotBlock {
     /// The slot whose block is next, or NONE.
     next: AtomicU32,
     /// In a block that is not full, NONE follows the last slot.
     others: [AtomicU32; OTHERS],
 }
 
-const _: () = assert!(size_of::<Block>() == 64 || cfg!(loom));
+const _: () = assert!(size_of::<SlotBlock>() == 64 || cfg!(loom));
 
-impl Block {
-    fn new() -> Block {
-        Block {
+impl SlotBlock {
+    fn new() -> SlotBlock {
+        SlotBlock {
             next: AtomicU32::new(NONE),
             others: std::array::from_fn(|_| AtomicU32::new(NONE)),
         }
@@ -134,7 +134,7 @@ pub(super) struct Returns {
     /// Where the owner waits for slots. Loaded by all threads that return slots.
     waits: CachePadded<Park>,
     /// One for each slot.
-    blocks: Box<[Block]>,
+    blocks: Box<[SlotBlock]>,
 }
 
 impl Returns {
@@ -143,7 +143,7 @@ impl Returns {
             top: CachePadded(AtomicU32::new(NONE)),
             out: CachePadded(AtomicIsize::new(0)),
             waits: CachePadded(Park::default()),
-            blocks: (0..slots).map(|_| Block::new()).collect(),
+            blocks: (0..slots).map(|_| SlotBlock::new()).collect(),
         }
     }
 
@@ -151,12 +151,12 @@ impl Returns {
     pub(super) fn link(&self, chain: &mut Chain, slot: u32, max: u32) {
         let others = self.first(chain).map_or(&[][..], |block| &block.others);
         if let Some(other) = others.get(chain.named as usize) {
-            other.store(slot, Relaxed); // see `Block`
+            other.store(slot, Relaxed); // see `SlotBlock`
             chain.named += 1;
             return;
         }
         let block = &self.blocks[slot as usize];
-        block.next.store(chain.newest, Relaxed); // see `Block`
+        block.next.store(chain.newest, Relaxed); // see `SlotBlock`
         let before = chain.len() + 1;
         let takes = max.saturating_sub(before).min(OTHERS as u32);
         *chain = Chain {
@@ -170,7 +170,7 @@ impl Returns {
     }
 
     /// Starts a chain with a block, if it is empty.
-    fn first(&self, chain: &Chain) -> Option<&Block> {
+    fn first(&self, chain: &Chain) -> Option<&SlotBlock> {
         self.blocks.get(chain.newest as usize)
     }
 
@@ -179,7 +179,7 @@ impl Returns {
     fn seal(&self, chain: &Chain) {
         let others = self.first(chain).map(|block| &block.others[..]);
         if let Some(end) = others.and_then(|others| others.get(chain.named as usize)) {
-            end.store(NONE, Relaxed); // see `Block`
+            end.store(NONE, Relaxed); // see `SlotBlock`
         }
     }
 
@@ -205,7 +205,7 @@ impl Returns {
                 return self.out.fetch_sub(len, home()) == len; // HOME
             }
             let oldest = &self.blocks[chain.oldest as usize];
-            oldest.next.store(top, Relaxed); // see `Block`
+            oldest.next.store(top, Relaxed); // see `SlotBlock`
             if planted("return-without-cas") {
                 self.top.store(chain.newest, Release);
                 return false;
@@ -269,13 +269,13 @@ impl Returns {
     #[inline]
     pub(super) fn unroll(&self, slot: u32, mut each: impl FnMut(u32)) -> u32 {
         let block = &self.blocks[slot as usize];
-        let next = block.next.load(Relaxed); // see `Block`
+        let next = block.next.load(Relaxed); // see `SlotBlock`
         self.fetch(next);
         each(slot);
         for other in &block.others {
             match other.load(Relaxed) {
                 NONE => break,
-                other => each(other), // see `Block`
+                other => each(other), // see `SlotBlock`
             }
         }
         next

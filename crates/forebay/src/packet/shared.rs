@@ -5,7 +5,7 @@
 //! ```text
 //!  Region     │ slot 0        │ slot 1        │ slot 2        │ …      page-aligned, in one piece: fit to be a UMEM
 //!  SlotFacts  │ offset, len, next, wire_more, references │ …            cold: touched when a packet becomes a desc
-//!  POOLS      │ 0 ─▶ Shared │ 1 ─▶ Shared │ none │ …                  a desc says a number, this says where
+//!  POOLS      │ 0 ─▶ PoolMemory │ 1 ─▶ PoolMemory │ none │ …                  a desc says a number, this says where
 //! ```
 //!
 //! **Lifetime.** All slots in use share one count of the `Arc`, which the table of pools holds. It is dropped when the pool has
@@ -44,7 +44,7 @@ pub(super) const MAX_POOLS: usize = 256;
 /// The address of each pool; null if no pool has that number. Written when a pool is made, and when the last slot of an ended
 /// pool returns; read by owners of slots. Relaxed, all: an owner got its slot after the pool was entered and gives it up before
 /// the pool leaves, so it sees this entry and no other.
-static POOLS: [AtomicPtr<Shared>; MAX_POOLS] =
+static POOLS: [AtomicPtr<PoolMemory>; MAX_POOLS] =
     [const { AtomicPtr::new(ptr::null_mut()) }; MAX_POOLS];
 
 /// A reserved pool number, before the pool is entered; released if making the pool fails.
@@ -54,7 +54,7 @@ impl Number {
     fn find() -> Option<Number> {
         let taken = NonNull::dangling().as_ptr();
         // Relaxed: see `POOLS`.
-        let find = |entry: &AtomicPtr<Shared>| {
+        let find = |entry: &AtomicPtr<PoolMemory>| {
             entry
                 .compare_exchange(ptr::null_mut(), taken, Relaxed, Relaxed)
                 .is_ok()
@@ -63,7 +63,7 @@ impl Number {
         Some(Number(number as u8))
     }
 
-    fn enter(self, pool: &Arc<Shared>) {
+    fn enter(self, pool: &Arc<PoolMemory>) {
         let entered = Arc::into_raw(pool.clone()).cast_mut();
         POOLS[self.0 as usize].store(entered, Relaxed); // Relaxed: see `POOLS`
         std::mem::forget(self);
@@ -77,14 +77,14 @@ impl Drop for Number {
 }
 
 /// The memory of a pool, and the data beside it.
-pub(super) struct Shared {
+pub(super) struct PoolMemory {
     base: NonNull<u8>,
     pub(super) number: u8,
     pub(super) slots: u32,
     pub(super) slot_bytes: u32,
     pub(super) headroom: u32,
     /// The place of most packets' data: after the headroom, in one slot.
-    pub(super) plain: Place,
+    pub(super) plain: DataPlace,
     /// Slots that a thread moves at once: 1 to 32, at most 1/32 of all. A thread keeps at most one fewer, so that 32 threads leave
     /// at least 32 slots (or all, in a pool that has fewer).
     pub(super) batch: u32,
@@ -93,12 +93,12 @@ pub(super) struct Shared {
     pub(super) region: Region,
 }
 
-debug!([] Shared, |this| number: this.number, slots: this.slots, slot_bytes: this.slot_bytes);
+debug!([] PoolMemory, |this| number: this.number, slots: this.slots, slot_bytes: this.slot_bytes);
 
 // SAFETY: the address is of memory that the region owns; the owner of a slot decides about its bytes.
-unsafe impl Send for Shared {}
+unsafe impl Send for PoolMemory {}
 // SAFETY: as above; everything else that changes is atomic.
-unsafe impl Sync for Shared {}
+unsafe impl Sync for PoolMemory {}
 
 /// The rarely used fields of the packet in a slot, 16 bytes. All but `references` are written only by the single owner of the
 /// slot, when the packet becomes a descriptor or is shared, and read by the next owner. Relaxed: the descriptor's transfer orders
@@ -112,7 +112,7 @@ unsafe impl Sync for Shared {}
 /// ```
 #[derive(Debug)]
 pub(super) struct SlotFacts {
-    /// Beginning and length of the data in the slot, and the next slot (0: none): a [`Place`].
+    /// Beginning and length of the data in the slot, and the next slot (0: none): a [`DataPlace`].
     place: AtomicU64,
     /// Length on the wire less the length of the data, modulo 2³²: 0 for most packets. In the first further slot of a packet, the
     /// number of the last one.
@@ -137,14 +137,14 @@ pub(super) struct Cold {
 
 /// The place of a packet's data, as one number: see [`SlotFacts`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place(u64);
+pub(super) struct DataPlace(u64);
 
-impl Place {
+impl DataPlace {
     #[inline(always)]
-    fn of(cold: Cold) -> Place {
+    fn of(cold: Cold) -> DataPlace {
         // NONE is all ones, so it becomes 0.
         let next = u64::from(cold.next.wrapping_add(1));
-        Place(u64::from(cold.offset) | u64::from(cold.len) << LEN_AT | next << NEXT_AT)
+        DataPlace(u64::from(cold.offset) | u64::from(cold.len) << LEN_AT | next << NEXT_AT)
     }
 
     /// See [`Cold`], like the others.
@@ -196,10 +196,10 @@ impl SlotFacts {
 
     /// The place of the data.
     #[inline(always)]
-    pub(super) fn place(&self) -> Place {
+    pub(super) fn place(&self) -> DataPlace {
         #[cfg(test)]
         LOADS.set(LOADS.get() + 1);
-        Place(self.place.load(Relaxed)) // Relaxed: see `SlotFacts`
+        DataPlace(self.place.load(Relaxed)) // Relaxed: see `SlotFacts`
     }
 
     /// See [`Cold`].
@@ -210,7 +210,7 @@ impl SlotFacts {
 
     #[inline(always)]
     pub(super) fn store(&self, cold: Cold) {
-        let Place(place) = Place::of(cold);
+        let DataPlace(place) = DataPlace::of(cold);
         // Relaxed, all: see `SlotFacts`.
         if self.place.load(Relaxed) != place {
             self.place.store(place, Relaxed);
@@ -241,9 +241,9 @@ impl SlotFacts {
     }
 }
 
-impl Shared {
+impl PoolMemory {
     /// Maps the memory, finds a number, and enters the pool in the table.
-    pub(super) fn begin(config: &PoolConfig) -> Result<Arc<Shared>> {
+    pub(super) fn begin(config: &PoolConfig) -> Result<Arc<PoolMemory>> {
         config.validate()?;
         let bytes = config.slots as usize * config.slot_bytes as usize;
         let region = Region::new(
@@ -257,13 +257,13 @@ impl Shared {
             Error::new("packet pool", format!("making pool {MAX_POOLS} + 1"))
                 .advise("Drop a pool and all its packets, or share one between threads")
         })?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(PoolMemory {
             base: region.base(),
             number: number.0,
             slots: config.slots,
             slot_bytes: config.slot_bytes,
             headroom: config.headroom,
-            plain: Place::of(Cold {
+            plain: DataPlace::of(Cold {
                 offset: config.headroom,
                 len: 0,
                 wire_more: 0,
@@ -324,18 +324,18 @@ impl Shared {
 /// Access from the owner of a slot to its pool. Its holder owns a slot in use, or acts for the pool's owner: see
 /// [`PoolRef::new`].
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PoolRef(NonNull<Shared>);
+pub(super) struct PoolRef(NonNull<PoolMemory>);
 
-// SAFETY: `Shared` is Sync.
+// SAFETY: `PoolMemory` is Sync.
 unsafe impl Send for PoolRef {}
-// SAFETY: `Shared` is Sync.
+// SAFETY: `PoolMemory` is Sync.
 unsafe impl Sync for PoolRef {}
 
 impl PoolRef {
     /// # Safety
     /// The caller owns a slot in use of this pool, and uses this no longer than that.
     #[inline(always)]
-    pub(super) unsafe fn new(shared: &Arc<Shared>) -> PoolRef {
+    pub(super) unsafe fn new(shared: &Arc<PoolMemory>) -> PoolRef {
         // The Arc's own pointer, which also covers the count before it.
         let address = Arc::as_ptr(shared).cast_mut();
         PoolRef(NonNull::new(address).expect("an Arc is somewhere"))
@@ -372,15 +372,15 @@ impl PoolRef {
 
     /// Whether this is that pool.
     #[inline(always)]
-    pub(super) fn is(self, shared: &Shared) -> bool {
+    pub(super) fn is(self, shared: &PoolMemory) -> bool {
         ptr::eq(self.0.as_ptr(), shared)
     }
 }
 
 impl Deref for PoolRef {
-    type Target = Shared;
+    type Target = PoolMemory;
     #[inline(always)]
-    fn deref(&self) -> &Shared {
+    fn deref(&self) -> &PoolMemory {
         // SAFETY: the holder owns a slot in use (the promise of `new`), so the pool exists.
         unsafe { self.0.as_ref() }
     }

@@ -13,7 +13,7 @@
 use super::{
     Packet, local_cache,
     remote_free::NONE,
-    shared::{PoolRef, Shared},
+    shared::{PoolMemory, PoolRef},
 };
 use std::{fmt, mem, slice};
 
@@ -117,7 +117,7 @@ impl Slots {
 
     /// Whether the slots are of that pool, or there are none; in that case their pool may have ended.
     #[inline(always)]
-    pub(super) fn are_of(&self, shared: &Shared) -> bool {
+    pub(super) fn are_of(&self, shared: &PoolMemory) -> bool {
         self.is_empty() || self.pool.is(shared)
     }
 

@@ -36,15 +36,15 @@ pub(super) struct Slots<T> {
     /// The offset at which the second view begins: a multiple of the alignment of `T`; 0 for zero-sized elements.
     seam_bytes: usize,
     #[cfg_attr(any(loom, miri, forebay_one_view), allow(dead_code))] // held only to be dropped
-    memory: Memory<T>,
+    memory: SlotMemory<T>,
     #[cfg(loom)]
     shadow: Vec<loom::cell::UnsafeCell<()>>,
 }
 
 #[cfg(not(any(loom, miri, forebay_one_view)))]
-type Memory<T> = (Option<crate::memory::Mirror>, PhantomData<T>);
+type SlotMemory<T> = (Option<crate::memory::Mirror>, PhantomData<T>);
 #[cfg(any(loom, miri, forebay_one_view))]
-type Memory<T> = (Option<HeapMemory<T>>, PhantomData<T>);
+type SlotMemory<T> = (Option<HeapMemory<T>>, PhantomData<T>);
 
 impl<T> Slots<T> {
     pub(super) fn new(capacity: usize, config: &MapConfig) -> Result<Self> {

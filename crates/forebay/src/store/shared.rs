@@ -35,7 +35,7 @@ pub(super) const CLOSE: u32 = 2;
 /// | ANSWERED | `command` | `answer` | that the appender has cleared `stuck`, before the next failure sets it again |
 /// | STUCK | `post` | `is_stuck` | that there is an error to take, before a caller treats it as already taken |
 #[derive(Default)]
-pub(super) struct Shared {
+pub(super) struct BothSides {
     /// A write failed and its error has not been taken. Written by both sides.
     pub failed: AtomicBool,
     /// The writing side waits for the answer to a failed write. The writing side sets this, the appender clears it.
@@ -61,12 +61,12 @@ pub(super) struct Shared {
     error: Mutex<Option<Error>>,
 }
 
-impl Shared {
+impl BothSides {
     pub fn new(abandon: Abandon, desk: Desk) -> Self {
-        Shared {
+        BothSides {
             abandon,
             desk,
-            ..Shared::default()
+            ..BothSides::default()
         }
     }
 
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn whoever_has_the_error_of_a_failed_write_can_answer_it() {
         const TIMES: usize = 50_000;
-        let shared = Shared::default();
+        let shared = BothSides::default();
         std::thread::scope(|scope| {
             let writer = scope.spawn(|| {
                 for _ in 0..TIMES {

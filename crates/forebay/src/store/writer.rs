@@ -21,7 +21,7 @@ use super::{
     desk::{Current, Desk},
     drain::{Drain, Stopped},
     loan::Loan,
-    shared::{CLOSE, Shared, died},
+    shared::{BothSides, CLOSE, died},
     writer_thread::{Handed, period, run},
 };
 use crate::{
@@ -42,7 +42,7 @@ use std::{
 
 /// The writing side as the appender sees it.
 pub(super) struct Writer {
-    shared: Arc<Shared>,
+    shared: Arc<BothSides>,
     /// Empty buffers on the appender's side. With a thread, these were not used yet.
     spare: VecDeque<Empty>,
     order: Order,
@@ -53,7 +53,7 @@ pub(super) struct Writer {
     ahead: Ahead,
     /// Without a thread, what would otherwise lie on the desk.
     own: Option<Current>,
-    place: Place,
+    place: Execution,
 }
 
 /// Which empty buffer is used next.
@@ -68,7 +68,7 @@ enum Order {
     Oldest,
 }
 
-enum Place {
+enum Execution {
     Thread {
         full: Producer<Handed, Park>,
         empty: Consumer<Option<Empty>, Park>,
@@ -82,10 +82,10 @@ enum Place {
     Over,
 }
 
-impl Place {
+impl Execution {
     fn on_a_thread(
         drain: Drain,
-        shared: &Arc<Shared>,
+        shared: &Arc<BothSides>,
         config: &StoreConfig,
         first: usize,
         max_buffers: usize,
@@ -105,7 +105,7 @@ impl Place {
             .name("forebay-writer".into())
             .spawn(move || run(drain, to_write, give_back, &shared, period, (first, plenty)))
             .map_err(|e| Error::new("store", "starting the writer thread").because(e))?;
-        Ok(Place::Thread {
+        Ok(Execution::Thread {
             full,
             empty,
             thread,
@@ -126,12 +126,12 @@ impl Writer {
             (false, true) => Order::Unused,
             (false, false) => Order::Returned,
         };
-        let shared = Arc::new(Shared::new(config.abandon.clone(), Desk::new(layout)));
+        let shared = Arc::new(BothSides::new(config.abandon.clone(), Desk::new(layout)));
         let first = spare.len() + 1;
         let max_buffers = config.max_buffers().max(first);
         let place = match config.thread {
-            true => Place::on_a_thread(drain, &shared, config, first, max_buffers)?,
-            false => Place::Inline {
+            true => Execution::on_a_thread(drain, &shared, config, first, max_buffers)?,
+            false => Execution::Inline {
                 drain: Box::new(drain),
                 stuck: Default::default(),
             },
@@ -181,7 +181,8 @@ impl Writer {
     #[inline(always)]
     pub fn write_in_place(&mut self, current: &mut Option<Vacant>) -> Option<(u64, u64)> {
         let (desk, vacant) = (&self.shared.desk, current.as_mut()?);
-        let (Place::Inline { drain, stuck }, Some(own)) = (&mut self.place, &mut self.own) else {
+        let (Execution::Inline { drain, stuck }, Some(own)) = (&mut self.place, &mut self.own)
+        else {
             return None;
         };
         if !stuck.is_empty() || self.order != Order::Returned {
@@ -225,7 +226,7 @@ impl Writer {
     /// Hands a closed buffer over. Inline, this writes it, and keeps the empty buffer for later.
     pub fn hand_over(&mut self, vacant: Vacant, filled: Option<Filled>, piece: Piece) {
         match &mut self.place {
-            Place::Thread { full, .. } => {
+            Execution::Thread { full, .. } => {
                 let handed = Handed {
                     vacant,
                     filled,
@@ -237,7 +238,7 @@ impl Writer {
                     self.shared.post_death();
                 }
             }
-            Place::Inline { stuck, .. } => {
+            Execution::Inline { stuck, .. } => {
                 // Inline, the filled half is never taken before.
                 let Some(bytes) = filled else { return };
                 // After a failed write everything waits for the retry.
@@ -247,7 +248,7 @@ impl Writer {
                     self.drain_inline();
                 }
             }
-            Place::Over => {}
+            Execution::Over => {}
         }
     }
 
@@ -258,7 +259,7 @@ impl Writer {
     }
 
     fn drain_inline(&mut self) {
-        let Place::Inline { drain, stuck } = &mut self.place else {
+        let Execution::Inline { drain, stuck } = &mut self.place else {
             return;
         };
         while let Some((_, Buffer { bytes, piece })) = stuck.front_mut() {
@@ -273,7 +274,7 @@ impl Writer {
 
     /// Inline, this keeps the interval between syncs. A writer thread reads the clock itself.
     pub fn keep_time(&mut self, now: u64) {
-        if let Place::Inline { drain, .. } = &mut self.place {
+        if let Execution::Inline { drain, .. } = &mut self.place {
             drain.keep_time(now);
             self.shared.tell_trouble(drain);
         }
@@ -282,8 +283,8 @@ impl Writer {
     /// When [`keep_time`](Self::keep_time) has something to do.
     pub fn sync_due_at(&self) -> Option<u64> {
         match &self.place {
-            Place::Inline { drain, .. } => drain.sync_due_at(),
-            Place::Thread { .. } | Place::Over => None,
+            Execution::Inline { drain, .. } => drain.sync_due_at(),
+            Execution::Thread { .. } | Execution::Over => None,
         }
     }
 
@@ -295,13 +296,13 @@ impl Writer {
             Order::Oldest => self.spare.pop_front(),
         };
         let back = || match &mut self.place {
-            Place::Thread { empty, .. } => loop {
+            Execution::Thread { empty, .. } => loop {
                 match empty.try_pop().ok()? {
                     Some(buffer) => break Some(buffer),
                     None => self.buffers -= 1,
                 }
             },
-            Place::Inline { .. } | Place::Over => None,
+            Execution::Inline { .. } | Execution::Over => None,
         };
         first.or_else(back).or_else(|| self.spare.pop_back())
     }
@@ -335,7 +336,7 @@ impl Writer {
     pub fn wait_empty(&mut self, limit: Duration) -> Option<Empty> {
         let ready = self.take_empty();
         match &mut self.place {
-            Place::Thread { empty, .. } if ready.is_none() => match empty.pop_timeout(limit) {
+            Execution::Thread { empty, .. } if ready.is_none() => match empty.pop_timeout(limit) {
                 Ok(Some(buffer)) => Some(buffer),
                 Ok(None) => {
                     self.buffers -= 1;
@@ -349,7 +350,7 @@ impl Writer {
 
     /// Waits up to `limit` for another buffer to come back, and keeps it.
     pub fn wait_one(&mut self, limit: Duration) {
-        if let Place::Thread { empty, .. } = &mut self.place {
+        if let Execution::Thread { empty, .. } = &mut self.place {
             match empty.pop_timeout(limit) {
                 Ok(Some(buffer)) if self.spare.len() < self.first || buffer.0.is_shared() => {
                     self.spare.push_back(buffer);
@@ -365,14 +366,14 @@ impl Writer {
     /// The number of empty buffers.
     pub fn empties(&mut self) -> usize {
         let back = match &mut self.place {
-            Place::Thread { empty, .. } => empty.len(),
-            Place::Inline { .. } | Place::Over => 0,
+            Execution::Thread { empty, .. } => empty.len(),
+            Execution::Inline { .. } | Execution::Over => 0,
         };
         back + self.spare.len()
     }
 
     pub fn is_thread(&self) -> bool {
-        matches!(self.place, Place::Thread { .. })
+        matches!(self.place, Execution::Thread { .. })
     }
 
     #[inline]
@@ -397,7 +398,7 @@ impl Writer {
     /// Retries the failed write from the byte where it stopped.
     pub fn retry(&mut self) {
         self.shared.retry();
-        if let Place::Inline { .. } = self.place {
+        if let Execution::Inline { .. } = self.place {
             self.drain_inline();
         }
     }
@@ -405,28 +406,28 @@ impl Writer {
     /// The current counts of the writing side.
     pub fn counts(&self) -> Counts {
         match &self.place {
-            Place::Inline { drain, .. } => drain.counts(),
-            Place::Thread { .. } | Place::Over => self.shared.counts(),
+            Execution::Inline { drain, .. } => drain.counts(),
+            Execution::Thread { .. } | Execution::Over => self.shared.counts(),
         }
     }
 
     /// No more buffers follow. The writer ends once it has written what it has, or failed to.
     pub fn end(&mut self) -> Ending {
         let shared = self.shared.clone();
-        let ended = match std::mem::replace(&mut self.place, Place::Over) {
-            Place::Thread { full, thread, .. } => {
+        let ended = match std::mem::replace(&mut self.place, Execution::Over) {
+            Execution::Thread { full, thread, .. } => {
                 drop(full);
                 shared.command(CLOSE);
                 Ended::Thread(thread)
             }
-            Place::Inline { mut drain, stuck } => {
+            Execution::Inline { mut drain, stuck } => {
                 if let Some((_, Buffer { bytes, piece })) = stuck.front() {
                     drain.give_up(bytes, piece);
                 }
                 shared.close(&mut drain);
                 Ended::Inline(drain)
             }
-            Place::Over => Ended::Before,
+            Execution::Over => Ended::Before,
         };
         Ending { shared, ended }
     }
@@ -434,7 +435,12 @@ impl Writer {
 
 /// Writes a piece. `false`: the write failed, or the store is abandoned.
 #[inline(always)]
-fn write_inline(drain: &mut Drain, bytes: &mut Filled, piece: &mut Piece, shared: &Shared) -> bool {
+fn write_inline(
+    drain: &mut Drain,
+    bytes: &mut Filled,
+    piece: &mut Piece,
+    shared: &BothSides,
+) -> bool {
     match drain.write(bytes, piece, &shared.abandon) {
         Ok(()) => {}
         Err(Stopped::Failed(error)) => {
@@ -450,7 +456,7 @@ fn write_inline(drain: &mut Drain, bytes: &mut Filled, piece: &mut Piece, shared
 
 /// A writer that gets no more buffers.
 pub(super) struct Ending {
-    shared: Arc<Shared>,
+    shared: Arc<BothSides>,
     ended: Ended,
 }
 

@@ -4,7 +4,7 @@ use super::{
     buffer::{Buffer, Empty, Piece},
     desk::Due,
     drain::{Drain, Stopped},
-    shared::Shared,
+    shared::BothSides,
 };
 use crate::{
     memory::{Filled, Vacant},
@@ -40,7 +40,7 @@ pub(super) fn run(
     mut drain: Drain,
     full: Consumer<Handed, Park>,
     empty: Producer<Option<Empty>, Park>,
-    shared: &Shared,
+    shared: &BothSides,
     period: u64,
     buffers: (usize, usize),
 ) -> Drain {
@@ -55,7 +55,7 @@ fn write_all(
     drain: &mut Drain,
     mut full: Consumer<Handed, Park>,
     mut empty: Producer<Option<Empty>, Park>,
-    shared: &Shared,
+    shared: &BothSides,
     period: u64,
     (first, plenty): (usize, usize),
 ) {
@@ -128,7 +128,7 @@ enum From {
 }
 
 /// Writes a buffer, and repeats it on each retry. `false`: it was given up.
-fn write(drain: &mut Drain, buffer: &mut Buffer, shared: &Shared) -> bool {
+fn write(drain: &mut Drain, buffer: &mut Buffer, shared: &BothSides) -> bool {
     let Buffer { bytes, piece } = buffer;
     loop {
         match drain.write(bytes, piece, &shared.abandon) {

@@ -14,10 +14,10 @@ const LOCK_WAIT: Duration = Duration::from_millis(10);
 
 /// When a call stops waiting.
 #[derive(Clone, Debug)]
-pub(crate) struct Deadline(Cell<End>);
+pub(crate) struct Deadline(Cell<Until>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+enum Until {
     Never,
     /// The call does not wait at all.
     Now,
@@ -32,47 +32,47 @@ enum End {
 
 impl Deadline {
     pub(crate) fn never() -> Deadline {
-        Deadline(Cell::new(End::Never))
+        Deadline(Cell::new(Until::Never))
     }
 
     pub(crate) fn now() -> Deadline {
-        Deadline(Cell::new(End::Now))
+        Deadline(Cell::new(Until::Now))
     }
 
     /// `None`: never.
     pub(crate) fn after(limit: impl Into<Option<Duration>>) -> Deadline {
-        Deadline(Cell::new(limit.into().map_or(End::Never, End::After)))
+        Deadline(Cell::new(limit.into().map_or(Until::Never, Until::After)))
     }
 
     pub(crate) fn at(end: Instant) -> Deadline {
-        Deadline(Cell::new(End::At(end)))
+        Deadline(Cell::new(Until::At(end)))
     }
 
     #[cfg(all(test, loom))]
     pub(crate) fn not_even_for_locks() -> Deadline {
-        Deadline(Cell::new(End::NotEvenForLocks))
+        Deadline(Cell::new(Until::NotEvenForLocks))
     }
 
     /// Whether the call may wait, if only for a time that has passed by now.
     pub(crate) fn may_wait(&self) -> bool {
-        self.0.get() != End::Now
+        self.0.get() != Until::Now
     }
 
     /// The time left: `None` without a limit, zero once it has expired. A duration starts with the first call.
     pub(crate) fn left(&self) -> Option<Duration> {
         match self.0.get() {
-            End::Never => None,
-            End::Now => Some(Duration::ZERO),
-            End::After(Duration::ZERO) => Some(Duration::ZERO),
-            End::After(limit) => {
+            Until::Never => None,
+            Until::Now => Some(Duration::ZERO),
+            Until::After(Duration::ZERO) => Some(Duration::ZERO),
+            Until::After(limit) => {
                 // A limit beyond the clock's range is none.
                 let end = Instant::now().checked_add(limit);
-                self.0.set(end.map_or(End::Never, End::At));
+                self.0.set(end.map_or(Until::Never, Until::At));
                 Some(limit)
             }
-            End::At(end) => Some(end.saturating_duration_since(Instant::now())),
+            Until::At(end) => Some(end.saturating_duration_since(Instant::now())),
             #[cfg(loom)]
-            End::NotEvenForLocks => Some(Duration::ZERO),
+            Until::NotEvenForLocks => Some(Duration::ZERO),
         }
     }
 
@@ -80,8 +80,8 @@ impl Deadline {
     pub(crate) fn end(&self) -> Option<Instant> {
         let left = self.left();
         match self.0.get() {
-            End::At(end) => Some(end),
-            End::Never => None,
+            Until::At(end) => Some(end),
+            Until::Never => None,
             _ => left.and_then(|left| Instant::now().checked_add(left)),
         }
     }
@@ -95,7 +95,7 @@ impl Deadline {
     pub(crate) fn for_lock(&self) -> Deadline {
         #[cfg(loom)]
         return match self.0.get() {
-            End::NotEvenForLocks => Deadline::now(),
+            Until::NotEvenForLocks => Deadline::now(),
             _ => Deadline::never(),
         };
         #[cfg(not(loom))]

@@ -74,12 +74,12 @@ fn fence_unless(bug: &str) {
 
 /// The place of the next message, in words of the ring.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct MessagePlace {
     capacity: u64,
     offset: u64,
 }
 
-impl Place {
+impl MessagePlace {
     /// Index of this place in the words of the lane.
     fn word(self) -> usize {
         FRONT + self.offset as usize
@@ -105,7 +105,7 @@ impl Place {
 pub(super) struct Outlet {
     lane: Ours,
     receipt: Theirs,
-    place: Place,
+    place: MessagePlace,
     /// This side's position; the lane has a copy.
     tail: u64,
     /// The other side's position, as last loaded and checked.
@@ -119,7 +119,7 @@ impl Outlet {
     pub(super) fn new(lane: Ours, receipt: Theirs) -> Outlet {
         let capacity = (lane.len() - FRONT) as u64;
         Outlet {
-            place: Place {
+            place: MessagePlace {
                 capacity,
                 offset: 0,
             },
@@ -256,7 +256,7 @@ pub(super) enum Found {
 pub(super) struct Inlet {
     lane: Theirs,
     receipt: Ours,
-    place: Place,
+    place: MessagePlace,
     /// This side's position; the receipt has a copy.
     head: u64,
     /// The other side's position, as last loaded and checked.
@@ -270,7 +270,7 @@ impl Inlet {
     pub(super) fn new(lane: Theirs, receipt: Ours) -> Inlet {
         let capacity = (lane.len() - FRONT) as u64;
         Inlet {
-            place: Place {
+            place: MessagePlace {
                 capacity,
                 offset: 0,
             },
