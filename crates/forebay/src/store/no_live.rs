@@ -3,7 +3,7 @@
 use super::{StoreConfig, buffer::Empty, framing::Framing};
 use crate::{Result, memory::Vacant};
 
-pub(super) enum Live {}
+pub(crate) enum Live {}
 
 impl Live {
     pub fn take_buffers(&mut self, _: &StoreConfig) -> Result<Vec<Empty>> {
