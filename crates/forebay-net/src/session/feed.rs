@@ -32,17 +32,13 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    /// Whether `frame` matches the filter. If not, the losses it reports are kept.
+    /// Whether `frame` matches the filter.
     #[inline]
-    pub fn passes(&mut self, frame: &Frame<'_>) -> bool {
+    pub fn passes(&self, frame: &Frame<'_>) -> bool {
         let Some(program) = &self.program else {
             return true;
         };
-        let passes = program.run(frame.data, frame.wire_len) > 0;
-        if !passes {
-            self.owed = self.owed.saturating_add(frame.dropped_before);
-        }
-        passes
+        program.run(frame.data, frame.wire_len) > 0
     }
 
     /// Returns `frame` with the losses kept so far added to its own.

@@ -6,8 +6,9 @@ use super::{
     output::Writing,
     rotator::Rotator,
     sleeper::Sleeper,
+    stages::{ByFilter, Each, FileLimits, Offer},
     summary::Event,
-    taking::{self, Each, Stop, Tap},
+    taking::{self, Stop},
 };
 use crate::{control::Control, format::Described, port::Statistics, share::Publisher};
 use forebay::{Error, poll, time::Clock};
@@ -129,31 +130,22 @@ impl Intake {
         };
         let writing = self.writing.as_mut();
         let is_limited = writing.as_ref().is_some_and(|it| it.is_limited());
-        let tap = self.each.as_mut().map(|each| Tap {
+        let offer = self.each.as_mut().map(|each| Offer {
             each,
             interfaces: &feed.interfaces,
             snaplen: self.snaplen,
-            is_refused: false,
         });
         let publisher = self.publisher.as_mut().filter(|it| it.copies());
-        let take = match (filters, is_limited, tap.is_some(), publisher.is_some()) {
-            (false, false, false, false) => taking::take::<false, false, false, false>,
-            (false, true, false, false) => taking::take::<false, true, false, false>,
-            (true, false, false, false) => taking::take::<true, false, false, false>,
-            (true, true, false, false) => taking::take::<true, true, false, false>,
-            // The most frequent cases: a live source filters for itself.
-            (false, false, false, true) => taking::take::<false, false, false, true>,
-            (false, false, true, false) => taking::take::<false, false, true, false>,
-            _ => taking::take::<true, true, true, true>,
+        let is_plain = !filters && !is_limited && offer.is_none() && publisher.is_none();
+        let (burst_of, lanes, left) = (&mut burst, &mut feed.lanes, self.left);
+        let (took, stop) = if is_plain {
+            taking::take(burst_of, lanes, writing, (), left)
+        } else {
+            let filter = filters.then_some(ByFilter);
+            let limits = is_limited.then_some(FileLimits);
+            let stages = (filter, (limits, (offer, publisher)));
+            taking::take(burst_of, lanes, writing, stages, left)
         };
-        let (took, stop) = take(
-            &mut burst,
-            &mut feed.lanes,
-            writing,
-            tap,
-            publisher,
-            self.left,
-        );
         drop(burst);
         if let Some(publisher) = &mut self.publisher {
             publisher.publish_from(self.writing.as_mut().map(|it| &mut it.store));

@@ -25,6 +25,7 @@ mod retention;
 mod rotation;
 mod rotator;
 mod sleeper;
+mod stages;
 mod summary;
 mod taking;
 #[cfg(test)]
@@ -39,8 +40,8 @@ pub use output::Output;
 pub use reports::{Compressed, Files, Recovered};
 pub(crate) use rotation::numbered_names;
 pub use rotation::{Names, Rotation};
+pub(crate) use stages::Each;
 pub use summary::{Behind, Event, Progress, Source, Summary};
-pub(crate) use taking::Each;
 
 use crate::{
     filter::Filter,

@@ -1,10 +1,11 @@
-//! The innermost loop: moves the frames of one burst through the filter into the output.
+//! The innermost loop: moves the frames of one burst through the stages into the output.
 
-use super::{feed::Lane, output::Writing};
-use crate::{
-    port::{Burst, EncodedRun, Frame, Handover, Interface, Odd, Port},
-    share::Publisher,
+use super::{
+    feed::Lane,
+    output::Writing,
+    stages::{Stage, Verdict},
 };
+use crate::port::{Burst, EncodedRun, Frame, Handover, Odd};
 use forebay::{Error, Result};
 
 /// The frames taken from a burst.
@@ -38,66 +39,15 @@ pub(super) enum Stop {
     UnknownInterface,
 }
 
-/// Sees every packet before it counts as taken.
-pub(crate) trait Each: Send {
-    /// Returns whether it took the packet.
-    fn take(&mut self, frame: &Frame<'_>, interface: &Interface) -> bool;
-
-    /// Called before each poll of the sources.
-    fn looking(&mut self) {}
-
-    /// Called when a poll of the only source has found no packet, with the number of packets taken from it and rejected so far.
-    fn found_nothing(&mut self, port: &mut dyn Port, seen: u64) {
-        let _ = (port, seen);
-    }
-}
-
-impl<F: FnMut(&Frame<'_>, &Interface) -> bool + Send> Each for F {
-    fn take(&mut self, frame: &Frame<'_>, interface: &Interface) -> bool {
-        self(frame, interface)
-    }
-}
-
-/// The closure that receives every packet, and what it needs to know about the packets of one burst.
-pub(super) struct Tap<'a> {
-    pub each: &'a mut Box<dyn Each>,
-    pub interfaces: &'a [Interface],
-    pub snaplen: u32,
-    /// The closure did not take the last packet.
-    pub is_refused: bool,
-}
-
-impl Tap<'_> {
-    /// Shows the closure a packet as it would be written. Returns whether the closure took it.
-    #[inline(never)]
-    fn offer(&mut self, frame: &Frame<'_>) -> bool {
-        let kept = frame.data.len().min(self.snaplen as usize);
-        let shown = Frame {
-            data: &frame.data[..kept],
-            ..*frame
-        };
-        let interface = self.interfaces.get(frame.interface as usize);
-        self.is_refused = !interface.is_none_or(|interface| self.each.take(&shown, interface));
-        !self.is_refused
-    }
-}
-
-/// Takes at most `most` frames. `FILTERS`: a filter of ours applies. `LIMITED`: the file has a size limit. `TAPPED`: there is a
-/// `tap`. `SHARED`: there is a `publisher`. A flag may be true although it does not apply; that only takes time.
+/// Takes at most `most` frames, each of which passes `stages`.
 ///
 /// Frames not taken are put back: a frame for which there is no room is the first of the next burst.
 #[inline(never)]
-pub(super) fn take<
-    const FILTERS: bool,
-    const LIMITED: bool,
-    const TAPPED: bool,
-    const SHARED: bool,
->(
+pub(super) fn take<S: Stage>(
     burst: &mut Burst<'_>,
     lanes: &mut [Lane],
     mut writing: Option<&mut Writing>,
-    mut tap: Option<Tap<'_>>,
-    mut publisher: Option<&mut Publisher>,
+    mut stages: S,
     most: u64,
 ) -> (Took, Stop) {
     if let Some(writing) = &mut writing {
@@ -108,12 +58,10 @@ pub(super) fn take<
         }
     }
     let mut took = match &mut writing {
-        Some(writing) if !FILTERS && !LIMITED && !TAPPED && !SHARED => {
-            match take_run(burst, lanes, writing, most) {
-                Ok(took) => took,
-                Err(stop) => return (Took::default(), stop),
-            }
-        }
+        Some(writing) if S::IS_EMPTY => match take_run(burst, lanes, writing, most) {
+            Ok(took) => took,
+            Err(stop) => return (Took::default(), stop),
+        },
         _ => Took::default(),
     };
     // Separate from `took`: see docs/performance-notes.md.
@@ -132,28 +80,31 @@ pub(super) fn take<
             burst.put_back();
             break Stop::UnknownInterface;
         };
-        let telling;
-        if FILTERS {
-            if !lane.passes(frame) {
+        match stages.admit(frame, lane, writing.as_deref()) {
+            Verdict::Take => {}
+            Verdict::Reject => {
+                lane.owed = lane.owed.saturating_add(frame.dropped_before);
                 took.filtered += 1;
                 continue;
             }
-            if lane.owed > 0 {
-                telling = lane.telling(frame);
-                frame = &telling;
+            Verdict::FileFull => {
+                burst.put_back();
+                break Stop::Full;
             }
         }
-        if LIMITED && writing.as_ref().is_some_and(|it| it.is_full()) {
-            burst.put_back();
-            break Stop::Full;
+        let telling;
+        if !S::IS_EMPTY && lane.owed > 0 {
+            telling = lane.telling(frame);
+            frame = &telling;
         }
         if took.packets == 0 {
             took.first_ns = frame.time_ns;
         }
         let wire_len = frame.wire_len;
-        let mut accept = || match &mut tap {
-            Some(tap) if TAPPED => tap.offer(frame),
-            _ => true,
+        let mut is_refused = false;
+        let mut accept = || {
+            is_refused = !stages.accept(frame);
+            !is_refused
         };
         let put = match &mut writing {
             _ if !is_plain(frame) => {
@@ -163,28 +114,20 @@ pub(super) fn take<
             None => Ok(accept()),
         };
         match put {
-            Ok(true) => {
-                if SHARED && let Some(publisher) = &mut publisher {
-                    publisher.append(lane.shared, frame);
-                }
-            }
-            Ok(false) if TAPPED && tap.as_ref().is_some_and(|tap| tap.is_refused) => {
-                burst.put_back();
-                break Stop::Refused;
-            }
+            Ok(true) => stages.taken(frame, lane, writing.as_deref_mut()),
             Ok(false) => {
                 burst.put_back();
-                break Stop::NoRoom;
+                break match is_refused {
+                    true => Stop::Refused,
+                    false => Stop::NoRoom,
+                };
             }
             Err(error) => {
                 burst.put_back();
                 break Stop::Failed(error);
             }
         }
-        if LIMITED && let Some(writing) = &mut writing {
-            writing.count_in_file();
-        }
-        if FILTERS {
+        if !S::IS_EMPTY {
             lane.owed = 0;
         }
         took.packets += 1;
