@@ -10,7 +10,7 @@ use crate::{
 };
 use anyhow::Result;
 use forebay_net::{
-    bridge::{Bridge, BridgeConfig, Direction, Directions},
+    bridge::{Bridge, BridgeConfig, DirectionCounts, Directions},
     filter::{Filter, View},
     link::{self, Offload},
     open::{self, Name, Options},
@@ -189,7 +189,7 @@ fn say_outage(source: &str, outages: &Outages) {
 }
 
 /// Causes with their counts, of those that are not 0.
-fn causes(direction: &Direction) -> Vec<(&'static str, u64)> {
+fn causes(direction: &DirectionCounts) -> Vec<(&'static str, u64)> {
     let TxFailed {
         too_long,
         too_short,
@@ -208,7 +208,7 @@ fn causes(direction: &Direction) -> Vec<(&'static str, u64)> {
 }
 
 /// `va to vb: 10 received = 7 forwarded + 1 filtered + 2 failed {too long 2} + 0 dropped`
-fn closing_line(direction: &Direction) -> String {
+fn closing_line(direction: &DirectionCounts) -> String {
     let failed = direction.failed.total() + direction.truncated;
     let causes = causes(direction);
     let some = causes.iter().filter(|(_, count)| *count > 0);
@@ -245,7 +245,7 @@ fn closing_line(direction: &Direction) -> String {
 }
 
 /// What failed, and counts that do not add up.
-fn errors(summary: &Summary, counts: &[Direction; 2]) -> Vec<String> {
+fn errors(summary: &Summary, counts: &[DirectionCounts; 2]) -> Vec<String> {
     let errors = [&summary.port_error, &summary.store_error];
     let mut texts: Vec<_> = errors
         .into_iter()
@@ -254,7 +254,7 @@ fn errors(summary: &Summary, counts: &[Direction; 2]) -> Vec<String> {
         .collect();
     let checks = counts
         .iter()
-        .map(Direction::check)
+        .map(DirectionCounts::check)
         .chain([summary.ledger.check()]);
     texts.extend(checks.filter_map(|check| check.err().map(|it| it.to_string())));
     texts
@@ -262,13 +262,13 @@ fn errors(summary: &Summary, counts: &[Direction; 2]) -> Vec<String> {
 
 fn as_json(
     summary: &Summary,
-    counts: &[Direction; 2],
+    counts: &[DirectionCounts; 2],
     infos: &[TxInfo; 2],
     flags: &Flags,
     sandbox: &Sandbox,
     errors: &[String],
 ) -> Value {
-    let direction = |(it, info): (&Direction, &TxInfo)| {
+    let direction = |(it, info): (&DirectionCounts, &TxInfo)| {
         let failed: serde_json::Map<_, _> = causes(it)
             .into_iter()
             .map(|(cause, count)| (cause.to_owned(), count.into()))

@@ -1,7 +1,7 @@
 //! PCAP-over-IP: sends the packets of a [share](crate::share) as a pcapng stream over TCP, for programs that cannot read a share.
 //!
 //! ```text
-//!  Source ──▶ tap ──▶ session ──▶ pcapng ──▶ socket of client 1      one thread a client, each with its own ledger
+//!  ShareSource ──▶ tap ──▶ session ──▶ pcapng ──▶ socket of client 1      one thread a client, each with its own ledger
 //!         └─▶ tap ──▶ session ──▶ pcapng ──▶ socket of client 2
 //! ```
 //! Each client has a few buffers. If it reads too slowly, these fill up, and then packets are overwritten before its tap has read them.
@@ -10,7 +10,7 @@
 use crate::{
     ledger::Ledger,
     session::{Control, Output, Session, SessionConfig, Summary},
-    share::{Source, TapConfig},
+    share::{ShareSource, TapConfig},
 };
 use forebay::{
     Error, Result,
@@ -95,7 +95,7 @@ impl Server {
     /// The system has no more descriptors or threads.
     pub fn start(
         listener: TcpListener,
-        source: &Source,
+        source: &ShareSource,
         left: impl Fn(&Client) + Send + 'static,
     ) -> Result<Server> {
         let failed = |tried, error: std::io::Error| Error::new("serve", tried).because(error);
@@ -151,7 +151,7 @@ impl Drop for Server {
 /// The state of the server's thread.
 struct Door {
     listener: TcpListener,
-    source: Source,
+    source: ShareSource,
     shared: Arc<Shared>,
     clients: Vec<Serving>,
     served: Served,

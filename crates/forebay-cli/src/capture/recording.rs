@@ -9,9 +9,9 @@ use anyhow::Result;
 use forebay_net::{
     filter::{Filter, Programs},
     port::{Frame, Interface},
-    recorder::{Cut, Event, Recorded, Recorder, RecorderConfig, Trigger},
+    recorder::{Cut, Recorded, Recorder, RecorderConfig, RecorderEvent, Trigger},
     session::{Control, Session, SessionConfig},
-    share::Source,
+    share::ShareSource,
     units,
 };
 use std::{
@@ -34,7 +34,7 @@ impl Recording {
     pub fn start(
         request: &Request,
         session: &Session,
-        source: Option<&Source>,
+        source: Option<&ShareSource>,
         control: &Control,
         finished: Option<Sender<PathBuf>>,
     ) -> Result<Option<Recording>> {
@@ -54,9 +54,9 @@ impl Recording {
         }
         let (wanted, is_quiet) = (kept.before, request.is_quiet);
         let stream = request.object_stream();
-        let report = move |event: Event<'_>| {
+        let report = move |event: RecorderEvent<'_>| {
             if let (
-                Event::Ended(Cut {
+                RecorderEvent::Ended(Cut {
                     path, error: None, ..
                 }),
                 Some(finished),
@@ -126,16 +126,21 @@ pub fn lost(cut: &Cut) -> u64 {
     cut.ledger.dropped.known() + cut.ledger.unread
 }
 
-fn report(event: &Event<'_>, wanted: Option<Duration>, is_quiet: bool, stream: Option<Stream>) {
+fn report(
+    event: &RecorderEvent<'_>,
+    wanted: Option<Duration>,
+    is_quiet: bool,
+    stream: Option<Stream>,
+) {
     match event {
-        Event::Began { path } if !is_quiet => {
+        RecorderEvent::Began { path } if !is_quiet => {
             note_wrapped(format_args!("triggered: writing {}", path.display()))
         }
-        Event::Began { .. } => {}
-        Event::Refused => {
+        RecorderEvent::Began { .. } => {}
+        RecorderEvent::Refused => {
             output::warning("a trigger was refused: four files are still being written")
         }
-        Event::Ended(cut) => {
+        RecorderEvent::Ended(cut) => {
             if let Some(stream) = stream {
                 let _ = output::report(stream, &output::json(&json::cut(cut)));
             }

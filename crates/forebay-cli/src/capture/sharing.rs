@@ -13,7 +13,7 @@ use crate::{
 use anyhow::{Context, Result};
 use forebay_net::{
     serve::{Client, Served, Server},
-    share::{Access, Bound, Listener, Publisher, Source},
+    share::{Access, Bound, Listener, Publisher, ShareSource},
     units,
 };
 use nix::unistd::{Gid, Group};
@@ -23,7 +23,7 @@ use std::net::{SocketAddr, TcpListener};
 pub struct Sharing {
     /// Until the session is opened.
     publisher: Option<Publisher>,
-    source: Source,
+    source: ShareSource,
     /// The memory for packets.
     bytes: u64,
     bound: Option<(Bound, Access)>,
@@ -82,7 +82,7 @@ impl Sharing {
     }
 
     /// Makes taps of what is shared.
-    pub fn source(&self) -> Source {
+    pub fn source(&self) -> ShareSource {
         self.source.clone()
     }
 

@@ -242,12 +242,12 @@ impl Directions {
     }
 
     /// The counts of both directions: from the first interface to the second, and back. `summary` is that of the session.
-    pub fn counts(&self, summary: &Summary) -> [Direction; 2] {
+    pub fn counts(&self, summary: &Summary) -> [DirectionCounts; 2] {
         [0, 1].map(|from: usize| {
             let mut sender = locked(&self.0[1 - from]);
             sender.end();
             let (sent, source) = (sender.counts(), &summary.sources[from]);
-            Direction {
+            DirectionCounts {
                 from: source.name.clone(),
                 to: sender.port.name().to_owned(),
                 received: source.counts.received,
@@ -269,12 +269,12 @@ impl Directions {
 /// Where every frame of one direction went.
 ///
 /// ```
-/// use forebay_net::bridge::Direction;
-/// let direction = Direction { received: 10, forwarded: 7, filtered: 2, dropped: Some(1), ..Direction::default() };
+/// use forebay_net::bridge::DirectionCounts;
+/// let direction = DirectionCounts { received: 10, forwarded: 7, filtered: 2, dropped: Some(1), ..Direction::default() };
 /// assert_eq!(direction.check(), Ok(()));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Direction {
+pub struct DirectionCounts {
     /// The interface that received them.
     pub from: String,
     /// The interface that sent them.
@@ -303,7 +303,7 @@ pub struct Direction {
     pub retried: u64,
 }
 
-impl Direction {
+impl DirectionCounts {
     /// Frames that arrived and were neither forwarded nor rejected by the filter.
     pub fn lost(&self) -> u64 {
         self.failed.total() + self.truncated + self.dropped.unwrap_or(0)

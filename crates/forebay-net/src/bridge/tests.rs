@@ -135,7 +135,7 @@ impl TxPort for Far {
 
 struct Ran {
     summary: Summary,
-    directions: [Direction; 2],
+    directions: [DirectionCounts; 2],
     /// What arrived at the second interface.
     seen: Vec<Vec<u8>>,
 }

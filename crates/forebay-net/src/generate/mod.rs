@@ -149,7 +149,7 @@ pub fn run(
     };
     let generator = Generator::new(&spec, random, &target);
     check(port, &generator)?;
-    let mut run = Run {
+    let mut run = Generating {
         stamps: Stamps::new(&spec),
         generator,
         pace: Pace::start(clock.clone()),
@@ -199,7 +199,7 @@ fn check(port: &dyn TxPort, generator: &Generator) -> Result<()> {
     Ok(())
 }
 
-struct Run<'a> {
+struct Generating<'a> {
     generator: Generator,
     /// `None` at `rate=max`.
     stamps: Option<Stamps>,
@@ -216,7 +216,7 @@ struct Run<'a> {
     control: &'a Control,
 }
 
-impl Run<'_> {
+impl Generating<'_> {
     fn report(&self, port: &dyn TxPort) -> Generated {
         Generated {
             sender: self.state.sender,

@@ -1,10 +1,12 @@
 //! The recorder's thread: begins a session for each file, and collects what became of it.
 
-use super::{Cut, Event, MAX_UNFINISHED, Message, Pending, Recorded, RecorderConfig, Trigger};
+use super::{
+    Cut, MAX_UNFINISHED, Message, Pending, Recorded, RecorderConfig, RecorderEvent, Trigger,
+};
 use crate::{
     ledger::Ledger,
     session::{Control, Output, Session, Summary, numbered_names},
-    share::{Begin, End, Source, TapConfig},
+    share::{Begin, End, ShareSource, TapConfig},
 };
 use forebay::{Error, Result, time::Clock};
 use std::{
@@ -28,7 +30,7 @@ const CHECK_EVERY: Duration = Duration::from_millis(50);
 
 /// The state of the recorder's thread.
 pub(super) struct Manager {
-    source: Source,
+    source: ShareSource,
     pub config: RecorderConfig,
     pub names: Box<dyn FnMut(u64) -> Result<PathBuf> + Send>,
     pub trigger: Trigger,
@@ -37,7 +39,7 @@ pub(super) struct Manager {
     /// The number of the next session.
     next: u64,
     recorded: Recorded,
-    pub report: Box<dyn Fn(Event<'_>) + Send>,
+    pub report: Box<dyn Fn(RecorderEvent<'_>) + Send>,
 }
 
 /// A file that is not complete.
@@ -66,11 +68,11 @@ impl Manager {
     /// # Errors
     /// No names can be made of the path.
     pub fn new(
-        source: &Source,
+        source: &ShareSource,
         config: RecorderConfig,
         trigger: &Trigger,
         gives_up: &Arc<AtomicBool>,
-        report: impl Fn(Event<'_>) + Send + 'static,
+        report: impl Fn(RecorderEvent<'_>) + Send + 'static,
     ) -> Result<Manager> {
         Ok(Manager {
             source: source.clone(),
@@ -130,7 +132,7 @@ impl Manager {
         }
         if self.running.len() >= MAX_UNFINISHED {
             self.recorded.refused += count;
-            return (self.report)(Event::Refused);
+            return (self.report)(RecorderEvent::Refused);
         }
         let mut cut = Cut {
             path: self.config.path.clone(),
@@ -149,7 +151,7 @@ impl Manager {
         });
         match begun {
             Ok(begun) => {
-                (self.report)(Event::Began { path: &cut.path });
+                (self.report)(RecorderEvent::Began { path: &cut.path });
                 self.running.push(Running { begun, cut });
             }
             Err(error) => {
@@ -255,7 +257,7 @@ impl Manager {
     }
 
     fn ended(&mut self, cut: Cut) {
-        (self.report)(Event::Ended(&cut));
+        (self.report)(RecorderEvent::Ended(&cut));
         let recorded = &mut self.recorded;
         match cut.error {
             None => recorded.files += 1,

@@ -21,7 +21,7 @@ use crate::{
     ledger::Ledger,
     port::{Frame, Interface, LinkType},
     session::{Control, SessionConfig, Summary},
-    share::Source,
+    share::ShareSource,
 };
 use forebay::{Error, Result, store::Limit, time::Clock};
 use manager::Manager;
@@ -60,7 +60,7 @@ pub struct RecorderConfig {
 /// Writes the packets around each trigger to a new file.
 ///
 /// ```
-/// use forebay_net::{open, recorder::{Event, Recorder, RecorderConfig}, session::{Control, Output, Session, SessionConfig}};
+/// use forebay_net::{open, recorder::{RecorderEvent, Recorder, RecorderConfig}, session::{Control, Output, Session, SessionConfig}};
 /// use forebay_net::share::Publisher;
 ///
 /// let folder = std::env::temp_dir().join(format!("recorder-{}", std::process::id()));
@@ -78,7 +78,7 @@ pub struct RecorderConfig {
 ///     after: std::time::Duration::from_secs(1),
 ///     session: SessionConfig::default(),
 /// };
-/// let recorder = Recorder::start(&source, config, |event| if let Event::Ended(cut) = event { println!("{}", cut.path.display()) })?;
+/// let recorder = Recorder::start(&source, config, |event| if let RecorderEvent::Ended(cut) = event { println!("{}", cut.path.display()) })?;
 /// let trigger = recorder.trigger();
 /// trigger.pull_now();
 /// session.run(&mut |_| {});
@@ -130,7 +130,7 @@ enum Message {
 
 /// What a recorder does.
 #[derive(Debug)]
-pub enum Event<'a> {
+pub enum RecorderEvent<'a> {
     /// A file was begun.
     Began {
         /// Its name.
@@ -209,9 +209,9 @@ impl Recorder {
     /// # Errors
     /// The settings are out of range, no file can be made beside the path, or the system has no more threads.
     pub fn start(
-        source: &Source,
+        source: &ShareSource,
         mut config: RecorderConfig,
-        report: impl Fn(Event<'_>) + Send + 'static,
+        report: impl Fn(RecorderEvent<'_>) + Send + 'static,
     ) -> Result<Recorder> {
         config.session.validate()?;
         divide(&mut config.session.store.limit);

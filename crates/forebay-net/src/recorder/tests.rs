@@ -52,8 +52,8 @@ impl Lab {
             session: SessionConfig::default(),
         };
         let (sender, ended) = mpsc::channel();
-        let report = move |event: Event<'_>| {
-            if let Event::Ended(cut) = event {
+        let report = move |event: RecorderEvent<'_>| {
+            if let RecorderEvent::Ended(cut) = event {
                 let _ = sender.send(cut.clone());
             }
         };
@@ -313,7 +313,7 @@ fn a_fifth_file_is_refused_and_reported() {
     let refused = Arc::new(AtomicU64::new(0));
     let count = refused.clone();
     manager.report = Box::new(move |event| {
-        if matches!(event, Event::Refused) {
+        if matches!(event, RecorderEvent::Refused) {
             count.fetch_add(1, Relaxed);
         }
     });

@@ -48,7 +48,7 @@ use crate::{
 };
 use compose::Composer;
 use forebay::{Error, Result, packet::Packet, time::Clock};
-use source::{Input, Source};
+use source::{Input, ReplaySource};
 use std::{collections::VecDeque, path::PathBuf, time::Duration};
 
 /// Packets composed in advance, and handed over together if they are due.
@@ -260,8 +260,8 @@ impl Replay {
         show: &mut dyn FnMut(&ReplayProgress),
     ) -> ReplaySummary {
         let interface = port.interface();
-        let mut run = Run {
-            source: Source::new(&self.config, interface.link, &interface.name),
+        let mut run = Replaying {
+            source: ReplaySource::new(&self.config, interface.link, &interface.name),
             composer: Composer::new(&self.config),
             ready: VecDeque::with_capacity(READY),
             sends_from_memory: false,
@@ -305,9 +305,9 @@ enum Ready {
     Kept(usize),
 }
 
-struct Run {
+struct Replaying {
     replay: Replay,
-    source: Source,
+    source: ReplaySource,
     composer: Composer,
     /// Packets to send, and when they are due.
     ready: VecDeque<(u64, Ready)>,
@@ -330,7 +330,7 @@ struct Run {
     shown: u64,
 }
 
-impl Run {
+impl Replaying {
     fn counts(&self, port: &dyn TxPort) -> ReplayCounts {
         ReplayCounts {
             read: self.source.read,

@@ -29,7 +29,7 @@ struct Kept {
     end: usize,
 }
 
-pub(super) struct Source {
+pub(super) struct ReplaySource {
     files: Vec<PathBuf>,
     filter: Option<Filter>,
     rounds: Option<u64>,
@@ -61,9 +61,9 @@ struct Reader {
     has_frames: bool,
 }
 
-impl Source {
-    pub fn new(config: &ReplayConfig, link: LinkType, interface: &str) -> Source {
-        Source {
+impl ReplaySource {
+    pub fn new(config: &ReplayConfig, link: LinkType, interface: &str) -> ReplaySource {
+        ReplaySource {
             files: config.files.clone(),
             filter: config.filter.clone(),
             rounds: config.rounds,
@@ -142,7 +142,7 @@ impl Source {
         true
     }
 
-    /// The place in memory of the frame that [`next`](Source::next) has handed out last. It is for [`kept`](Source::kept).
+    /// The place in memory of the frame that [`next`](ReplaySource::next) has handed out last. It is for [`kept`](ReplaySource::kept).
     pub fn place(&self) -> usize {
         self.at.saturating_sub(1)
     }

@@ -82,9 +82,9 @@ type Ask = Box<dyn FnMut() -> io::Result<Space> + Send>;
 
 /// The limit of one capture. Clones share it.
 #[derive(Clone)]
-pub(super) struct SpaceLimit(Arc<Inner>);
+pub(super) struct SpaceLimit(Arc<LimitState>);
 
-struct Inner {
+struct LimitState {
     keep: KeepFree,
     folder: PathBuf,
     /// Files that may be removed, if the output is a series.
@@ -166,7 +166,7 @@ impl SpaceLimit {
         let space = ask().map_err(|cause| {
             Error::new(&name, "finding out how much space is free").because(cause)
         })?;
-        let limit = SpaceLimit(Arc::new(Inner {
+        let limit = SpaceLimit(Arc::new(LimitState {
             keep,
             folder,
             retention,

@@ -21,7 +21,7 @@ const MAX_SHARED: usize = 16 << 20;
 /// Separates our name from the name of the program that wrote the original.
 const COPIED_FROM: &str = "; copied from ";
 
-pub(super) struct Metadata {
+pub(super) struct OutputMetadata {
     /// The metadata is wanted, and the output format can hold it.
     pub is_kept: bool,
     pub left: Left,
@@ -34,10 +34,10 @@ pub(super) struct Metadata {
     shared_bytes: usize,
 }
 
-impl Metadata {
+impl OutputMetadata {
     pub fn new(is_wanted: bool, format: Format, interfaces: &[&Interface]) -> Self {
         let first = interfaces.first().and_then(|first| first.in_file.as_ref());
-        Metadata {
+        OutputMetadata {
             is_kept: is_wanted && format == Format::Pcapng,
             left: Left::default(),
             blocks: VecDeque::new(),

@@ -4,9 +4,9 @@ use super::{
     compress::{CompressedSink, Compression},
     config::SessionConfig,
     disk_space::{SpaceLimit, SpaceSink, SpaceWatch},
-    metadata::{Metadata, split_secrets},
+    metadata::{OutputMetadata, split_secrets},
     reports::Reports,
-    rotation::{self, Compressor, Finisher, Rotation, SeriesState, Step},
+    rotation::{self, Compressor, Finisher, Rotation, SeriesState, SeriesStep},
     summary::Event,
 };
 use crate::{
@@ -77,7 +77,7 @@ pub(super) struct Writing {
     pub accepted_bytes: u64,
     /// The maximum bytes that the store composes at once.
     longest: usize,
-    pub metadata: Metadata,
+    pub metadata: OutputMetadata,
     limits: Limits,
     /// The output is compressed while it is written.
     compresses: bool,
@@ -205,7 +205,7 @@ impl Writing {
             known: 0,
             accepted_bytes: 0,
             longest,
-            metadata: Metadata::new(config.metadata, format, interfaces),
+            metadata: OutputMetadata::new(config.metadata, format, interfaces),
             limits,
             compresses,
             microseconds: config.microseconds,
@@ -527,8 +527,8 @@ impl Writing {
         let mut done = Ok(true);
         while let (Ok(true), Some(step)) = (&done, series.step()) {
             done = match step {
-                Step::Append(bytes) => self.append(bytes),
-                Step::NextOutput => self.store.next_output(),
+                SeriesStep::Append(bytes) => self.append(bytes),
+                SeriesStep::NextOutput => self.store.next_output(),
             };
             if let Ok(true) = done {
                 series.did();

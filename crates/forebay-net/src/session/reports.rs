@@ -158,10 +158,10 @@ pub struct Recovered {
 
 /// Names for the writer, and the resulting files. Clones share them.
 #[derive(Clone, Default)]
-pub(super) struct Reports(Arc<Mutex<Inner>>);
+pub(super) struct Reports(Arc<Mutex<Reported>>);
 
 #[derive(Default)]
-struct Inner {
+struct Reported {
     /// Files registered but not opened yet: never more than the store has buffers.
     ordered: VecDeque<PathBuf>,
     /// Finished files that the session has not reported yet.
@@ -172,7 +172,7 @@ struct Inner {
 }
 
 impl Reports {
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> MutexGuard<'_, Reported> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

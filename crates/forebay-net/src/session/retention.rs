@@ -33,10 +33,10 @@ const MAX_WAITING: usize = 256;
 
 /// The complete files of a series. Clones share them.
 #[derive(Clone)]
-pub(super) struct Retention(Arc<Shared>);
+pub(super) struct Retention(Arc<SharedLists>);
 
-struct Shared {
-    inner: Mutex<Inner>,
+struct SharedLists {
+    inner: Mutex<Lists>,
     /// A file waits, or there will be no more, or a file of a killed capture is finished.
     changed: Condvar,
     reports: Reports,
@@ -67,7 +67,7 @@ enum Origin {
 }
 
 #[derive(Default)]
-pub(super) struct Inner {
+pub(super) struct Lists {
     /// Files, oldest first; only if old files are removed.
     files: VecDeque<CompleteFile>,
     waiting: VecDeque<PathBuf>,
@@ -80,7 +80,7 @@ pub(super) struct Inner {
 
 impl Retention {
     pub fn new(reports: Reports, is_ring: bool, compresses: bool) -> Self {
-        Retention(Arc::new(Shared {
+        Retention(Arc::new(SharedLists {
             inner: Mutex::default(),
             changed: Condvar::new(),
             bytes: AtomicU64::new(0),
@@ -104,8 +104,8 @@ impl Retention {
     }
 
     /// Like [`hold`](Retention::hold), but first waits until `part` is not being finished by another thread of this capture.
-    pub fn hold_once_finished(&self, part: &Path) -> MutexGuard<'_, Inner> {
-        let is_in_work = |inner: &mut Inner| inner.finishing.as_deref() == Some(part);
+    pub fn hold_once_finished(&self, part: &Path) -> MutexGuard<'_, Lists> {
+        let is_in_work = |inner: &mut Lists| inner.finishing.as_deref() == Some(part);
         let inner = self.0.changed.wait_while(self.hold(), is_in_work);
         inner.unwrap_or_else(PoisonError::into_inner)
     }
@@ -121,12 +121,12 @@ impl Retention {
         self.0.bytes.load(Relaxed)
     }
 
-    fn measure(&self, inner: &Inner) {
+    fn measure(&self, inner: &Lists) {
         self.0.bytes.store(inner.bytes(), Relaxed);
     }
 
     /// While this is held, no other thread creates, renames or removes a file of the series.
-    pub fn hold(&self) -> MutexGuard<'_, Inner> {
+    pub fn hold(&self) -> MutexGuard<'_, Lists> {
         self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -146,7 +146,7 @@ impl Retention {
     }
 
     /// Lets the compressor have a complete file, if files are compressed.
-    fn pass_on(&self, inner: &mut Inner, path: &Path) {
+    fn pass_on(&self, inner: &mut Lists, path: &Path) {
         if !self.0.compresses || Compression::of_path(path).is_some() {
             self.0.reports.announce(path);
             return;
@@ -180,7 +180,7 @@ impl Retention {
     }
 
     /// Records a file of a killed capture that has just got its final name. `inner` was held meanwhile.
-    pub fn add_finished(&self, inner: &mut Inner, path: &Path, len: u64) {
+    pub fn add_finished(&self, inner: &mut Lists, path: &Path, len: u64) {
         if self.0.is_ring {
             // It replaced an older one of that name.
             inner.files.retain(|file| file.path != path);
@@ -239,7 +239,7 @@ impl Retention {
     ///
     /// # Errors
     /// It cannot be removed.
-    pub fn remove_replaced(&self, inner: &mut Inner, path: &Path) -> Result<()> {
+    pub fn remove_replaced(&self, inner: &mut Lists, path: &Path) -> Result<()> {
         let is_it = |file: &CompleteFile| file.path == path || file.path == packed(path);
         if let Some(at) = inner.files.iter().position(is_it) {
             if let Some(replaced) = inner.take(at)? {
@@ -253,7 +253,7 @@ impl Retention {
     /// Waits for a file to compress; `None`: there will be no more.
     pub fn next(&self) -> Option<PathBuf> {
         let inner = self.hold();
-        let waits = |inner: &mut Inner| inner.waiting.is_empty() && !inner.is_over;
+        let waits = |inner: &mut Lists| inner.waiting.is_empty() && !inner.is_over;
         let inner = self.0.changed.wait_while(inner, waits);
         let mut inner = inner.unwrap_or_else(PoisonError::into_inner);
         inner.in_hand = inner.waiting.pop_front();
@@ -340,7 +340,7 @@ impl Retention {
     }
 }
 
-impl Inner {
+impl Lists {
     fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.len).sum()
     }

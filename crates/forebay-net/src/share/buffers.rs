@@ -2,7 +2,7 @@
 
 use super::{
     got::Got,
-    wire::{Damage, Head, MAX_LOST, MAX_PACKET},
+    wire::{Head, MAX_LOST, MAX_PACKET, ShareDamage},
 };
 use crate::{
     format::{
@@ -31,8 +31,8 @@ const WORK: usize = 4 << 10;
 /// The most bytes of a batch that a message can have.
 const MAX_COPIED: usize = 1 << 20;
 
-const OUTSIDE: Damage = Damage("a packet lies outside the memory");
-const MALFORMED: Damage = Damage("a packet is malformed");
+const OUTSIDE: ShareDamage = ShareDamage("a packet lies outside the memory");
+const MALFORMED: ShareDamage = ShareDamage("a packet is malformed");
 
 /// The buffers in which a capture composes its file, and a copy of a part of them.
 pub(super) struct Buffers {
@@ -55,7 +55,7 @@ pub(super) struct Buffers {
 }
 
 /// The next block in a batch.
-pub(super) enum Found {
+pub(super) enum NextBlock {
     /// It is there in the buffer, and is that of a packet.
     Block(Range<usize>),
     /// It is not a packet.
@@ -99,11 +99,11 @@ impl Buffers {
         &mut self,
         interface: &Interface,
         number: u32,
-    ) -> std::result::Result<(), Damage> {
+    ) -> std::result::Result<(), ShareDamage> {
         let described = Format::Pcapng.describe(interface, number);
         let block = Format::Pcapng.interface(interface, &described, interface.snaplen);
         let decoded = self.decoder.next(&block);
-        let refused = |_| Damage("an interface cannot be described");
+        let refused = |_| ShareDamage("an interface cannot be described");
         decoded.map(drop).map_err(refused)
     }
 
@@ -139,7 +139,7 @@ impl Buffers {
     }
 
     /// Makes the next batch the current one. `None`: it is.
-    pub fn next_batch(&mut self) -> std::result::Result<Option<Got>, Damage> {
+    pub fn next_batch(&mut self) -> std::result::Result<Option<Got>, ShareDamage> {
         let at = self.reader.batches().0;
         if let Some((batch, packets)) = self.end
             && at >= batch
@@ -160,11 +160,11 @@ impl Buffers {
             Err(_) => return Err(OUTSIDE),
         };
         if batch.tag > MAX_LOST {
-            return Err(Damage("a count of lost packets is impossible"));
+            return Err(ShareDamage("a count of lost packets is impossible"));
         }
         let next = self.next.unwrap_or(batch.first);
         let Some(lost) = batch.first.checked_sub(next) else {
-            return Err(Damage("its sequence numbers are impossible"));
+            return Err(ShareDamage("its sequence numbers are impossible"));
         };
         self.work += batch.len.min(MAX_COPIED); // it may have been copied
         self.next = Some(batch.first);
@@ -174,14 +174,14 @@ impl Buffers {
     }
 
     /// Finds the next block of the batch in `bytes`, and copies more if needed.
-    pub fn next_block(&mut self, bytes: &mut [u8]) -> std::result::Result<Found, Damage> {
-        const LENGTH: Damage = Damage("a block has an impossible length");
+    pub fn next_block(&mut self, bytes: &mut [u8]) -> std::result::Result<NextBlock, ShareDamage> {
+        const LENGTH: ShareDamage = ShareDamage("a block has an impossible length");
         self.work += WORK;
         if self.work > MAX_WORK {
-            return Ok(Found::Tired);
+            return Ok(NextBlock::Tired);
         }
         let Some(batch) = self.batch else {
-            return Ok(Found::End);
+            return Ok(NextBlock::End);
         };
         loop {
             let unread = &bytes[self.unread.clone()];
@@ -203,20 +203,20 @@ impl Buffers {
                     self.unread.start = block.end;
                     return Ok(match kind {
                         ENHANCED_PACKET if len < BLOCK_HEAD => return Err(MALFORMED),
-                        ENHANCED_PACKET => Found::Block(block),
-                        _ => Found::Other,
+                        ENHANCED_PACKET => NextBlock::Block(block),
+                        _ => NextBlock::Other,
                     });
                 }
                 if len > MAX_BLOCK {
                     // Other blocks than packets may be longer; nothing in them is needed.
                     let beyond = len - unread.len();
                     if kind == ENHANCED_PACKET || beyond > batch.len - self.copied {
-                        return Err(Damage("a packet is too long"));
+                        return Err(ShareDamage("a packet is too long"));
                     }
                     self.copied += beyond;
                     self.unread = 0..0;
                     self.has_skipped = true;
-                    return Ok(Found::Other);
+                    return Ok(NextBlock::Other);
                 }
                 wanted = wanted.max(len);
             }
@@ -224,10 +224,10 @@ impl Buffers {
             if left == 0 {
                 return match (self.unread.is_empty(), self.packets == batch.records) {
                     (false, _) => Err(LENGTH),
-                    (true, false) => Err(Damage("a batch has other packets than it says")),
+                    (true, false) => Err(ShareDamage("a batch has other packets than it says")),
                     (true, true) => {
                         self.batch = None;
-                        Ok(Found::End)
+                        Ok(NextBlock::End)
                     }
                 };
             }
@@ -237,7 +237,7 @@ impl Buffers {
             let to = &mut bytes[rest..rest + some];
             if !self.reader.copy(&batch, self.copied, to) {
                 self.batch = None;
-                return Ok(Found::Lost);
+                return Ok(NextBlock::Lost);
             }
             self.copied += some;
             self.work += some;
@@ -246,10 +246,10 @@ impl Buffers {
     }
 
     /// Counts a packet, and returns its number.
-    pub fn count(&mut self) -> std::result::Result<u64, Damage> {
+    pub fn count(&mut self) -> std::result::Result<u64, ShareDamage> {
         let batch = self.batch.filter(|batch| self.packets < batch.records);
         let Some(batch) = batch else {
-            return Err(Damage("a batch has other packets than it says"));
+            return Err(ShareDamage("a batch has other packets than it says"));
         };
         let number = batch.first + self.packets;
         self.packets += 1;
@@ -258,12 +258,15 @@ impl Buffers {
     }
 
     /// Decodes the block of a packet. Returns its head, and where its bytes are in the block.
-    pub fn parse(&mut self, block: &[u8]) -> std::result::Result<(Head, Range<usize>), Damage> {
+    pub fn parse(
+        &mut self,
+        block: &[u8],
+    ) -> std::result::Result<(Head, Range<usize>), ShareDamage> {
         let Ok(Step::Packet(frame, _)) = self.decoder.next(block) else {
             return Err(MALFORMED);
         };
         if frame.data.len() > MAX_PACKET {
-            return Err(Damage("a packet is too long"));
+            return Err(ShareDamage("a packet is too long"));
         }
         let head = Head {
             time_ns: frame.time_ns,

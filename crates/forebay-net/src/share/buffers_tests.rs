@@ -73,7 +73,7 @@ fn small() -> SessionConfig {
 }
 
 /// A session of simulated packets that shares the buffers of its file.
-fn sharing(sim: &str, output: Output, config: SessionConfig) -> (Session, Source) {
+fn sharing(sim: &str, output: Output, config: SessionConfig) -> (Session, ShareSource) {
     let (ports, clock) = opened(&[sim]);
     let publisher = Publisher::in_buffers(MIN_RING_BYTES, &config.store, config.snaplen).unwrap();
     let source = publisher.source();
@@ -465,7 +465,7 @@ fn readers_in_other_processes_get_both_memories_and_can_write_neither() {
     let _listener = Listener::start(&name, &source, Access::default()).unwrap();
     let tap = attach(&name, &TapConfig::default()).unwrap();
     assert!(tap.info().ring_bytes >= MIN_RING_BYTES);
-    let link = handshake::Link::to(&name).unwrap();
+    let link = handshake::ShareLink::to(&name).unwrap();
     let memory = link.greeting(&name).unwrap().memory;
     assert_eq!(memory.len(), 2);
     cannot_be_written(memory);

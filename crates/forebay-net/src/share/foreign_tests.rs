@@ -1,7 +1,7 @@
 //! Processes on the other side of the socket that send descriptors which take an hour to close.
 
 use super::{
-    handshake::{self, Answer, Link},
+    handshake::{self, ShareAnswer, ShareLink},
     listener::Bound,
     tests::{name, publisher},
     *,
@@ -76,22 +76,22 @@ fn descriptors_sent_to_a_publisher_delay_neither_its_end_nor_its_other_readers()
     let publisher = publisher();
     let bound = Bound::new(&name).unwrap();
     bound.let_descriptors_in();
-    let attack = |link: &Link| {
+    let attack = |link: &ShareLink| {
         let (descriptor, other_end) = lingering();
         link.send_for_tests(&[1], &[descriptor.as_fd()]).unwrap();
         other_end
     };
     // It sends before it is accepted, and leaves.
-    let gone = Link::to(&name).unwrap();
+    let gone = ShareLink::to(&name).unwrap();
     let mut other_ends = vec![attack(&gone)];
     drop(gone);
     let listener = bound.start(&publisher.source(), Access::default()).unwrap();
     // It is a reader.
-    let reader = Link::to(&name).unwrap();
-    assert!(reader.greeting(&name).unwrap().answer == Answer::Welcome);
+    let reader = ShareLink::to(&name).unwrap();
+    assert!(reader.greeting(&name).unwrap().answer == ShareAnswer::Welcome);
     other_ends.push(attack(&reader));
     // A reader that leaves.
-    let leaving = Link::to(&name).unwrap();
+    let leaving = ShareLink::to(&name).unwrap();
     assert_eq!(leaving.greeting(&name).unwrap().memory.len(), 1);
     other_ends.push(attack(&leaving));
     drop(leaving);
@@ -102,7 +102,7 @@ fn descriptors_sent_to_a_publisher_delay_neither_its_end_nor_its_other_readers()
     let bound = Bound::new(&name).unwrap();
     bound.let_descriptors_in();
     // It was never accepted.
-    let early = Link::to(&name).unwrap();
+    let early = ShareLink::to(&name).unwrap();
     other_ends.push(attack(&early));
     within_a_minute(move || drop(bound));
     Bound::new(&name).unwrap();
@@ -112,7 +112,7 @@ fn descriptors_sent_to_a_publisher_delay_neither_its_end_nor_its_other_readers()
 fn a_publisher_refuses_descriptors_where_the_kernel_can() {
     let name = name("refused");
     let bound = Bound::new(&name).unwrap();
-    let link = Link::to(&name).unwrap();
+    let link = ShareLink::to(&name).unwrap();
     let sent = link.send_for_tests(&[1], &[link.as_fd()]);
     match crate::sys::accept_descriptors(link.as_fd(), false) {
         Ok(()) => assert_eq!(sent, Err(Errno::PERM)),
@@ -126,7 +126,7 @@ fn a_publisher_refuses_descriptors_where_the_kernel_can() {
 fn a_process_with_the_name_cannot_delay_its_readers_with_descriptors() {
     let name = name("squatter");
     let socket = squatter(&name, 5);
-    let hello = handshake::hello(Answer::Welcome, &Status::default());
+    let hello = handshake::hello(ShareAnswer::Welcome, &Status::default());
     let good = publisher();
     let memory = good.source();
     // For each connection: the first message with its descriptors, and one more message.

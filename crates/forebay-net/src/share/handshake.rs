@@ -83,20 +83,20 @@ impl ShareName {
 
 /// The answer to a process that has connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum ShareAnswer {
     Welcome,
     NotPermitted,
     TooMany,
 }
 
 /// The first and only message of a publisher.
-pub(super) fn hello(answer: Answer, status: &Status) -> [u8; HELLO] {
+pub(super) fn hello(answer: ShareAnswer, status: &Status) -> [u8; HELLO] {
     let mut bytes = [0; HELLO];
     bytes[..8].copy_from_slice(&MAGIC);
     bytes[8] = match answer {
-        Answer::Welcome => 0,
-        Answer::NotPermitted => 1,
-        Answer::TooMany => 2,
+        ShareAnswer::Welcome => 0,
+        ShareAnswer::NotPermitted => 1,
+        ShareAnswer::TooMany => 2,
     };
     bytes[12..16].copy_from_slice(&status.readers.to_le_bytes());
     bytes[16..24].copy_from_slice(&status.packets.to_le_bytes());
@@ -104,14 +104,14 @@ pub(super) fn hello(answer: Answer, status: &Status) -> [u8; HELLO] {
     bytes
 }
 
-fn parse(bytes: &[u8]) -> Option<(Answer, Status)> {
+fn parse(bytes: &[u8]) -> Option<(ShareAnswer, Status)> {
     let hello = bytes
         .first_chunk::<HELLO>()
         .filter(|_| bytes.len() == HELLO)?;
     let answer = match hello[8] {
-        0 => Answer::Welcome,
-        1 => Answer::NotPermitted,
-        2 => Answer::TooMany,
+        0 => ShareAnswer::Welcome,
+        1 => ShareAnswer::NotPermitted,
+        2 => ShareAnswer::TooMany,
         _ => return None,
     };
     let number = |at| u64::from_le_bytes(std::array::from_fn(|n| hello[at + n]));
@@ -144,26 +144,26 @@ pub(super) fn send(
 /// The publisher may have sent descriptors that take for ever to close, so messages are inspected before they are received, and
 /// the socket is closed elsewhere ([`foreign`](forebay::foreign)).
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct ShareLink {
     socket: Foreign,
     owner: Owner,
 }
 
 /// The publisher's answer.
 pub(super) struct Greeting {
-    pub answer: Answer,
+    pub answer: ShareAnswer,
     pub status: Status,
     /// The memory, unless the answer came without descriptors, or with too many: one descriptor, or two.
     pub memory: Vec<Foreign>,
 }
 
-impl Link {
+impl ShareLink {
     /// Connects to the share with this name, waiting for up to five seconds.
     ///
     /// # Errors
     /// There is no such share, or the system refuses.
-    pub fn to(name: &ShareName) -> Result<Link> {
-        Link::find(name, SocketFlags::empty())?.ok_or_else(|| {
+    pub fn to(name: &ShareName) -> Result<ShareLink> {
+        ShareLink::find(name, SocketFlags::empty())?.ok_or_else(|| {
             let error = Error::new(
                 name.in_messages(),
                 "no capture shares its packets under this name",
@@ -176,7 +176,7 @@ impl Link {
     ///
     /// # Errors
     /// Too many others wait for the share already, or the system refuses.
-    pub fn find(name: &ShareName, flags: SocketFlags) -> Result<Option<Link>> {
+    pub fn find(name: &ShareName, flags: SocketFlags) -> Result<Option<ShareLink>> {
         let failed =
             |tried: &str, error: Errno| Error::new(name.in_messages(), tried).because(error);
         let flags = SocketFlags::CLOEXEC | flags;
@@ -200,7 +200,7 @@ impl Link {
             uid: peer.uid,
             pid: peer.pid as u32,
         };
-        Ok(Some(Link { socket, owner }))
+        Ok(Some(ShareLink { socket, owner }))
     }
 
     /// Waits for the publisher's answer, for up to five seconds.
@@ -250,7 +250,7 @@ impl Link {
     }
 
     /// The publisher's answer, without its descriptors; `None`: there is none yet, or it is not one.
-    pub fn answer(&self) -> Option<(Answer, Status)> {
+    pub fn answer(&self) -> Option<(ShareAnswer, Status)> {
         let found = self.peek(&mut RecvAncillaryBuffer::new(&mut []));
         let (answer, status, _) = found.ok()??;
         Some((answer, status))
@@ -261,7 +261,7 @@ impl Link {
     fn peek(
         &self,
         control: &mut RecvAncillaryBuffer<'_>,
-    ) -> std::result::Result<Option<(Answer, Status, bool)>, Errno> {
+    ) -> std::result::Result<Option<(ShareAnswer, Status, bool)>, Errno> {
         let mut bytes = [0; HELLO + 1];
         let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::PEEK;
         let got = recvmsg(
@@ -325,10 +325,14 @@ mod tests {
             packets: 1 << 40,
             lost: 5,
         };
-        for answer in [Answer::Welcome, Answer::NotPermitted, Answer::TooMany] {
+        for answer in [
+            ShareAnswer::Welcome,
+            ShareAnswer::NotPermitted,
+            ShareAnswer::TooMany,
+        ] {
             assert_eq!(parse(&hello(answer, &status)), Some((answer, status)));
         }
-        let mut bytes = hello(Answer::Welcome, &status).to_vec();
+        let mut bytes = hello(ShareAnswer::Welcome, &status).to_vec();
         bytes.push(0);
         assert_eq!(parse(&bytes), None);
         assert_eq!(parse(&bytes[..31]), None);

@@ -1,9 +1,9 @@
 //! What a tap reads: packets that a capture copied to the ring, or the buffers of the file that it writes.
 
 use super::{
-    buffers::{Buffers, Found, MAX_BLOCK},
+    buffers::{Buffers, MAX_BLOCK, NextBlock},
     got::Got,
-    wire::{Damage, HEAD, Head, MAX_INTERFACES, MAX_NOTE, MAX_PACKET, Note},
+    wire::{HEAD, Head, MAX_INTERFACES, MAX_NOTE, MAX_PACKET, Note, ShareDamage},
 };
 use crate::{format::sizes::word, port::Interface};
 use forebay::{
@@ -78,7 +78,7 @@ impl Incoming {
     }
 
     /// Reads the notes that are new. Returns the packets that the capture had lost at its end, if it has ended.
-    pub fn read_notes(&mut self) -> std::result::Result<Option<u64>, Damage> {
+    pub fn read_notes(&mut self) -> std::result::Result<Option<u64>, ShareDamage> {
         while self.lost.is_none() {
             // A longer note than is possible is noticed by its length.
             let (number, max) = (self.interfaces.len(), MAX_NOTE + 1);
@@ -91,7 +91,7 @@ impl Incoming {
             };
             match Note::parse(&note)? {
                 Note::Interface(_) if self.interfaces.len() >= MAX_INTERFACES => {
-                    return Err(Damage("it describes too many interfaces"));
+                    return Err(ShareDamage("it describes too many interfaces"));
                 }
                 Note::Interface(interface) => {
                     if let Medium::Buffers(buffers) = &mut self.kind {
@@ -185,15 +185,15 @@ impl Incoming {
 
     /// Reads the next packet.
     #[inline]
-    pub fn read(&mut self) -> std::result::Result<Got, Damage> {
+    pub fn read(&mut self) -> std::result::Result<Got, ShareDamage> {
         if let Medium::Packets(reader) = &mut self.kind {
             return match reader.try_recv(&mut self.bytes) {
                 Ok(received) => self.decode(received.sequence, received.len),
                 Err(RecvError::Overrun { lost }) => Ok(Got::Overrun(lost)),
                 Err(RecvError::Empty | RecvError::TimedOut) => Ok(Got::Nothing),
                 Err(RecvError::Closed) => Ok(Got::Closed),
-                Err(RecvError::TooSmall { .. }) => Err(Damage("a packet is too long")),
-                Err(_) => Err(Damage("a packet lies outside the memory")),
+                Err(RecvError::TooSmall { .. }) => Err(ShareDamage("a packet is too long")),
+                Err(_) => Err(ShareDamage("a packet lies outside the memory")),
             };
         }
         self.read_block()
@@ -201,14 +201,14 @@ impl Incoming {
 
     /// Checks the message in the buffer.
     #[inline]
-    fn decode(&mut self, number: u64, len: usize) -> std::result::Result<Got, Damage> {
+    fn decode(&mut self, number: u64, len: usize) -> std::result::Result<Got, ShareDamage> {
         let message = self.bytes.get(..len).unwrap_or_default();
         let head = Head::parse(message)?;
         if head.interface as usize >= self.interfaces.len() {
             self.read_notes()?;
         }
         if head.interface as usize >= self.interfaces.len() {
-            return Err(Damage(
+            return Err(ShareDamage(
                 "a packet is from an interface that is not described",
             ));
         }
@@ -217,14 +217,14 @@ impl Incoming {
     }
 
     /// Reads the next packet from a buffer of the file.
-    fn read_block(&mut self) -> std::result::Result<Got, Damage> {
+    fn read_block(&mut self) -> std::result::Result<Got, ShareDamage> {
         while let Medium::Buffers(buffers) = &mut self.kind {
             let block = match buffers.next_block(&mut self.bytes)? {
-                Found::Block(block) => block,
-                Found::Other => continue,
-                Found::Lost => return Ok(Got::Overrun(0)),
-                Found::Tired => return Ok(Got::Skipped),
-                Found::End => match buffers.next_batch()? {
+                NextBlock::Block(block) => block,
+                NextBlock::Other => continue,
+                NextBlock::Lost => return Ok(Got::Overrun(0)),
+                NextBlock::Tired => return Ok(Got::Skipped),
+                NextBlock::End => match buffers.next_batch()? {
                     None => continue,
                     Some(got) => return Ok(got),
                 },

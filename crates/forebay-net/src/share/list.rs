@@ -2,7 +2,7 @@
 
 use super::{
     ShareName, Status,
-    handshake::{Answer, Link, PATIENCE, PREFIX},
+    handshake::{PATIENCE, PREFIX, ShareAnswer, ShareLink},
 };
 use crate::port::Owner;
 use forebay::{Error, Result, foreign};
@@ -58,10 +58,10 @@ pub(super) fn ask(names: &[ShareName], end: Instant) -> Vec<Listed> {
     let mut listed = Vec::new();
     let mut links = Vec::new();
     for name in names {
-        // Closing a connection may take long: see `Link`.
+        // Closing a connection may take long: see `ShareLink`.
         let link = match foreign::closing() > MAX_ASKED {
             true => None,
-            false => match Link::find(name, SocketFlags::NONBLOCK) {
+            false => match ShareLink::find(name, SocketFlags::NONBLOCK) {
                 Ok(Some(link)) => Some(link),
                 Ok(None) => continue,
                 Err(_) => None, // for example, too many wait for it already
@@ -69,7 +69,7 @@ pub(super) fn ask(names: &[ShareName], end: Instant) -> Vec<Listed> {
         };
         listed.push(Listed {
             name: name.clone(),
-            owner: link.as_ref().map(Link::owner),
+            owner: link.as_ref().map(ShareLink::owner),
             status: None,
             is_permitted: None,
         });
@@ -92,8 +92,8 @@ pub(super) fn ask(names: &[ShareName], end: Instant) -> Vec<Listed> {
             let Some((answer, status)) = link.answer() else {
                 continue;
             };
-            listed[at].status = (answer == Answer::Welcome).then_some(status);
-            listed[at].is_permitted = Some(answer != Answer::NotPermitted);
+            listed[at].status = (answer == ShareAnswer::Welcome).then_some(status);
+            listed[at].is_permitted = Some(answer != ShareAnswer::NotPermitted);
         }
     }
     listed

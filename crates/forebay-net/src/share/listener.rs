@@ -4,8 +4,8 @@
 //! descriptors that take for ever to close.
 
 use super::{
-    Access, ShareName, Source, Status,
-    handshake::{self, Answer},
+    Access, ShareName, ShareSource, Status,
+    handshake::{self, ShareAnswer},
 };
 use crate::sys;
 use forebay::{
@@ -148,7 +148,7 @@ impl Bound {
     ///
     /// # Errors
     /// The system has no more descriptors or threads.
-    pub fn start(self, source: &Source, access: Access) -> Result<Listener> {
+    pub fn start(self, source: &ShareSource, access: Access) -> Result<Listener> {
         let stop = Arc::new(Signal::new()?);
         let max_readers = Arc::new(AtomicU32::new(0));
         let mut door = Door {
@@ -180,7 +180,7 @@ impl Listener {
     ///
     /// # Errors
     /// As [`Bound::new`] and [`Bound::start`].
-    pub fn start(name: &ShareName, source: &Source, access: Access) -> Result<Listener> {
+    pub fn start(name: &ShareName, source: &ShareSource, access: Access) -> Result<Listener> {
         Bound::new(name)?.start(source, access)
     }
 
@@ -233,7 +233,7 @@ impl Drop for Entrance {
 /// The state of the thread.
 struct Door {
     socket: Entrance,
-    source: Source,
+    source: ShareSource,
     access: Access,
     own_uid: u32,
     unclear: Unclear,
@@ -292,7 +292,7 @@ impl Door {
             return;
         };
         let answer = self.answer(&socket, &peer);
-        let is_welcome = answer == Answer::Welcome;
+        let is_welcome = answer == ShareAnswer::Welcome;
         let memory = &self.source.0;
         let (status, descriptors) = match is_welcome {
             true => (self.status(), memory.descriptors()),
@@ -320,7 +320,7 @@ impl Door {
         }
     }
 
-    fn answer(&self, socket: &Foreign, peer: &libc::ucred) -> Answer {
+    fn answer(&self, socket: &Foreign, peer: &libc::ucred) -> ShareAnswer {
         let is_owner = peer.uid == self.own_uid && self.unclear.user != Some(peer.uid);
         let is_trusted = peer.uid == 0 || is_owner;
         let is_member = || {
@@ -332,12 +332,12 @@ impl Door {
             })
         };
         if !is_trusted && !is_member() {
-            return Answer::NotPermitted;
+            return ShareAnswer::NotPermitted;
         }
         let of_user = self.attached.iter().filter(|it| it.uid == peer.uid).count();
         match is_full(is_trusted, of_user, self.attached.len()) {
-            true => Answer::TooMany,
-            false => Answer::Welcome,
+            true => ShareAnswer::TooMany,
+            false => ShareAnswer::Welcome,
         }
     }
 }

@@ -40,13 +40,13 @@ mod wire;
 pub use handshake::ShareName;
 pub use list::{Listed, list};
 pub use listener::{Bound, Listener};
-pub use publish::{MIN_RING_BYTES, Publisher, Source};
+pub use publish::{MIN_RING_BYTES, Publisher, ShareSource};
 pub use tap::Tap;
 pub use tap_config::{Begin, End, TapConfig};
 
 use crate::port::Owner;
 use forebay::{Error, Result, foreign::Foreign};
-use handshake::{Answer, Link};
+use handshake::{ShareAnswer, ShareLink};
 use incoming::{Descriptors, Incoming};
 
 /// Which users may attach, apart from root and the user that shares.
@@ -81,7 +81,7 @@ pub fn attach(name: &ShareName, config: &TapConfig) -> Result<Tap> {
 #[derive(Debug)]
 pub struct Connection {
     name: ShareName,
-    link: Link,
+    link: ShareLink,
 }
 
 /// Connects to the share with this name. A program can then give up rights before it reads what the publisher sends.
@@ -91,7 +91,7 @@ pub struct Connection {
 pub fn connect(name: &ShareName) -> Result<Connection> {
     Ok(Connection {
         name: name.clone(),
-        link: Link::to(name)?,
+        link: ShareLink::to(name)?,
     })
 }
 
@@ -115,18 +115,18 @@ impl Connection {
     }
 }
 
-fn attach_to(name: &ShareName, link: Link, config: &TapConfig) -> Result<Tap> {
+fn attach_to(name: &ShareName, link: ShareLink, config: &TapConfig) -> Result<Tap> {
     let greeting = link.greeting(name)?;
     let on = name.in_messages();
     match greeting.answer {
-        Answer::Welcome => {}
-        Answer::NotPermitted => {
+        ShareAnswer::Welcome => {}
+        ShareAnswer::NotPermitted => {
             let error = Error::new(on, "the capture does not share its packets with this user")
                 .because(std::io::Error::from_raw_os_error(libc::EACCES));
             return Err(error
                 .advise("Root, its own user and the members of its --share-group may read them"));
         }
-        Answer::TooMany => {
+        ShareAnswer::TooMany => {
             return Err(Error::new(
                 on,
                 "the share has as many readers as it accepts",

@@ -66,7 +66,7 @@ const MAX_COPIED_BYTES: usize = 64 << 20;
 /// ```
 #[derive(Debug)]
 pub struct Publisher {
-    kind: Kind,
+    kind: PublisherKind,
     note_bytes: usize,
     interfaces: u32,
     /// No more interfaces can be described.
@@ -76,11 +76,11 @@ pub struct Publisher {
     /// Packets that the capture lost before it could share them: in its sources, and those of interfaces that found no room.
     lost: u64,
     lost_in_sources: u64,
-    source: Source,
+    source: ShareSource,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum PublisherKind {
     /// Each packet is copied.
     Ring(Producer),
     /// Packets are shared in the buffers of a store, which has the memory once the session is open.
@@ -89,7 +89,7 @@ enum Kind {
 
 /// Makes taps of a share in the process that publishes it.
 #[derive(Clone, Debug)]
-pub struct Source(pub(super) Arc<Memory>);
+pub struct ShareSource(pub(super) Arc<Memory>);
 
 /// The memory of a share, and what new readers need to know.
 #[derive(Debug)]
@@ -124,7 +124,7 @@ impl Publisher {
             buffers: None,
         };
         Ok(Publisher::with(
-            Kind::Ring(packets),
+            PublisherKind::Ring(packets),
             descriptors,
             ring_bytes,
         ))
@@ -184,11 +184,11 @@ impl Publisher {
             buffers: Some(copy(buffers)?),
         };
         let bytes = live.bytes() as u64;
-        let kind = Kind::Buffers(Some(live));
+        let kind = PublisherKind::Buffers(Some(live));
         Ok(Publisher::with(kind, descriptors, bytes))
     }
 
-    fn with(kind: Kind, descriptors: Descriptors, bytes: u64) -> Publisher {
+    fn with(kind: PublisherKind, descriptors: Descriptors, bytes: u64) -> Publisher {
         Publisher {
             kind,
             note_bytes: 0,
@@ -197,7 +197,7 @@ impl Publisher {
             snaplen: MAX_PACKET as u32,
             lost: 0,
             lost_in_sources: 0,
-            source: Source(Arc::new(Memory {
+            source: ShareSource(Arc::new(Memory {
                 descriptors,
                 bytes,
                 lost: AtomicU64::new(0),
@@ -207,22 +207,22 @@ impl Publisher {
     }
 
     /// A handle that makes taps of this share. It stays valid when the publisher is dropped.
-    pub fn source(&self) -> Source {
+    pub fn source(&self) -> ShareSource {
         self.source.clone()
     }
 
     /// Takes the buffers for the store of the session, if packets are shared there.
     pub(crate) fn take_buffers(&mut self) -> Option<Live> {
         match &mut self.kind {
-            Kind::Ring(_) => None,
-            Kind::Buffers(buffers) => buffers.take(),
+            PublisherKind::Ring(_) => None,
+            PublisherKind::Buffers(buffers) => buffers.take(),
         }
     }
 
     /// Whether each packet has to be [appended](Publisher::append).
     #[inline]
     pub(crate) fn copies(&self) -> bool {
-        matches!(self.kind, Kind::Ring(_))
+        matches!(self.kind, PublisherKind::Ring(_))
     }
 
     /// Bytes of memory for packets, without that for packets in buffers that are added.
@@ -279,10 +279,10 @@ impl Publisher {
     /// Writes a note. `false`: no more fit.
     fn note(&mut self, note: &[u8], store: Option<&mut Appender>) -> bool {
         match (&mut self.kind, store.and_then(Appender::live)) {
-            (Kind::Ring(ring), _) => ring.note(note).is_ok(),
-            (Kind::Buffers(Some(live)), _) => live.note(note).is_ok(),
-            (Kind::Buffers(None), Some(live)) => live.note(note).is_ok(),
-            (Kind::Buffers(None), None) => false,
+            (PublisherKind::Ring(ring), _) => ring.note(note).is_ok(),
+            (PublisherKind::Buffers(Some(live)), _) => live.note(note).is_ok(),
+            (PublisherKind::Buffers(None), Some(live)) => live.note(note).is_ok(),
+            (PublisherKind::Buffers(None), None) => false,
         }
     }
 
@@ -303,7 +303,7 @@ impl Publisher {
         if interface >= self.interfaces {
             return self.lose();
         }
-        let Kind::Ring(ring) = &mut self.kind else {
+        let PublisherKind::Ring(ring) = &mut self.kind else {
             return;
         };
         // There are fewer than 2^16 interfaces.
@@ -323,15 +323,15 @@ impl Publisher {
     #[inline]
     pub(crate) fn publish_from(&mut self, store: Option<&mut Appender>) {
         let packets = match (&mut self.kind, store) {
-            (Kind::Ring(ring), _) => {
+            (PublisherKind::Ring(ring), _) => {
                 ring.publish_appended();
                 ring.stats().published
             }
-            (Kind::Buffers(_), Some(store)) => {
+            (PublisherKind::Buffers(_), Some(store)) => {
                 store.publish(self.lost);
                 store.live().map_or(0, |live| live.published())
             }
-            (Kind::Buffers(_), None) => 0,
+            (PublisherKind::Buffers(_), None) => 0,
         };
         self.source.0.packets.store(packets, Relaxed);
     }
@@ -375,7 +375,7 @@ impl Publisher {
     }
 }
 
-impl Source {
+impl ShareSource {
     /// Attaches a reader in this process.
     ///
     /// # Errors

@@ -2,10 +2,10 @@
 
 use super::{
     got::Got,
-    handshake::Link,
+    handshake::ShareLink,
     incoming::Incoming,
     tap_config::{Begin, End, TapConfig},
-    wire::{Damage, MAX_LOST},
+    wire::{MAX_LOST, ShareDamage},
 };
 use crate::port::{Burst, Counts, Frame, Frames, Interface, Port, PortInfo, PortReport, Wake};
 use forebay::{Error, Result, time::Clock};
@@ -40,7 +40,7 @@ pub struct Tap {
     /// The memory, and the last packet fetched.
     incoming: Incoming,
     /// The connection to the publisher, if it is another process.
-    link: Option<Link>,
+    link: Option<ShareLink>,
     clock: Clock,
     poll_every_ns: u64,
     /// The last packet fetched was not handed out yet, or was put back.
@@ -93,7 +93,7 @@ impl Tap {
         name: String,
         mut incoming: Incoming,
         lost: Option<u64>,
-        link: Option<Link>,
+        link: Option<ShareLink>,
         config: &TapConfig,
     ) -> Result<Tap> {
         let made_at = incoming.seek_newest();
@@ -131,7 +131,7 @@ impl Tap {
             return Err(tap.damaged(damage));
         }
         if tap.incoming.interfaces.is_empty() {
-            return Err(tap.damaged(Damage("it describes no interface")));
+            return Err(tap.damaged(ShareDamage("it describes no interface")));
         }
         Ok(tap)
     }
@@ -141,13 +141,13 @@ impl Tap {
         self.is_short.clone()
     }
 
-    fn damaged(&self, Damage(what): Damage) -> Error {
+    fn damaged(&self, ShareDamage(what): ShareDamage) -> Error {
         let error = Error::new(&self.name, format!("the share is damaged: {what}"));
         error.advise("Do not trust the process that publishes it")
     }
 
     /// Reads the notes that are new.
-    fn read_notes(&mut self) -> std::result::Result<(), Damage> {
+    fn read_notes(&mut self) -> std::result::Result<(), ShareDamage> {
         if let Some(lost) = self.incoming.read_notes()? {
             // It does not say what was lost before the first packet of this tap.
             self.lost = self.lost.max(lost);
@@ -242,7 +242,7 @@ impl Tap {
     fn count_overrun(&mut self, lost: u64) {
         self.late_overruns += u32::from(self.end.is_some());
         if self.late_overruns > MAX_LATE_OVERRUNS {
-            self.fault = Some(self.damaged(Damage("it does not end")));
+            self.fault = Some(self.damaged(ShareDamage("it does not end")));
             return;
         }
         if self.begin.is_some() {
@@ -253,7 +253,7 @@ impl Tap {
             .map_or(0, |end| self.incoming.next().saturating_sub(end).min(lost));
         let lost = lost - beyond;
         if lost > MAX_LOST - self.overrun {
-            self.fault = Some(self.damaged(Damage("its sequence numbers are impossible")));
+            self.fault = Some(self.damaged(ShareDamage("its sequence numbers are impossible")));
             return;
         }
         self.overrun += lost;
@@ -391,7 +391,7 @@ impl Port for Tap {
             self.has_ended = true;
             return Ok(Wake::End);
         }
-        if self.link.as_ref().is_some_and(Link::is_gone) {
+        if self.link.as_ref().is_some_and(ShareLink::is_gone) {
             // It may have published more, or have ended properly, before it closed the connection.
             if self.fetch() || self.is_skipping {
                 return Ok(Wake::Ready);
@@ -434,7 +434,7 @@ impl Port for Tap {
             copy: "copied from shared memory",
             ring_bytes: self.incoming.memory_bytes(),
             overruns: true,
-            owner: self.link.as_ref().map(Link::owner),
+            owner: self.link.as_ref().map(ShareLink::owner),
             timestamps: "of the capture that shares its packets",
             ..PortInfo::default()
         }

@@ -53,7 +53,7 @@ fn publish(publisher: &mut Publisher, times: Range<u64>) {
 }
 
 /// A tap from the oldest packet on.
-fn oldest(source: &Source) -> Tap {
+fn oldest(source: &ShareSource) -> Tap {
     let config = TapConfig {
         begin: Begin::Oldest,
         ..TapConfig::default()
@@ -410,13 +410,13 @@ fn readers_that_send_garbage_or_never_read_disturb_nobody() {
     let _listener = Listener::start(&name, &publisher.source(), Access::default()).unwrap();
     let mut tap = attach(&name, &TapConfig::default()).unwrap();
     let links: Vec<_> = (0..50)
-        .map(|_| handshake::Link::to(&name).unwrap())
+        .map(|_| handshake::ShareLink::to(&name).unwrap())
         .collect();
     for link in &links {
         while link.send_for_tests(&[0xff; 1000], &[]).is_ok() {}
     }
     for _ in 0..1000 {
-        drop(handshake::Link::to(&name));
+        drop(handshake::ShareLink::to(&name));
     }
     let others: Vec<_> = (0..20)
         .map(|_| attach(&name, &TapConfig::default()))
@@ -450,7 +450,7 @@ fn readers_cannot_write_the_memory_and_their_number_is_limited() {
     let publisher = publisher();
     let _listener = Listener::start(&name, &publisher.source(), Access::default()).unwrap();
     let connect = || {
-        let link = handshake::Link::to(&name).unwrap();
+        let link = handshake::ShareLink::to(&name).unwrap();
         let greeting = link.greeting(&name).unwrap();
         (link, greeting)
     };
@@ -458,13 +458,17 @@ fn readers_cannot_write_the_memory_and_their_number_is_limited() {
     assert_eq!(greeting.memory.len(), 1);
     cannot_be_written(greeting.memory);
     let others: Vec<_> = (0..255).map(|_| connect()).collect();
-    assert!(others.iter().all(|(_, it)| it.answer == Answer::Welcome));
+    assert!(
+        others
+            .iter()
+            .all(|(_, it)| it.answer == ShareAnswer::Welcome)
+    );
     let (_, refused) = connect();
-    assert!(refused.answer == Answer::TooMany && refused.memory.is_empty());
+    assert!(refused.answer == ShareAnswer::TooMany && refused.memory.is_empty());
     let error = attach(&name, &TapConfig::default()).err().unwrap();
     assert!(error.to_string().contains("as many readers"), "{error}");
     drop(others);
-    while connect().1.answer != Answer::Welcome {
+    while connect().1.answer != ShareAnswer::Welcome {
         std::thread::yield_now();
     }
 }
@@ -484,7 +488,7 @@ fn a_user_of_the_group_gets_32_readers_and_leaves_the_others_their_places() {
     let access = Access { group: Some(1) };
     let _listener = Listener::start(&name, &publisher.source(), access).unwrap();
     let connect = || {
-        let link = handshake::Link::to(&name).unwrap();
+        let link = handshake::ShareLink::to(&name).unwrap();
         let answer = link.greeting(&name).unwrap().answer;
         (link, answer)
     };
@@ -501,13 +505,13 @@ fn a_user_of_the_group_gets_32_readers_and_leaves_the_others_their_places() {
     };
     let mut first = readers_of(1, 33);
     let refused = first.pop().unwrap();
-    assert!(first.iter().all(|it| it.1 == Answer::Welcome));
-    assert!(refused.1 == Answer::TooMany);
-    assert!(readers_of(2, 1)[0].1 == Answer::Welcome);
-    assert!(connect().1 == Answer::Welcome);
+    assert!(first.iter().all(|it| it.1 == ShareAnswer::Welcome));
+    assert!(refused.1 == ShareAnswer::TooMany);
+    assert!(readers_of(2, 1)[0].1 == ShareAnswer::Welcome);
+    assert!(connect().1 == ShareAnswer::Welcome);
     // Its place is free when one has left.
     drop(first.pop());
-    while readers_of(1, 1)[0].1 != Answer::Welcome {
+    while readers_of(1, 1)[0].1 != ShareAnswer::Welcome {
         std::thread::yield_now();
     }
 }

@@ -5,7 +5,7 @@
 //!  interface:  1 │ resolution 1 │ link 2 │ snaplen 4 │ bits_per_second 8 │ name_len 2 │ description_len 2 │ name │ description
 //!  end:        2 │ 0 ×7 │ lost 8
 //! ```
-//! A reader trusts none of these bytes: everything that a value may not be is a [`Damage`].
+//! A reader trusts none of these bytes: everything that a value may not be is a [`ShareDamage`].
 
 use crate::port::{Direction, Frame, Interface, LinkType, Resolution};
 
@@ -28,7 +28,7 @@ const END: u8 = 2;
 
 /// Why the bytes of a share are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Damage(pub &'static str);
+pub(super) struct ShareDamage(pub &'static str);
 
 /// What precedes the bytes of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,15 +74,15 @@ impl Head {
 
     /// Checks and decodes the head of a message.
     #[inline]
-    pub fn parse(message: &[u8]) -> Result<Head, Damage> {
+    pub fn parse(message: &[u8]) -> Result<Head, ShareDamage> {
         let Some((head, data)) = message.split_first_chunk::<HEAD>() else {
-            return Err(Damage("a packet is shorter than its head"));
+            return Err(ShareDamage("a packet is shorter than its head"));
         };
         let direction = match head[22] {
             0 => Direction::Unknown,
             1 => Direction::Inbound,
             2 => Direction::Outbound,
-            _ => return Err(Damage("a packet has an unknown direction")),
+            _ => return Err(ShareDamage("a packet has an unknown direction")),
         };
         let head = Head {
             time_ns: u64_at(head, 0),
@@ -92,10 +92,10 @@ impl Head {
             direction,
         };
         if (head.wire_len as usize) < data.len() {
-            return Err(Damage("a packet has more bytes than were on the wire"));
+            return Err(ShareDamage("a packet has more bytes than were on the wire"));
         }
         if head.lost > MAX_LOST {
-            return Err(Damage("a count of lost packets is impossible"));
+            return Err(ShareDamage("a count of lost packets is impossible"));
         }
         Ok(head)
     }
@@ -135,15 +135,15 @@ impl Note {
     }
 
     /// Checks and decodes a note.
-    pub fn parse(note: &[u8]) -> Result<Note, Damage> {
-        const SHORT: Damage = Damage("a note is incomplete");
+    pub fn parse(note: &[u8]) -> Result<Note, ShareDamage> {
+        const SHORT: ShareDamage = ShareDamage("a note is incomplete");
         match note.first() {
             Some(&INTERFACE) => {
                 let (head, texts) = note.split_first_chunk::<NOTE>().ok_or(SHORT)?;
                 let name_len = usize::from(u16_at(head, 16));
                 let description_len = usize::from(u16_at(head, 18));
                 if name_len > MAX_NAME || description_len > MAX_DESCRIPTION {
-                    return Err(Damage("the name of an interface is too long"));
+                    return Err(ShareDamage("the name of an interface is too long"));
                 }
                 if texts.len() != name_len + description_len {
                     return Err(SHORT);
@@ -166,10 +166,10 @@ impl Note {
                 let bytes = note.first_chunk::<16>().ok_or(SHORT)?;
                 match u64_at(bytes, 8) {
                     lost @ 0..=MAX_LOST => Ok(Note::End { lost }),
-                    _ => Err(Damage("a count of lost packets is impossible")),
+                    _ => Err(ShareDamage("a count of lost packets is impossible")),
                 }
             }
-            _ => Err(Damage("a note is of an unknown kind")),
+            _ => Err(ShareDamage("a note is of an unknown kind")),
         }
     }
 }

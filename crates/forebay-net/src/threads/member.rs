@@ -48,7 +48,7 @@ impl Packet {
 
 /// Packets that are already encoded for a pcapng file. Without packets, it only moves `safe_ns`.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+pub(super) struct PacketBatch {
     pub bytes: Vec<u8>,
     pub used: usize,
     pub packets: Vec<Packet>,
@@ -56,7 +56,7 @@ pub(super) struct Batch {
     pub safe_ns: u64,
 }
 
-impl Batch {
+impl PacketBatch {
     pub fn clear(&mut self) {
         self.used = 0;
         self.packets.clear();
@@ -65,8 +65,8 @@ impl Batch {
 
 /// The closure of a member's session.
 pub(super) struct Composer {
-    pub full: Producer<Batch>,
-    pub empty: Consumer<Batch>,
+    pub full: Producer<PacketBatch>,
+    pub empty: Consumer<PacketBatch>,
     pub signal: Arc<Signal>,
     pub clock: Clock,
     /// Times of packets follow the system's clock, which may be set.
@@ -76,7 +76,7 @@ pub(super) struct Composer {
     /// The number of batches that may be allocated, and of those that are.
     pub max_batches: usize,
     pub batches: usize,
-    pub batch: Option<Batch>,
+    pub batch: Option<PacketBatch>,
     /// The time of the last poll, the latest of a packet, and the last that was reported as safe.
     pub looked_ns: u64,
     pub last_ns: u64,
@@ -86,15 +86,15 @@ pub(super) struct Composer {
 }
 
 impl Composer {
-    fn find_batch(&mut self) -> Option<Batch> {
+    fn find_batch(&mut self) -> Option<PacketBatch> {
         if let Ok(batch) = self.empty.try_pop() {
             return Some(batch);
         }
         (self.batches < self.max_batches).then(|| {
             self.batches += 1;
-            Batch {
+            PacketBatch {
                 bytes: vec![0; BATCH_BYTES],
-                ..Batch::default()
+                ..PacketBatch::default()
             }
         })
     }
@@ -111,7 +111,7 @@ impl Composer {
     }
 
     /// The ring has room for all batches, and for those that only move `safe_ns`. If the other side is gone, nothing is needed.
-    fn push(&mut self, batch: Batch) {
+    fn push(&mut self, batch: PacketBatch) {
         let _ = self.full.try_push(batch);
         self.signal.raise();
     }
@@ -127,7 +127,7 @@ impl Each for Composer {
             ..*frame
         };
         let len = Format::Pcapng.frame_len(&plain, self.snaplen);
-        let is_full = |batch: &Batch| batch.used > 0 && batch.used + len > BATCH_BYTES;
+        let is_full = |batch: &PacketBatch| batch.used > 0 && batch.used + len > BATCH_BYTES;
         if self.batch.as_ref().is_some_and(is_full) {
             self.send();
         }
@@ -181,9 +181,9 @@ impl Each for Composer {
             && self.full.vacant() > self.max_batches
         {
             self.safe_ns = safe_ns;
-            self.push(Batch {
+            self.push(PacketBatch {
                 safe_ns,
-                ..Batch::default()
+                ..PacketBatch::default()
             });
         }
     }

@@ -8,14 +8,14 @@
 //! A packet is taken when every thread has reported a safe time that is not before it. If a thread's memory for waiting packets
 //! is nearly used up, its packets are taken without waiting for the others. A packet that then arrives too late is marked.
 
-use super::member::{Batch, Packet};
+use super::member::{Packet, PacketBatch};
 use forebay::ring::spsc::{Consumer, Producer};
 use std::collections::VecDeque;
 
 /// The packets of one thread that wait for those of the others.
 pub(super) struct Lane {
-    pub full: Consumer<Batch>,
-    pub empty: Producer<Batch>,
+    pub full: Consumer<PacketBatch>,
+    pub empty: Producer<PacketBatch>,
     /// Each batch is in order, and has packets.
     waiting: VecDeque<Waiting>,
     safe_ns: u64,
@@ -26,7 +26,7 @@ pub(super) struct Lane {
 }
 
 struct Waiting {
-    batch: Batch,
+    batch: PacketBatch,
     next: usize,
     /// No later batch of the thread begins before this time. Packets of one ring may be out of order by as long as it takes to fill
     /// several batches.
@@ -40,7 +40,7 @@ impl Waiting {
 }
 
 impl Lane {
-    pub fn new(full: Consumer<Batch>, empty: Producer<Batch>) -> Self {
+    pub fn new(full: Consumer<PacketBatch>, empty: Producer<PacketBatch>) -> Self {
         Lane {
             full,
             empty,

@@ -3,7 +3,7 @@
 use super::{
     Beside, Merged, ThreadsConfig,
     burst::LATE_TEXT,
-    member::{Batch, IN_FLIGHT_NS, Packet},
+    member::{IN_FLIGHT_NS, Packet, PacketBatch},
     order::{Lane, Merging},
     run_each,
 };
@@ -20,14 +20,14 @@ use forebay_testing::{dice::Dice, folder::Folder, found};
 use std::sync::{Arc, Mutex};
 
 /// A lane, and the thread's ends of its rings.
-fn lane() -> (Lane, Producer<Batch>, Consumer<Batch>) {
+fn lane() -> (Lane, Producer<PacketBatch>, Consumer<PacketBatch>) {
     let (full, theirs) = ring(64).unwrap();
     let (returned, empty) = ring(64).unwrap();
     (Lane::new(theirs, returned), full, empty)
 }
 
 /// A batch of packets with these times, each with a block of four bytes that contain its time.
-fn batch(times: &[u64], safe_ns: u64) -> Batch {
+fn batch(times: &[u64], safe_ns: u64) -> PacketBatch {
     let packet = |(at, &time_ns): (usize, &u64)| Packet {
         time_ns,
         dropped_before: 0,
@@ -38,14 +38,14 @@ fn batch(times: &[u64], safe_ns: u64) -> Batch {
         direction: Direction::Unknown,
         is_late: false,
     };
-    Batch {
+    PacketBatch {
         bytes: times
             .iter()
             .flat_map(|&time| (time as u32).to_le_bytes())
             .collect(),
         packets: times.iter().enumerate().map(packet).collect(),
         safe_ns,
-        ..Batch::default()
+        ..PacketBatch::default()
     }
 }
 

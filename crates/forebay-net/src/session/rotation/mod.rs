@@ -33,7 +33,7 @@ pub use names::Names;
 pub(super) use compressor::Compressor;
 pub(super) use leftovers::Finisher;
 pub(crate) use names::numbered_names;
-pub(super) use series::{SeriesState, Step};
+pub(super) use series::{SeriesState, SeriesStep};
 
 use super::{
     disk_space::{KeepFree, SpaceLimit},

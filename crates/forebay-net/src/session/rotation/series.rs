@@ -5,7 +5,7 @@ use forebay::{Result, time::Clock};
 use std::collections::VecDeque;
 
 /// A step after the last packet of a file.
-pub(in crate::session) enum Step {
+pub(in crate::session) enum SeriesStep {
     /// Append bytes that are not a packet.
     Append(Vec<u8>),
     /// Switch to the next file.
@@ -22,7 +22,7 @@ pub(in crate::session) struct SeriesState {
     /// The bytes that every file has to begin with.
     beginning: Vec<Vec<u8>>,
     /// Steps to do before the next packet. Each waits for room, and none is done twice.
-    steps: VecDeque<Step>,
+    steps: VecDeque<SeriesStep>,
 }
 
 impl SeriesState {
@@ -97,10 +97,10 @@ impl SeriesState {
         self.schedule.began_next(now, wall, by_time);
         self.reports.order(self.namer.next(wall, by_time)?);
         self.begun += 1;
-        self.steps.extend(end.into_iter().map(Step::Append));
-        self.steps.push_back(Step::NextOutput);
+        self.steps.extend(end.into_iter().map(SeriesStep::Append));
+        self.steps.push_back(SeriesStep::NextOutput);
         let beginning = self.beginning.iter().cloned();
-        self.steps.extend(beginning.map(Step::Append));
+        self.steps.extend(beginning.map(SeriesStep::Append));
         Ok(())
     }
 
@@ -111,7 +111,7 @@ impl SeriesState {
     }
 
     /// The next step. The caller performs it and then calls [`did`](Self::did).
-    pub fn step(&self) -> Option<&Step> {
+    pub fn step(&self) -> Option<&SeriesStep> {
         self.steps.front()
     }
 
