@@ -40,15 +40,6 @@ impl Lane {
         };
         program.run(frame.data, frame.wire_len) > 0
     }
-
-    /// Returns `frame` with the losses kept so far added to its own.
-    #[cold]
-    pub fn telling<'a>(&self, frame: &Frame<'a>) -> Frame<'a> {
-        Frame {
-            dropped_before: frame.dropped_before.saturating_add(self.owed),
-            ..*frame
-        }
-    }
 }
 
 /// The counts reported for a port in one file, or in all files so far.

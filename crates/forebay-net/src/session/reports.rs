@@ -17,6 +17,7 @@ const LAST: usize = 16;
 /// let files = forebay_net::session::Files::default(); // packets were only counted, or went into a pipe
 /// assert!(files.written == 0 && files.last.is_empty());
 /// ```
+#[non_exhaustive]
 #[derive(Clone, Debug, Default)]
 pub struct Files {
     /// Completed files. A file without a single byte is removed and not counted.
@@ -60,6 +61,7 @@ impl AddAssign for Files {
 /// let none = forebay_net::session::Compressed::default(); // nobody asked for it
 /// assert!(none.files == 0 && none.left == 0 && none.error.is_none());
 /// ```
+#[non_exhaustive]
 #[derive(Clone, Debug, Default)]
 pub struct Compressed {
     /// Files that were compressed.
@@ -138,6 +140,7 @@ impl Compressed {
 /// # fs::remove_dir_all(&folder).unwrap();
 /// # Ok::<(), forebay::Error>(())
 /// ```
+#[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct Recovered {
     /// Its final name; its temporary name if it could not be finished.

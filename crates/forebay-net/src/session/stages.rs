@@ -3,7 +3,7 @@
 //! ```text
 //!  frame ─▶ admit: filter, limit of the file ─▶ encoded ─▶ accept: the caller's closure ─▶ kept ─▶ taken: share, counts
 //! ```
-//! A list is a tuple of two, the second of which may be a list again. `()` is the empty one, and `None` a stage that is left out.
+//! A list is a stage, or a pair of lists. `()` is the empty list, and `None` a stage that is left out.
 
 use super::{feed::Lane, output::Writing};
 use crate::{

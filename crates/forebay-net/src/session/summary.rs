@@ -179,6 +179,7 @@ impl Progress {
 }
 
 /// The store passed its high watermark.
+#[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct Behind {
     /// Fill level of the buffers, 0 to 1.
@@ -190,6 +191,7 @@ pub struct Behind {
 }
 
 /// A port of the session: its interfaces and its properties.
+#[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct Source {
     /// The name used in messages.
@@ -272,6 +274,7 @@ impl Source {
 /// assert!(summary.store.is_none() && !summary.durable); // nothing was written
 /// # Ok::<(), forebay::Error>(())
 /// ```
+#[non_exhaustive]
 #[derive(Debug)]
 pub struct Summary {
     /// The accounting of all packets.

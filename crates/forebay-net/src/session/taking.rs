@@ -39,7 +39,7 @@ pub(super) enum Stop {
     UnknownInterface,
 }
 
-/// Takes at most `most` frames, each of which passes `stages`.
+/// Takes at most `most` frames. Each passes `stages`.
 ///
 /// Frames not taken are put back: a frame for which there is no room is the first of the next burst.
 #[inline(never)]
@@ -72,8 +72,8 @@ pub(super) fn take<S: Stage>(
         }
         // Accessed by reference, in place. A move would load the whole frame right after its parts were stored, which the
         // processor cannot forward from its store buffer.
-        let next = burst.next_frame();
-        let Some(mut frame) = next.as_ref() else {
+        let mut next = burst.next_frame();
+        let Some(frame) = next.as_mut() else {
             break Stop::AtEnd;
         };
         let Some(lane) = lanes.get_mut(frame.interface as usize) else {
@@ -92,11 +92,10 @@ pub(super) fn take<S: Stage>(
                 break Stop::Full;
             }
         }
-        let telling;
-        if !S::IS_EMPTY && lane.owed > 0 {
-            telling = lane.telling(frame);
-            frame = &telling;
+        if !S::IS_EMPTY {
+            frame.dropped_before = frame.dropped_before.saturating_add(lane.owed);
         }
+        let frame = &*frame;
         if took.packets == 0 {
             took.first_ns = frame.time_ns;
         }
