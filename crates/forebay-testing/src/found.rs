@@ -54,14 +54,19 @@ pub fn open(path: impl AsRef<Path>) -> Found {
     read(File::open(path).unwrap())
 }
 
+/// Reads to the end; an incomplete block at the end is skipped.
+pub fn read(mut source: impl Read) -> Found {
+    read_all(&mut source)
+}
+
 fn option(options: &[PcapNGOption<'_>], code: u16) -> u64 {
     let mut options = options.iter();
     let wanted = options.find(|option| option.code == OptionCode(code));
     wanted.map_or(0, |it| u64::from_le_bytes(it.value().try_into().unwrap()))
 }
 
-/// Reads to the end; an incomplete block at the end is skipped.
-pub fn read(source: impl Read) -> Found {
+/// Not generic, so that it is compiled here, where the dev profile optimizes.
+fn read_all(source: &mut dyn Read) -> Found {
     let mut reader = PcapNGReader::new(1 << 20, source).unwrap();
     let mut found = Found::default();
     loop {

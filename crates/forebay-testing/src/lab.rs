@@ -9,21 +9,51 @@
 use std::io;
 use std::panic::resume_unwind;
 use std::process::Command;
-use std::sync::Mutex;
-use std::sync::mpsc;
+use std::sync::{Condvar, Mutex, mpsc};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 /// Set in a child process that was started in a user namespace, where it may create network namespaces.
 const INSIDE: &str = "FOREBAY_TEST_INSIDE";
-/// One laboratory at a time: tests would compete for two cores, and they measure losses.
-static ALONE: Mutex<()> = Mutex::new(());
+/// At most this many laboratories at a time: most of their tests wait, and a few keep both processors of a small machine busy.
+const LABORATORIES: usize = 3;
+static FREE: Mutex<usize> = Mutex::new(LABORATORIES);
+static FREED: Condvar = Condvar::new();
+
+/// The right to have one or all of the laboratories, until it is dropped.
+struct Permit(usize);
+
+impl Permit {
+    fn wait(count: usize) -> Self {
+        let free = FREE.lock().expect("nothing panics with the lock");
+        let mut free = FREED
+            .wait_while(free, |free| *free < count)
+            .expect("nothing panics with the lock");
+        *free -= count;
+        Permit(count)
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        *FREE.lock().expect("nothing panics with the lock") += self.0;
+        FREED.notify_all();
+    }
+}
+
+/// [`lab`] for tests that open ports in this process: only one at a time. A child that another test starts has copies of all
+/// descriptors until it runs its program, and a port that is closed meanwhile would stay open.
+pub fn lab_alone(tools: &[&str], body: impl FnOnce() + Send) {
+    with_permit(Permit::wait(LABORATORIES), tools, body);
+}
 
 /// Runs `body` in a separate namespace, with `va` and `vb` up; or reports why it cannot.
+/// Other laboratories of this program may be open at the same time.
 pub fn lab(tools: &[&str], body: impl FnOnce() + Send) {
-    let _alone = ALONE
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    with_permit(Permit::wait(1), tools, body);
+}
+
+fn with_permit(_permit: Permit, tools: &[&str], body: impl FnOnce() + Send) {
     if let Some(tool) = ["ip"].iter().chain(tools).find(|tool| !have(tool)) {
         return skip(&format!("the tool `{tool}`"));
     }

@@ -49,6 +49,7 @@ impl Library {
         LIBRARY.get_or_init(Library::load).as_ref()
     }
 
+    #[allow(clippy::missing_transmute_annotations)] // the fields have the types
     fn load() -> Option<Library> {
         let open = |name: &CStr| {
             // SAFETY: reads the name. Loading libpcap runs nothing that depends on this process.

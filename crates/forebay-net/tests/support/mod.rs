@@ -3,7 +3,7 @@
 #![allow(dead_code, unused_imports)] // each test program uses some
 
 pub use forebay_testing::{
-    lab::{carries, ip, lab, skip, tool},
+    lab::{carries, ip, lab_alone as lab, skip, tool},
     sender,
 };
 
