@@ -152,7 +152,7 @@ impl Pool {
     ///
     /// It wakes up when a thread returns what it has gathered: after up to 32 drops, in [`return_idle`](super::return_idle), and
     /// at its end. So a thread that drops packets and then waits for something else should call `return_idle` first. If the
-    /// calling thread itself holds all packets, this waits forever. The wait counts once as [`exhausted`](Counts::exhausted).
+    /// calling thread itself holds all packets, this waits forever. The wait counts once as [`exhausted`](PoolCounts::exhausted).
     ///
     /// ```
     /// use forebay::packet::{Pool, PoolConfig};

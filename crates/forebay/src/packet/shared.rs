@@ -297,7 +297,7 @@ impl PoolMemory {
     /// The same without checking the number.
     ///
     /// # Safety
-    /// `slot` is a slot of this pool, as [`start`](Shared::start) has checked.
+    /// `slot` is a slot of this pool, as [`start`](PoolMemory::start) has checked.
     #[inline(always)]
     pub(super) unsafe fn facts_of(&self, slot: u32) -> &SlotFacts {
         // SAFETY: there are facts for every slot.

@@ -173,7 +173,7 @@ impl Sender {
 
 handle!(Sender, senders);
 
-/// Reserved room for a message: bytes to fill in any order, and then to [commit](Reserved::commit).
+/// Reserved room for a message: bytes to fill in any order, and then to [commit](ReservedMessage::commit).
 ///
 /// The bytes initially hold the remains of older messages. Dropping it without a commit aborts the message. A forgotten one
 /// (`mem::forget`) stops all receivers at its place: they wait for it.

@@ -45,7 +45,7 @@ impl<T: InBlocks + ?Sized> Records<T> {
     /// * It is not a regular file; it cannot be opened, locked, read, truncated or synced.
     /// * A store of this or another process writes it.
     /// * It holds records of another length, or contains no block at all.
-    /// * Blocks follow the damage. Truncating would lose them; call [`recover`](crate::records::recover) to do so.
+    /// * Blocks follow the damage. Truncating would lose them; call [`recover`](recover()) to do so.
     pub fn open_append(
         path: impl AsRef<Path>,
         file: &FileConfig,

@@ -32,7 +32,7 @@ pub trait Framing: Send + Sync {
 
     /// Bytes of every record, if all have the same length. The store then counts records by length, which costs less than
     /// counting one by one. Every reservation must be a multiple of it, and the count passed to
-    /// [`commit`](super::Reserved::commit) is ignored.
+    /// [`commit`](super::ReservedRecord::commit) is ignored.
     fn record_bytes(&self) -> Option<NonZeroUsize> {
         None
     }

@@ -116,7 +116,7 @@ impl<W: Wait> Writer<W> {
         if self.is_over() { 0 } else { vacant }
     }
 
-    /// Reserves up to `n` contiguous vacant bytes, to be written in place and then [committed](Reserved::commit): as many as
+    /// Reserves up to `n` contiguous vacant bytes, to be written in place and then [committed](ReservedBytes::commit): as many as
     /// are vacant, possibly none. Never waits.
     ///
     /// They contain earlier data, or zeros. Dropping the reservation without a commit changes nothing.
@@ -232,7 +232,7 @@ impl<W: Wait> Writer<W> {
 
 debug!([W: Wait] Writer<W>, |this| capacity: this.capacity(), available_capacity: this.available_capacity(), bytes_pushed: this.bytes_pushed(), is_over: this.is_over());
 
-/// Contiguous vacant bytes, as a slice to write to. [`commit`](Reserved::commit) publishes a written prefix.
+/// Contiguous vacant bytes, as a slice to write to. [`commit`](ReservedBytes::commit) publishes a written prefix.
 #[derive(Debug)]
 #[must_use = "bytes are only published when they are committed"]
 pub struct ReservedBytes<'a, W: Wait = Park>(spsc::Reserved<'a, u8, W>);

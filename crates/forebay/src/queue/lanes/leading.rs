@@ -135,7 +135,7 @@ impl Hub {
 
     /// Requests a signal for the next message or the end of a peer.
     ///
-    /// - True: there is neither yet. Poll [`as_fd`](AsFd::as_fd) for input, and arm again before the next poll.
+    /// - True: there is neither yet. Poll [`as_fd`](std::os::fd::AsFd::as_fd) for input, and arm again before the next poll.
     /// - False: receive, until there is nothing left.
     ///
     /// A signal may come early or without cause. Only one thread may use it, while no other thread receives.

@@ -294,7 +294,7 @@ impl Sender {
 
 debug!([] Sender, |this| sent: this.next);
 
-/// Reserved room for a message: [bytes](Reserved::bytes) to fill, and then to [commit](Reserved::commit).
+/// Reserved room for a message: [bytes](ReservedMessage::bytes) to fill, and then to [commit](ReservedMessage::commit).
 ///
 /// Dropping it without a commit sends nothing.
 #[must_use = "a message is sent when it is committed"]
