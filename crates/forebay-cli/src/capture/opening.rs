@@ -43,7 +43,7 @@ pub struct Opened {
 /// Starts the helper of `-z`, and binds names and sockets.
 ///
 /// # Errors
-/// One of them is refused or in use, or there is not so much memory.
+/// One of them is refused or in use, or there is too little memory.
 pub fn prepare(request: Request) -> Result<Prepared> {
     let program = request.program.as_deref();
     let helper = program.map(|program| Helper::start(program, request.user.as_ref()));

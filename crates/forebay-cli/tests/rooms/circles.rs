@@ -27,7 +27,7 @@ struct File {
 /// What the files take from each other: the file that takes, the file that defines, and the names.
 type Arrows<'a> = BTreeMap<&'a str, BTreeMap<&'a str, BTreeSet<String>>>;
 
-/// A set of files, from each of which imports lead to each other one.
+/// A set of files. From each, imports lead to each other one.
 pub struct Circle {
     pub files: Vec<String>,
     /// `a.rs takes Name from b.rs`, for each import inside the circle.

@@ -38,7 +38,7 @@ pub(super) fn read(text: &str) -> Result<String, Fault> {
     Ok(address.to_string())
 }
 
-/// An address of up to four numbers, of which the last fills the bytes that are left.
+/// An address of up to four numbers. The last one fills the bytes that are left.
 fn ipv4(text: &str) -> Option<Ipv4Addr> {
     let mut numbers: Vec<u64> = text.split('.').map(number).collect::<Option<_>>()?;
     let last = numbers.pop()?;
