@@ -34,8 +34,9 @@ pub struct Circle {
     pub imports: Vec<String>,
 }
 
-/// The circles among `files`: paths inside the crate's folder `src`, each with its code.
-pub fn circles(files: &[(String, String)]) -> Vec<Circle> {
+/// The circles among `files`: paths inside the crate's folder `src`, each with its code. `with_parents`: also circles of a `mod.rs` and
+/// the files below it that take what it defines.
+pub fn circles(files: &[(String, String)], with_parents: bool) -> Vec<Circle> {
     let modules: BTreeMap<Module, File> = files
         .iter()
         .map(|(name, code)| (module(name), File::read(name, code)))
@@ -51,7 +52,10 @@ pub fn circles(files: &[(String, String)]) -> Vec<Circle> {
                 continue;
             };
             let target = modules[&target].name.as_str();
-            if target != file.name {
+            let is_parent = target
+                .strip_suffix("mod.rs")
+                .is_some_and(|folder| file.name.starts_with(folder));
+            if target != file.name && (with_parents || !is_parent) {
                 taken.entry(target).or_default().insert(item);
             }
         }
@@ -347,7 +351,7 @@ fn of(files: &[(&str, &str)]) -> Vec<Vec<String>> {
         .iter()
         .map(|(name, code)| ((*name).to_owned(), (*code).to_owned()))
         .collect();
-    circles(&owned)
+    circles(&owned, true)
         .into_iter()
         .map(|circle| circle.files)
         .collect()
