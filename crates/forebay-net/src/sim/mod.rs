@@ -12,14 +12,15 @@
 mod card;
 mod frames;
 mod pace;
+mod sizes;
 mod spec;
 #[cfg(test)]
 mod tests;
 
 pub use frames::sequence_of;
 pub(crate) use frames::{Generator, Target};
-pub use pace::Sizes;
 pub(crate) use pace::Stamps;
+pub use sizes::Sizes;
 pub use spec::{Host, Rate, Spec, Stall};
 
 use crate::port::{Burst, Counts, Frame, Frames, Interface, Port, PortInfo, PortReport, Wake};

@@ -1,6 +1,6 @@
 //! The text after `sim:`, such as `rate=10G,size=imix,stall=2ms@100ms`.
 
-use super::pace::Sizes;
+use super::sizes::Sizes;
 use crate::{label::MAX_FLOWS, units};
 use forebay::{Error, Result};
 use std::{fmt, str::FromStr, time::Duration};
