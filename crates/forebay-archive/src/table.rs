@@ -18,6 +18,7 @@ mod known;
 mod removal;
 #[cfg(test)]
 mod tests;
+mod transactions;
 
 pub use catalogue::Catalogue;
 
@@ -39,7 +40,6 @@ use deltalake_core::{
     table::config::TableProperty,
 };
 use futures::TryStreamExt;
-use known::{Found, Known};
 use object_store::{path::Path, prefix::PrefixStore};
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -50,6 +50,7 @@ use std::{
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
+use transactions::{Found, Known};
 
 /// The folder of the table in an archive.
 pub const FOLDER: &str = "index";
@@ -444,7 +445,7 @@ impl Table {
         let state = self.table.snapshot().context("reading the index")?.clone();
         let ids: Vec<_> = transactions
             .iter()
-            .map(|it| known::id(&it.app_id))
+            .map(|it| transactions::id(&it.app_id))
             .collect();
         // Removing old log entries lists the whole log: only where the table has a new checkpoint, and if its properties allow it.
         let has_checkpoint = (self.version() + 2).is_multiple_of(CHECKPOINT_INTERVAL);

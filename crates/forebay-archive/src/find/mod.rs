@@ -7,6 +7,8 @@
 //! The index only leaves out what cannot match; the program of the filter decides about each packet. So the result equals a search
 //! through all segments.
 
+mod args;
+mod block;
 mod command;
 mod flows;
 mod footer;
@@ -25,7 +27,8 @@ mod statistics;
 mod tests;
 mod time;
 
-pub use command::{Args, run, watch_signals};
+pub use args::Args;
+pub use command::{run, watch_signals};
 
 use forebay_net::filter::Filter;
 use statistics::Bounds;

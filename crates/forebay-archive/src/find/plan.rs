@@ -2,6 +2,7 @@
 
 use super::{
     Answer, Request,
+    block::Block,
     flows::Flows,
     index_file::{End, IndexFile},
     predicate::{self, Truth},
@@ -46,30 +47,6 @@ const BATCH_ROWS: usize = 8192;
 
 /// Rows of a search for flows that are kept until all rows of their blocks are known. If there are more, the index is read twice.
 const MAX_ROWS: usize = 256 << 10;
-
-/// A block of a segment in which packets may match.
-#[derive(Clone, Debug)]
-pub struct Block {
-    pub sensor: Arc<str>,
-    pub segment: Arc<str>,
-    pub offset: u64,
-    pub length: u64,
-    /// The earliest and latest time of packets that may match.
-    pub span: (i64, i64),
-    /// The packets of the rows that may match.
-    pub packets: u64,
-    /// Whether all packets of these rows match for certain, so that the index alone answers how many there are.
-    pub is_certain: bool,
-}
-
-impl Block {
-    /// Adds other rows of the same block.
-    fn join(&mut self, other: &Block) {
-        self.span = (self.span.0.min(other.span.0), self.span.1.max(other.span.1));
-        self.packets += other.packets;
-        self.is_certain &= other.is_certain;
-    }
-}
 
 /// What to read, and how it was found.
 #[derive(Debug, Default)]

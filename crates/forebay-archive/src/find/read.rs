@@ -8,7 +8,7 @@
 //! than all blocks that are still to be read. So memory holds the requests whose blocks overlap in time or that are being fetched
 //! ([`MAX_REQUEST_BYTES`] each, as stored), and the matching packets of blocks that overlap in time.
 
-use super::{Request, plan::Block};
+use super::{Request, block::Block};
 use crate::{
     archive::Archive,
     index::flow,

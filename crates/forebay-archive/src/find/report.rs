@@ -1,6 +1,6 @@
 //! What a search found and read, for people and as JSON, and the progress line.
 
-use super::{Answer, Request, command::Args, plan::Plan, read::Reading};
+use super::{Answer, Request, args::Args, plan::Plan, read::Reading};
 use crate::archive::{counted::Reads, printable};
 use anyhow::{Context, Result};
 use forebay_net::units::counted;

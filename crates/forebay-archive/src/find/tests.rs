@@ -478,7 +478,8 @@ fn a_segment_that_is_gone_or_damaged_is_reported_and_the_others_are_found() {
     let made = Made::of(captures.collect());
     let (all, plan, ..) = made.found(&request("tcp"));
     assert_eq!(all.len(), 3 * 498);
-    let path = |block: &plan::Block| std::path::Path::new(&made.path()).join(&*block.segment);
+    let path =
+        |block: &super::block::Block| std::path::Path::new(&made.path()).join(&*block.segment);
     std::fs::remove_file(path(&plan.blocks[0])).unwrap();
     let mut bytes = std::fs::read(path(&plan.blocks[1])).unwrap();
     bytes[..40].fill(0x55);

@@ -10,12 +10,15 @@ pub mod community;
 pub mod flow;
 mod merge;
 mod parquet;
+mod row;
 
 pub use self::parquet::{IndexFile, Statistics, properties, write};
 pub(crate) use self::{
     merge::{MAX_MERGED, merge},
     parquet::Encoder,
 };
+
+pub use row::Row;
 
 use crate::segment::Directory;
 use anyhow::Result;
@@ -25,29 +28,6 @@ use std::collections::HashMap;
 
 /// Rows that are sorted and written together.
 const MAX_ROWS: usize = 1 << 20;
-
-/// One row.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Row {
-    /// Its flow.
-    pub flow: Flow,
-    /// Where its block is in the segment, as stored: offset and length.
-    pub block: (u64, u64),
-    /// The earliest time of its packets.
-    pub first_ns: u64,
-    /// The latest time of its packets.
-    pub last_ns: u64,
-    /// Packets.
-    pub packets: u64,
-    /// Their length on the wire.
-    pub bytes: u64,
-    /// Packets that the source lost directly before packets of this row.
-    pub lost_kernel: u64,
-    /// Packets that the interface lost; only in a segment's last row.
-    pub lost_interface: u64,
-    /// All flags of TCP that occur.
-    pub tcp_flags: u8,
-}
 
 /// Builds the rows of a segment.
 #[derive(Default)]

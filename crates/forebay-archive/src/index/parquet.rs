@@ -1,6 +1,6 @@
 //! Rows as Parquet files: sorted, with bloom filters and statistics.
 
-use super::{Row, community};
+use super::{community, row::Row};
 use crate::{
     schema::{self, Kind},
     segment,

@@ -1,6 +1,6 @@
 //! Packs a capture file into a segment, and indexes its packets, in one pass.
 
-use super::{BLOCK_BYTES, Block, Directory, directory::hex, tail::write_tail};
+use super::{Block, Directory, directory::hex, key::key, tail::write_tail};
 use crate::index::{IndexFile, Indexer};
 use anyhow::{Context, Result, anyhow, bail};
 use forebay_net::{
@@ -12,6 +12,9 @@ use std::{
     fs::File,
     io::{BufWriter, Read, Seek, SeekFrom, Write},
 };
+
+/// A block ends with the first record that reaches this length, in bytes, before it is packed.
+pub const BLOCK_BYTES: usize = 4 << 20;
 
 /// Bytes that are read at once. They are still in the cache of the processor when their packets are decoded.
 const READ_BYTES: usize = 256 << 10;
@@ -273,7 +276,7 @@ impl Packing {
             (lost, _) => lost,
         };
         let rest = directory.lost_kernel.unwrap_or(0) - marked;
-        let key = super::key(directory, self.compressor.is_some());
+        let key = key(directory, self.compressor.is_some());
         let index = self.indexer.finish(directory, &key, rest)?;
         output.put(&write_tail(directory, self.compressor.is_some())?)?;
         let writer = &mut output.output;

@@ -1,6 +1,6 @@
 //! The way of one file into the archive.
 
-use super::{Event, Failure, Ship, spool};
+use super::{Event, Failure, Ship, pending::Pending, spool};
 use crate::{
     announce::Announcement,
     archive::{Archive, StoreFault},
@@ -326,17 +326,6 @@ fn is_full(error: &anyhow::Error) -> bool {
     causes
         .map(std::io::Error::kind)
         .any(|it| it == StorageFull || it == QuotaExceeded)
-}
-
-/// A file that is being shipped.
-pub(super) struct Pending {
-    /// The version of the file.
-    pub(super) mark: String,
-    packed: Packed,
-    /// The packed copy. `None`: the segment is in the archive, and was read back.
-    scratch: Option<File>,
-    /// This run has created the segment.
-    is_new: bool,
 }
 
 enum Stored {

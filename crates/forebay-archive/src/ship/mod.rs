@@ -8,6 +8,7 @@
 //! are committed.
 
 mod file;
+mod pending;
 mod refused;
 pub mod spool;
 #[cfg(test)]
@@ -20,7 +21,7 @@ use crate::{
     table::Table,
 };
 use anyhow::{Context, Result, anyhow, ensure};
-use file::Pending;
+use pending::Pending;
 use refused::Refused;
 use serde_json::json;
 use sha2::{Digest, Sha256};
