@@ -85,7 +85,7 @@ fn imports(code: &str) -> BTreeSet<String> {
 /// Without comments, and without the tests, which may import what they like.
 fn code(path: &Path) -> String {
     let text = std::fs::read_to_string(path).unwrap();
-    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+    let text = text.split("\nmod tests {").next().unwrap();
     let lines = text
         .lines()
         .filter(|line| !line.trim_start().starts_with("//"));
