@@ -173,7 +173,7 @@ fn run_once(
     Ok(exit_code(&summary))
 }
 
-/// Captures on a thread of its own, and draws until the user quits.
+/// Captures on a separate thread, and draws until the user quits.
 fn run_on_screen(
     interval: Duration,
     session: Session,
