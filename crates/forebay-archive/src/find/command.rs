@@ -27,7 +27,7 @@ use std::{
     fs::File,
     io::{self, BufWriter, IsTerminal, Write},
     ops::ControlFlow,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, Command, ExitCode, Stdio},
     sync::{
         Arc,
