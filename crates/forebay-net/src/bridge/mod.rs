@@ -270,7 +270,7 @@ impl Directions {
 ///
 /// ```
 /// use forebay_net::bridge::DirectionCounts;
-/// let direction = DirectionCounts { received: 10, forwarded: 7, filtered: 2, dropped: Some(1), ..Direction::default() };
+/// let direction = DirectionCounts { received: 10, forwarded: 7, filtered: 2, dropped: Some(1), ..DirectionCounts::default() };
 /// assert_eq!(direction.check(), Ok(()));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
