@@ -136,15 +136,29 @@ impl Intake {
             snaplen: self.snaplen,
         });
         let publisher = self.publisher.as_mut().filter(|it| it.copies());
-        let is_plain = !filters && !is_limited && offer.is_none() && publisher.is_none();
+        let filter = filters.then_some(ByFilter);
+        let limits = is_limited.then_some(FileLimits);
         let (burst_of, lanes, left) = (&mut burst, &mut feed.lanes, self.left);
-        let (took, stop) = if is_plain {
-            taking::take(burst_of, lanes, writing, (), left)
-        } else {
-            let filter = filters.then_some(ByFilter);
-            let limits = is_limited.then_some(FileLimits);
-            let stages = (filter, (limits, (offer, publisher)));
-            taking::take(burst_of, lanes, writing, stages, left)
+        // The loop is compiled once for any list, and again for the short lists that most sessions have.
+        let (took, stop) = match (filter, limits, offer, publisher) {
+            (None, None, None, None) => taking::take(burst_of, lanes, writing, (), left),
+            (Some(filter), None, None, None) => {
+                taking::take(burst_of, lanes, writing, filter, left)
+            }
+            (None, Some(limits), None, None) => {
+                taking::take(burst_of, lanes, writing, limits, left)
+            }
+            (Some(filter), Some(limits), None, None) => {
+                taking::take(burst_of, lanes, writing, (filter, limits), left)
+            }
+            (None, None, Some(offer), None) => taking::take(burst_of, lanes, writing, offer, left),
+            (None, None, None, Some(publisher)) => {
+                taking::take(burst_of, lanes, writing, publisher, left)
+            }
+            (filter, limits, offer, publisher) => {
+                let stages = (filter, (limits, (offer, publisher)));
+                taking::take(burst_of, lanes, writing, stages, left)
+            }
         };
         drop(burst);
         if let Some(publisher) = &mut self.publisher {
