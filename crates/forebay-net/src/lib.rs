@@ -13,10 +13,10 @@
 //! | **capture** | |
 //! | [`capture`] | hands out the frames of one source, one by one |
 //! | [`session`] | runs a whole capture: from ports, through a filter, into a file or a series of files |
-//! | [`control`] | [`Control`](control::Control), which stops a running capture or program that sends, from another thread |
+//! | [`control`] | [`Control`], which stops a running capture or program that sends, from another thread |
 //! | [`open`] | opens ports by name, such as `eth0` or `sim` |
-//! | [`port`] | [`Port`](port::Port), the trait of every source of packets |
-//! | [`ledger`] | [`Ledger`](ledger::Ledger), the counts of a run, and the check that they add up |
+//! | [`port`] | [`Port`], the trait of every source of packets |
+//! | [`ledger`] | [`Ledger`], the counts of a run, and the check that they add up |
 //! | `af_packet` | capture from interfaces, and send on them, through `AF_PACKET` sockets (feature `live`) |
 //! | [`af_xdp`] | the same through `AF_XDP` sockets, which take frames away from the network stack; without the feature `live`, it only parses names |
 //! | [`sim`] | the simulated card |

@@ -42,12 +42,12 @@ pub struct AfPacketConfig {
     pub reports_unfinished: bool,
     /// The clock that stamps frames. Default `None`, the system's. With [`TimeSource::Hardware`] the interface must be able to stamp
     /// every frame, and be set to do so; this changes no setting. Each frame for which the hardware gave no time has one of
-    /// the system's clock; [`Port::hardware_times`](crate::port::Port::hardware_times) counts the others.
+    /// the system's clock; [`PortReport::hardware_times`](crate::port::PortReport::hardware_times) counts the others.
     pub time: Option<TimeSource>,
     /// With all interfaces (`any`), use only those with Ethernet frames, for an output that holds one link type. Default false.
     pub ethernet_only: bool,
     /// Treat the interface going down as an error that ends the port. Default false: the port waits until the interface is up
-    /// again, and counts the outage in [`Port::outages`](crate::port::Port::outages). Deleting the interface always ends the
+    /// again, and counts the outage in [`PortReport::outages`](crate::port::PortReport::outages). Deleting the interface always ends the
     /// port.
     pub stop_on_down: bool,
 }

@@ -19,7 +19,7 @@
 //! Counts::received = number of frames + Counts::dropped
 //! ```
 //!
-//! If an interface goes down, the port waits for it and counts the outage in [`Port::outages`]. Deleting the interface ends the
+//! If an interface goes down, the port waits for it and counts the outage in [`PortReport::outages`](crate::port::PortReport::outages). Deleting the interface ends the
 //! port.
 //!
 //! Note:

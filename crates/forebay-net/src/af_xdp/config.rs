@@ -23,7 +23,7 @@ pub struct AfXdpConfig {
     /// kernel's network stack: connections over the interface stop working.
     pub take_traffic: bool,
     /// Treat the interface going down as an error that ends the port. Default false: the port waits until the interface is up again,
-    /// and counts the outage in [`Port::outages`](crate::port::Port::outages). Deleting the interface always ends the port.
+    /// and counts the outage in [`PortReport::outages`](crate::port::PortReport::outages). Deleting the interface always ends the port.
     pub stop_on_down: bool,
 }
 

@@ -25,7 +25,7 @@
 //! # Losses
 //!
 //! [`Counts::received`](crate::port::Counts) are the frames that reached a socket, and
-//! [`Port::socket_losses`](crate::port::Port::socket_losses) has those that were lost there, by cause. Frames that are lost before the XDP
+//! [`PortReport::socket_losses`](crate::port::PortReport::socket_losses) has those that were lost there, by cause. Frames that are lost before the XDP
 //! program are counted elsewhere:
 //!
 //! - A veth interface has a receive ring of 256 frames. Its peer counts frames for which this ring had no room. They are reported as

@@ -7,7 +7,7 @@
 //! ```
 //! A file waits for its reader, so this port drops no packets: it counts as received exactly the packets that it handed out.
 //! A file may record losses of the capture that wrote it: [`Frame::dropped_before`] is the loss before a frame, and
-//! [`Port::recorded`] returns the totals.
+//! [`PortReport::file_statistics`](crate::port::PortReport::file_statistics) returns the totals.
 //!
 //! Files are read without blocking (private module `source`), decompressed (`compressed`), kept in memory (`window`), and decoded by
 //! [`format::read`](crate::format::read). If there is a filter, [`parallel`] reads a large file with several threads.

@@ -13,7 +13,7 @@
 //!   threads' packets wait for them for up to a second, while the memory for waiting packets lasts ([`ThreadsConfig::hold_bytes`]). A
 //!   packet that arrives after that is handed out when it arrives, out of order. It has the mark
 //!   [`Marks::LATE`](crate::port::Marks::LATE) and a comment.
-//! - **Accounting.** Each count is the sum over all ports. [`Port::threads`] returns the counts of each thread.
+//! - **Accounting.** Each count is the sum over all ports. [`PortReport::threads`](crate::port::PortReport::threads) returns the counts of each thread.
 //!
 //! With [`run_each`], each thread writes its own file instead.
 

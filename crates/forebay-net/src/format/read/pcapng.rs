@@ -8,7 +8,7 @@
 //! - A packet block is rejected unless its two lengths are equal, multiples of four and at most 16 MiB, its data ends inside the
 //!   block, and its interface is known.
 //! - A packet of a simple packet block gets the time 0. Its captured length is computed from the snapshot length.
-//! - Of a packet's options, only direction and drops are used. [`Skipped`](super::Skipped) counts the blocks that are not used.
+//! - Of a packet's options, only direction and drops are used. [`Skipped`] counts the blocks that are not used.
 //! - The length of a section is ignored.
 //!
 //! `metadata` contains sections and interfaces, `options` walks options, and `times` converts times.
