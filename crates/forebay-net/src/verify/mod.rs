@@ -13,8 +13,9 @@
 //! - *Reordered* (RFC 4737): a number that is lower than one that arrived earlier, by up to [`VerifyConfig::window`].
 //! - *Late*: a number that is lower than that. It is not known any more whether this number has arrived before, so a late frame does
 //!   not count as received, and its number stays lost.
-//! - *Corrupted*: a frame that has a label, but also an error: in the label, in the IPv4 or UDP checksum, or in a length. Its number is
-//!   not trusted, so the original frame counts as lost, too.
+//! - *Corrupted*: a frame that has a label, but also an error: in the label, in the IPv4 or UDP checksum, or in a length; or whose number
+//!   is further ahead than any sender could have come since its last frame. Its number is not trusted, so the original frame counts as
+//!   lost, too.
 //! - Not checked are frames without a label (*foreign*), frames that the capture cut before the end of the label (*cut*), frames that
 //!   this machine sent (*outbound*), and frames of senders beyond the largest number of senders (*untracked*).
 //!
@@ -37,6 +38,9 @@ use sender::{Key, Sender};
 
 /// Numbers in the windows of all senders together, one bit each. Anyone can send labels with further sender numbers.
 const MAX_BITS: u64 = 512 << 23;
+
+/// The highest number of a frame. At a frame in each nanosecond, a sender needs 208 days to reach it.
+const MAX_NUMBER: u64 = 1 << 54;
 
 /// Settings of a [`Verifier`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +87,7 @@ pub struct VerifyReport {
 
 impl VerifyReport {
     fn sum(&self, of: impl Fn(&SenderReport) -> u64) -> u64 {
-        // A hostile sender may have lost almost 2⁶⁴ frames.
+        // It is exact, unless a thousand hostile senders lose as much as they can. `check` notices that.
         self.senders.iter().map(of).fold(0, u64::saturating_add)
     }
 
@@ -122,14 +126,23 @@ impl VerifyReport {
     /// marker arrives.
     pub fn is_lossless(&self) -> bool {
         let has_senders = !self.senders.is_empty();
-        has_senders && self.lost() + self.corrupted + self.cut + self.untracked == 0
+        has_senders && [self.lost(), self.corrupted, self.cut, self.untracked] == [0; 4]
     }
 
     /// Checks that every frame is in one column.
     ///
     /// # Errors
-    /// [`Violation`] if the columns do not add up to `frames`.
+    /// [`Violation`] if the columns do not add up to `frames`, or the numbers received and lost of a sender or of all to those expected.
     pub fn check(&self) -> Result<(), Violation> {
+        for one in &self.senders {
+            balanced(one.expected, one.received.saturating_add(one.lost))?;
+        }
+        let expected: u128 = self.senders.iter().map(|it| u128::from(it.expected)).sum();
+        let missing = expected - u128::from(self.received()) - u128::from(self.lost());
+        if missing != 0 {
+            let missing = i64::try_from(missing).unwrap_or(i64::MAX);
+            return Err(Violation { missing });
+        }
         let of_senders = self.received() + self.duplicates() + self.late() + self.markers();
         let others = self.foreign + self.corrupted + self.cut + self.outbound + self.untracked;
         balanced(self.frames, of_senders + others)
@@ -200,8 +213,12 @@ impl Verifier {
             Found::Foreign => self.counts.foreign += 1,
             Found::Corrupted => self.counts.corrupted += 1,
             Found::Cut => self.counts.cut += 1,
+            Found::Whole(label) if label.sequence > MAX_NUMBER => self.counts.corrupted += 1,
             Found::Whole(label) => match self.sender(&label, frame.interface, &interface.name) {
-                Some(sender) => sender.see(&label),
+                Some(sender) => {
+                    let is_possible = sender.see(&label, frame.time_ns);
+                    self.counts.corrupted += u64::from(!is_possible);
+                }
                 None => self.counts.untracked += 1,
             },
         }

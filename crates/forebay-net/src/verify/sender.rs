@@ -3,6 +3,11 @@
 use super::window::{Arrival, Window};
 use crate::label::{Kind, Label, frames_before};
 
+/// More frames than any sender sends in a nanosecond: the shortest ones at 2.7 Tb/s.
+const MOST_PER_NS: u64 = 4;
+/// As many in a second, by which times may be wrong: files may have whole seconds, and clocks are set.
+const AT_ONCE: u64 = MOST_PER_NS * 1_000_000_000;
+
 /// Counts of one flow.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flow {
@@ -32,6 +37,8 @@ pub(super) struct Sender {
     late: u64,
     markers: u64,
     has_begun: bool,
+    /// The latest time of its frames.
+    latest_ns: u64,
     /// The number of frames that the sender reported at its end.
     sent: Option<u64>,
 }
@@ -100,16 +107,33 @@ impl Sender {
             late: 0,
             markers: 0,
             has_begun: false,
+            latest_ns: 0,
             sent: None,
         }
     }
 
+    /// Counts a frame that arrived at `time_ns`. `false`: its number is impossible, and nothing was counted.
     #[inline]
-    pub fn see(&mut self, label: &Label) {
+    pub fn see(&mut self, label: &Label, time_ns: u64) -> bool {
+        if label.sequence > self.window.next().saturating_add(AT_ONCE)
+            && !self.can_have_sent(label.sequence, time_ns)
+        {
+            return false;
+        }
+        self.latest_ns = self.latest_ns.max(time_ns);
         match label.kind {
             Kind::Numbered => self.number(label),
             kind => self.marker(kind, label.sequence),
         }
+        true
+    }
+
+    /// Whether the sender can have come to this number since its last frame. Its first one may have any.
+    #[cold]
+    fn can_have_sent(&self, number: u64, time_ns: u64) -> bool {
+        let since = time_ns.saturating_sub(self.latest_ns);
+        let most = since.saturating_mul(MOST_PER_NS).saturating_add(AT_ONCE);
+        self.frames() == 0 || number - self.window.next() <= most
     }
 
     #[inline]
@@ -142,6 +166,8 @@ impl Sender {
         self.markers += 1;
         match kind {
             Kind::End => self.sent = self.sent.max(Some(sent)),
+            // After many frames, it is the beginning of another run.
+            _ if self.window.next() > AT_ONCE => {}
             _ => {
                 self.has_begun = true;
                 self.window.begin();

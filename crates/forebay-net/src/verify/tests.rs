@@ -255,6 +255,50 @@ fn senders_are_told_apart_by_number_and_interface_and_their_number_is_limited() 
 }
 
 #[test]
+fn a_number_that_no_rate_allows_is_corrupted_and_the_sums_stay_exact() {
+    let mut verifier = Verifier::new(VerifyConfig::default());
+    let interface = Interface::default();
+    let mut see = |number, kind, sender, time_ns| {
+        let data = frame_of(&labelled(number, kind, 0, sender));
+        let frame = Frame {
+            time_ns,
+            ..Frame::whole(&data)
+        };
+        verifier.see(&frame, &interface);
+    };
+    const SECOND: u64 = 1_000_000_000;
+    for sender in [1, 2] {
+        see(7, Kind::Numbered, sender, SECOND);
+        // Anybody on the path can send these.
+        see(u64::MAX - 1, Kind::Numbered, sender, SECOND);
+        see(1 << 50, Kind::Numbered, sender, SECOND);
+        see(1 << 50, Kind::End, sender, 2 * SECOND);
+        // 100 million a second, after a pause.
+        see(1_000_000_007, Kind::Numbered, sender, 11 * SECOND);
+        see(1_000_000_008, Kind::End, sender, 11 * SECOND);
+    }
+    // The numbers before a beginning that comes late were those of another run.
+    see(1 << 50, Kind::Numbered, 3, SECOND);
+    see(0, Kind::Begin, 3, SECOND);
+    let report = verifier.report();
+    assert_eq!((report.corrupted, report.received()), (6, 5));
+    assert_eq!(report.lost(), 2 * 999_999_999);
+    assert_eq!(report.check(), Ok(()));
+    let doubtful = VerifyReport {
+        senders: vec![
+            SenderReport {
+                expected: u64::MAX,
+                lost: u64::MAX,
+                ..report.senders[0].clone()
+            };
+            2
+        ],
+        ..report
+    };
+    assert!(doubtful.check().is_err());
+}
+
+#[test]
 fn frames_without_a_trusted_label_are_counted_by_what_they_are() {
     let mut verifier = Verifier::new(VerifyConfig::default());
     let whole = frame_of(&labelled(5, Kind::Numbered, 0, 1));
