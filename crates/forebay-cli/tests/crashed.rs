@@ -305,7 +305,9 @@ fn filler() {
         }
         // How much room there is decides when it is used up.
         let ballast = (3 << 20) - dice.below(2 << 20);
-        fs::write(mount.join("ballast"), vec![1; ballast as usize]).unwrap();
+        // The kernel may take a moment to give the memory of removed files back.
+        let write = || fs::write(mount.join("ballast"), vec![1; ballast as usize]);
+        wait_until(|| write().is_ok());
         let name = dice.one_of(&["a.pcapng", "a.pcapng", "a.pcapng", "a.pcap"]);
         let path = mount.join(name).display().to_string();
         let store = dice.one_of(&["4x16KiB", "4x64KiB", "2x256KiB", "3x1MiB"]);
