@@ -50,19 +50,19 @@ pub(crate) fn set_option<T: Copy>(
 ///
 /// # Safety
 /// Every bit pattern must be valid, as it is for integers and structures of integers.
-pub(crate) unsafe trait Plain: Copy {}
+pub(crate) unsafe trait AnyBits: Copy {}
 
 // SAFETY: an integer.
-unsafe impl Plain for libc::c_int {}
+unsafe impl AnyBits for libc::c_int {}
 // SAFETY: three unsigned integers.
-unsafe impl Plain for libc::tpacket_stats_v3 {}
+unsafe impl AnyBits for libc::tpacket_stats_v3 {}
 
 // SAFETY: three integers.
-unsafe impl Plain for libc::ucred {}
+unsafe impl AnyBits for libc::ucred {}
 // SAFETY: three unsigned integers.
-unsafe impl Plain for libc::xdp_desc {}
+unsafe impl AnyBits for libc::xdp_desc {}
 // SAFETY: an integer.
-unsafe impl Plain for u64 {}
+unsafe impl AnyBits for u64 {}
 
 /// The process at the other end of a connected Unix socket; for the side that connected, the process that listens.
 pub(crate) fn peer(socket: BorrowedFd<'_>) -> io::Result<libc::ucred> {
@@ -98,7 +98,7 @@ pub(crate) fn accept_descriptors(socket: BorrowedFd<'_>, accepts: bool) -> io::R
 }
 
 /// Reads a socket option into `value`. If the kernel's answer is shorter, the rest of `value` is unchanged.
-pub(crate) fn get_option<T: Plain>(
+pub(crate) fn get_option<T: AnyBits>(
     fd: BorrowedFd<'_>,
     level: libc::c_int,
     option: libc::c_int,
@@ -106,7 +106,7 @@ pub(crate) fn get_option<T: Plain>(
 ) -> io::Result<T> {
     let mut len = size_of::<T>() as libc::socklen_t;
     let bytes = ptr::from_mut(&mut value).cast();
-    // SAFETY: the kernel writes at most `len` bytes into `value`, which only we use; every bit pattern is a valid T (Plain).
+    // SAFETY: the kernel writes at most `len` bytes into `value`, which only we use; every bit pattern is a valid T (AnyBits).
     check(unsafe { libc::getsockopt(fd.as_raw_fd(), level, option, bytes, &mut len) })?;
     Ok(value)
 }

@@ -206,6 +206,42 @@ fn no_files_of_a_crate_import_each_other_in_a_circle() {
 }
 
 #[test]
+fn a_name_stands_for_at_most_two_types_of_a_crate() {
+    // What they are called everywhere.
+    let of_the_field = ["Sender", "Receiver", "Reader", "RecvError", "State"];
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut found = Vec::new();
+    for folder in crates(&root) {
+        let mut types: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (name, code) in sources(&folder) {
+            for line in code.lines() {
+                let words: Vec<_> = line
+                    .split(|c: char| !(c.is_alphanumeric() || c == '_'))
+                    .collect();
+                let is_kind = |word: &&str| matches!(*word, "struct" | "enum" | "trait" | "union");
+                let is_first = |before: &[&str]| {
+                    let rest = ["", "pub", "crate", "super", "in", "unsafe"];
+                    before.iter().all(|word| rest.contains(word))
+                };
+                if let Some(at) = words.iter().position(is_kind)
+                    && is_first(&words[..at])
+                    && let Some(named) = words.get(at + 1).filter(|word| !word.is_empty())
+                {
+                    types
+                        .entry((*named).to_owned())
+                        .or_default()
+                        .insert(name.clone());
+                }
+            }
+        }
+        assert!(!types.is_empty(), "no type was found in {folder:?}");
+        types.retain(|name, files| files.len() > 2 && !of_the_field.contains(&name.as_str()));
+        found.extend(types);
+    }
+    assert!(found.is_empty(), "names of more than two types: {found:#?}");
+}
+
+#[test]
 fn imports_are_found_in_paths_and_in_groups() {
     let code = "use crate::{Error, memory::{A, B}, ring::spsc};\nlet x = crate::sys::page_size();";
     let expected = ["memory", "ring", "sys"].map(str::to_owned);

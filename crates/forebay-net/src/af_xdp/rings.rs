@@ -8,7 +8,7 @@
 //! integers only, so any value that the kernel writes is a valid one. The caller checks what it reads.
 #![allow(unsafe_code)]
 
-use crate::sys::{Mapping, Plain};
+use crate::sys::{AnyBits, Mapping};
 use rustix::net::xdp::XdpRingOffset;
 use std::{
     io,
@@ -47,7 +47,7 @@ impl From<XdpRingOffset> for Offsets {
     }
 }
 
-impl<T: Plain> Ring<T> {
+impl<T: AnyBits> Ring<T> {
     /// Maps a ring of this socket, which begins at `page_offset` of its descriptor.
     pub(super) fn map(
         socket: BorrowedFd<'_>,
@@ -121,7 +121,7 @@ impl<T: Plain> Ring<T> {
 
     /// Copies a slot out.
     pub(super) fn read(&self, at: usize) -> T {
-        // SAFETY: mapped and aligned; any bytes are a value (Plain). Volatile: the other side is outside of this program.
+        // SAFETY: mapped and aligned; any bytes are a value (AnyBits). Volatile: the other side is outside of this program.
         unsafe { self.slot(at).read_volatile() }
     }
 
@@ -137,7 +137,7 @@ pub(super) mod tests {
     use super::*;
 
     /// A ring without a kernel.
-    pub(in crate::af_xdp) fn ring<T: Plain>(capacity: u32) -> Ring<T> {
+    pub(in crate::af_xdp) fn ring<T: AnyBits>(capacity: u32) -> Ring<T> {
         let offsets = Offsets {
             producer: 0,
             consumer: 64,

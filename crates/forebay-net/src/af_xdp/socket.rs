@@ -174,7 +174,7 @@ impl Socket {
         offsets.map_err(to.failed("asking for the layout of the rings"))
     }
 
-    pub(super) fn map<T: sys::Plain>(
+    pub(super) fn map<T: sys::AnyBits>(
         &self,
         offsets: XdpRingOffset,
         slots: u32,
