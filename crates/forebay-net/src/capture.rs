@@ -146,7 +146,11 @@ impl Capture {
     /// There is no such source, the filter cannot match any of its packets, or the system refuses.
     pub fn with(name: &Name, options: &Options) -> Result<Capture> {
         let clock = open::clock(std::slice::from_ref(name))?;
-        let mut ports = open::ports(std::slice::from_ref(name), options, &clock)?;
+        let opened = Options {
+            reader_filters: true,
+            ..options.clone()
+        };
+        let mut ports = open::ports(std::slice::from_ref(name), &opened, &clock)?;
         let Some(port) = ports.pop() else {
             unreachable!("a port for each name");
         };
@@ -157,8 +161,9 @@ impl Capture {
     /// simulated card. The filter applies if the port [does not filter](crate::port::PortInfo::filters) itself.
     ///
     /// # Errors
-    /// No packet of the port can match the filter, or no file descriptor is available.
+    /// No packet of the port can match the filter, the port was made with another clock, or no file descriptor is available.
     pub fn of(port: Box<dyn Port>, filter: Option<&Filter>, clock: Clock) -> Result<Capture> {
+        port.info().runs_on(&clock, port.name())?;
         let filter = filter.filter(|_| !port.info().filters);
         let mut programs = filter.cloned().map(Programs::new);
         if let Some(programs) = &mut programs {

@@ -79,8 +79,9 @@ fn a_filter_applies_to_every_kind_of_source_or_is_an_error() {
     let mut publisher = Publisher::new(MIN_RING_BYTES).unwrap();
     publisher.introduce(&Interface::default());
     let shared = |publisher: &Publisher, filter: &Filter| {
-        let tap = publisher.source().tap(&TapConfig::default()).unwrap();
-        Capture::of(Box::new(tap), Some(filter), Clock::real()).unwrap()
+        let config = TapConfig::default();
+        let tap = publisher.source().tap(&config).unwrap();
+        Capture::of(Box::new(tap), Some(filter), config.clock).unwrap()
     };
     for (text, matching) in [("less 60", 100), ("greater 61", 0)] {
         let filter: Filter = text.parse().unwrap();
@@ -116,9 +117,10 @@ fn a_filter_applies_to_every_kind_of_source_or_is_an_error() {
         link: LinkType::RAW,
         ..Interface::default()
     });
-    let tap = raw.source().tap(&TapConfig::default()).unwrap();
+    let config = TapConfig::default();
+    let tap = raw.source().tap(&config).unwrap();
     let filter = "vlan 5".parse().unwrap();
-    let refused = Capture::of(Box::new(tap), Some(&filter), Clock::real());
+    let refused = Capture::of(Box::new(tap), Some(&filter), config.clock);
     let error = refused.expect_err("raw IP has no VLANs").to_string();
     assert!(error.starts_with("filter: "), "{error}");
 }

@@ -40,12 +40,15 @@ const MAX_SLEEP: Duration = Duration::from_millis(100);
 pub(crate) struct Sleeper<P> {
     pub port: P,
     clock: Clock,
+    /// The port has another clock.
+    clash: Option<Error>,
     pub has_ended: bool,
 }
 
 impl<P: Port> Sleeper<P> {
     pub fn new(port: P, clock: Clock) -> Sleeper<P> {
         Sleeper {
+            clash: port.info().runs_on(&clock, port.name()).err(),
             port,
             clock,
             has_ended: false,
@@ -53,6 +56,9 @@ impl<P: Port> Sleeper<P> {
     }
 
     pub fn arm(&mut self) -> Result<()> {
+        if let Some(error) = self.clash.take() {
+            return Err(error);
+        }
         self.has_ended = matches!(self.port.arm()?, Wake::End);
         Ok(())
     }
@@ -77,7 +83,8 @@ pub struct FromPort<P> {
 }
 
 impl<P: Port> FromPort<P> {
-    /// `port` as a source. `clock` is the one that the port was made with; [`Clock::real`] for all but the simulated card.
+    /// `port` as a source. `clock` is the one that the port was made with; [`Clock::real`] for all but the simulated card and shares. With
+    /// another one, [`arm`](PacketSource::arm) is an error.
     pub fn new(port: P, clock: Clock) -> FromPort<P> {
         FromPort {
             sleeper: Sleeper::new(port, clock),

@@ -16,7 +16,6 @@ use forebay::{
     Error, Result,
     store::{Limit, StoreConfig},
     sync::Signal,
-    time::Clock,
 };
 use rustix::event::{PollFd, PollFlags, poll};
 use std::{
@@ -225,7 +224,8 @@ impl Door {
     fn serve(&mut self, socket: TcpStream, address: SocketAddr) -> Result<Serving> {
         let failed = |error: std::io::Error| Error::new("serve", "serving a client").because(error);
         let copy = OwnedFd::from(socket.try_clone().map_err(failed)?);
-        let tap = self.source.tap(&TapConfig::default())?;
+        let of_tap = TapConfig::default();
+        let tap = self.source.tap(&of_tap)?;
         let control = Control::new()?;
         let config = SessionConfig {
             store: StoreConfig {
@@ -239,7 +239,7 @@ impl Door {
         };
         let output = Output::Stream(File::from(OwnedFd::from(socket)), address.to_string());
         let ports = vec![Box::new(tap) as _];
-        let session = Session::open(ports, output, config, Clock::real(), control.clone())?;
+        let session = Session::open(ports, output, config, of_tap.clock, control.clone())?;
         self.connections += 1;
         let number = self.connections;
         let ends = EndOfClient {

@@ -21,6 +21,7 @@ pub const VIRTUAL_EPOCH_NS: u64 = 1_577_836_800_000_000_000;
 /// let clock = Clock::virtual_time();
 /// clock.sleep(Duration::from_secs(3600)); // returns at once
 /// assert_eq!(clock.now(), 3_600_000_000_000);
+/// assert!(clock == clock.clone() && clock != Clock::virtual_time());
 /// ```
 #[derive(Clone, Debug)]
 pub struct Clock(Line);
@@ -32,6 +33,25 @@ enum Line {
     // enough: the value publishes only itself.
     Virtual(Arc<AtomicU64>),
 }
+
+/// A clock equals its clones, and no other.
+impl PartialEq for Clock {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (
+                Line::Real { start, epoch_ns },
+                Line::Real {
+                    start: s,
+                    epoch_ns: e,
+                },
+            ) => (start, epoch_ns) == (s, e),
+            (Line::Virtual(now), Line::Virtual(other)) => Arc::ptr_eq(now, other),
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Clock {}
 
 fn unix_now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);

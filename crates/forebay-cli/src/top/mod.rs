@@ -110,6 +110,7 @@ fn open_session(
     let clock = open::clock(names).map_err(|error| Usage(error.to_string()))?;
     let options = Options {
         filter: filter.clone(),
+        reader_filters: true,
         promiscuous: !flags.not_promiscuous,
         snaplen: SNAPLEN,
         take_traffic: flags.take_traffic,

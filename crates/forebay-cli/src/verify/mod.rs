@@ -79,6 +79,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let clock = open::clock(&names).map_err(|error| Usage(error.to_string()))?;
     let options = Options {
         filter: filter.clone(),
+        reader_filters: true,
         ring_bytes: flags.ring,
         promiscuous: !flags.not_promiscuous,
         ..Options::default()

@@ -1,6 +1,6 @@
 //! Several ports on one interface (`PACKET_FANOUT`).
 
-use super::{AfPacket, AfPacketConfig};
+use super::{AfPacket, AfPacketConfig, shut::Shut};
 use crate::port::Fanout;
 use forebay::{Error, Result};
 
@@ -33,16 +33,10 @@ impl AfPacket {
         let mut members = Vec::with_capacity(count);
         let mut group = None;
         for _ in 0..count {
-            let (port, program) = Self::attached(name, config, false)?;
-            group = Some(port.reader.socket.join(group, mode)?);
-            members.push((port, program));
+            let member = Shut::open(name, config)?;
+            group = Some(member.join(group, mode)?);
+            members.push(member);
         }
-        for (port, program) in &members {
-            match program {
-                Some(program) => port.reader.socket.filter(program)?,
-                None => port.reader.socket.no_filter()?,
-            }
-        }
-        Ok(members.into_iter().map(|(port, _)| port).collect())
+        members.into_iter().map(Shut::accept).collect()
     }
 }

@@ -61,6 +61,7 @@ mod interfaces;
 mod names;
 mod ring;
 mod sending;
+mod shut;
 mod socket;
 mod tx_ring;
 mod wire;
@@ -68,13 +69,14 @@ mod wire;
 pub use config::AfPacketConfig;
 pub(crate) use names::find as find_link;
 pub use sending::AfPacketTx;
+pub(crate) use shut::Shut;
 pub use socket::probe;
 pub(crate) use socket::promiscuous as hold_promiscuous;
 
 use crate::filter::bpf::Instruction;
 use crate::link::{Link, Netlink};
 use crate::port::{
-    Burst, Counts, Frame, Frames, Interface, LinkType, Outages, Port, PortInfo, PortReport,
+    self, Burst, Counts, Frame, Frames, Interface, LinkType, Outages, Port, PortInfo, PortReport,
     TimeSource, Wake,
 };
 use forebay::{Error, Result};
@@ -487,7 +489,7 @@ impl Port for AfPacket {
             reads_ahead: false,
             timestamps: match self.time {
                 Some(TimeSource::Hardware) => "hardware",
-                _ => "kernel",
+                _ => port::KERNEL_TIME,
             },
             offloads: self.offloads.clone(),
             offloads_off: self.offloads_off.clone(),

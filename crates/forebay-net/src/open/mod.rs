@@ -6,7 +6,7 @@ pub use name::Name;
 
 #[cfg(feature = "live")]
 use crate::{
-    af_packet::{self, AfPacket},
+    af_packet::{self, AfPacket, Shut},
     af_xdp::{self, AfXdp, AfXdpConfig},
 };
 use crate::{
@@ -39,9 +39,12 @@ pub struct Options {
     pub snaplen: u32,
     /// How long an interface may hold frames back, to hand over many at once.
     pub delay: Duration,
-    /// Filter that the kernel applies for live ports, and the reading threads for large files. For all other ports the
-    /// session filters ([`SessionConfig`](crate::session::SessionConfig)).
+    /// Filter that the kernel applies for live ports, and the reading threads for large files. Other ports cannot: see
+    /// [`reader_filters`](Options::reader_filters).
     pub filter: Option<Filter>,
+    /// The reader of the ports has the same filter, and applies it if the port [does not](crate::port::PortInfo::filters). A session does
+    /// ([`SessionConfig::filter`](crate::session::SessionConfig::filter)). If not set, a port that cannot filter is an error.
+    pub reader_filters: bool,
     /// The output holds one link type: `any` then captures only interfaces with Ethernet frames.
     pub one_link_type: bool,
     /// The clock that stamps frames of interfaces; `None`: the system's.
@@ -66,6 +69,7 @@ impl Default for Options {
             snaplen: 262_144,
             delay: Duration::from_millis(100),
             filter: None,
+            reader_filters: false,
             one_link_type: false,
             time: None,
             incoming_only: false,
@@ -111,17 +115,24 @@ pub fn clock(names: &[Name]) -> Result<Clock> {
 /// ```
 ///
 /// # Errors
-/// There is no such interface, or the system refuses.
+/// There is no such interface, the system refuses, or a port cannot apply the filter of `options`
+/// ([`reader_filters`](Options::reader_filters)).
 pub fn ports(names: &[Name], options: &Options, clock: &Clock) -> Result<Vec<Box<dyn Port>>> {
     let begun = begin(names, options, clock)?;
     begun.into_iter().map(Opening::finish).collect()
 }
 
 /// A port that is about to be opened ([`begin`]).
-pub struct Opening(Begun);
+pub struct Opening {
+    begun: Begun,
+    /// It is an error if the port does not filter.
+    must_filter: bool,
+}
 
 enum Begun {
     Port(Box<dyn Port>),
+    #[cfg(feature = "live")]
+    Shut(Box<Shut>),
     Share(Connection, TapConfig),
     File(PathBuf, Option<Filter>),
 }
@@ -142,16 +153,29 @@ enum Begun {
 /// # Errors
 /// There is no such interface or share, or the system refuses.
 pub fn begin(names: &[Name], options: &Options, clock: &Clock) -> Result<Vec<Opening>> {
-    let begun = names
-        .iter()
-        .map(|name| begin_one(name, options, clock).map(Opening));
-    begun.collect()
+    let begun = names.iter().map(|name| begin_one(name, options, clock));
+    let begun: Vec<_> = begun.collect::<Result<_>>()?;
+    // Only now do interfaces accept frames: what comes while others are opened would fill their rings.
+    let accepting = |begun| {
+        let begun = match begun {
+            #[cfg(feature = "live")]
+            Begun::Shut(shut) => Begun::Port(Box::new(shut.accept()?)),
+            begun => begun,
+        };
+        Ok(Opening::of(begun, options))
+    };
+    begun.into_iter().map(accepting).collect()
 }
 
 impl Opening {
+    fn of(begun: Begun, options: &Options) -> Self {
+        let must_filter = options.filter.is_some() && !options.reader_filters;
+        Opening { begun, must_filter }
+    }
+
     /// The name and the process of a share; `None` for other ports.
     pub fn owner(&self) -> Option<(&ShareName, Owner)> {
-        match &self.0 {
+        match &self.begun {
             Begun::Share(connection, _) => Some((connection.name(), connection.owner())),
             _ => None,
         }
@@ -160,15 +184,23 @@ impl Opening {
     /// Reads the first bytes of a share or file. Opens the file.
     ///
     /// # Errors
-    /// The file cannot be opened; or it, or the share, is damaged or not one.
+    /// The file cannot be opened; or it, or the share, is damaged or not one. Or the port was to filter, and cannot.
     pub fn finish(self) -> Result<Box<dyn Port>> {
-        Ok(match self.0 {
+        let port: Box<dyn Port> = match self.begun {
             Begun::Port(port) => port,
+            #[cfg(feature = "live")]
+            Begun::Shut(shut) => Box::new(shut.accept()?),
             Begun::Share(connection, config) => Box::new(connection.attach(&config)?),
             Begun::File(path, _) if path == Path::new("-") => Box::new(File::stdin()?),
             Begun::File(path, Some(filter)) => parallel::filtered(File::open(path)?, &filter)?,
             Begun::File(path, None) => Box::new(File::open(path)?),
-        })
+        };
+        match self.must_filter && !port.info().filters {
+            false => Ok(port),
+            true => Err(Error::invalid(port.name(), "the port cannot filter").advise(
+                "Give the filter to the session as well, and set Options::reader_filters; or use forebay_net::Capture",
+            )),
+        }
     }
 }
 
@@ -217,8 +249,8 @@ pub fn begin_members(
             return Err(error.advise("Name one interface, or a simulated card"));
         }
     };
-    let begun = ports.into_iter().map(|port| Opening(Begun::Port(port)));
-    Ok(begun.collect())
+    let begun = ports.into_iter().map(Begun::Port);
+    Ok(begun.map(|begun| Opening::of(begun, options)).collect())
 }
 
 /// The card with the ring that `options` ask for.
@@ -246,8 +278,9 @@ pub fn link_of(name: &Name) -> Result<(LinkType, View)> {
         Name::Interface(name) => Ok((af_packet::link_of(name)?, View::Socket)),
         Name::Xdp(_) => Ok((LinkType::ETHERNET, View::Packet)),
         _ => {
-            let port = begin_one(name, &Options::default(), &Clock::real())?;
-            let port = Opening(port).finish()?;
+            let options = Options::default();
+            let begun = begin_one(name, &options, &Clock::real())?;
+            let port = Opening::of(begun, &options).finish()?;
             let first = port.interfaces().first();
             Ok((first.map_or(LinkType::ETHERNET, |i| i.link), View::Packet))
         }
@@ -331,9 +364,7 @@ fn begin_one(name: &Name, options: &Options, clock: &Clock) -> Result<Begun> {
         }
         Name::File(path) => Begun::File(path.clone(), options.filter.clone()),
         #[cfg(feature = "live")]
-        Name::Interface(name) => {
-            Begun::Port(Box::new(AfPacket::open(name, &live_config(options))?))
-        }
+        Name::Interface(name) => Begun::Shut(Box::new(Shut::open(name, &live_config(options))?)),
         #[cfg(feature = "live")]
         Name::Xdp(spec) => Begun::Port(Box::new(AfXdp::open(spec, &xdp_config(options))?)),
         #[cfg(not(feature = "live"))]
@@ -352,6 +383,9 @@ fn begin_one(name: &Name, options: &Options, clock: &Clock) -> Result<Begun> {
 /// Delays below this one have small blocks, which still hold any frame.
 #[cfg(feature = "live")]
 const SHORT_DELAY: Duration = Duration::from_millis(10);
+/// And so have rings with fewer large ones than this.
+#[cfg(feature = "live")]
+const FEW_BLOCKS: u64 = 64;
 #[cfg(feature = "live")]
 const SMALL_BLOCK_BYTES: u32 = 128 << 10;
 
@@ -373,7 +407,8 @@ fn live_config(options: &Options) -> af_packet::AfPacketConfig {
         config.ring_bytes = bytes;
     }
     // A block is used up when its time has ended, even if it holds a single frame. More blocks last longer.
-    if options.delay < SHORT_DELAY {
+    let has_few = config.ring_bytes / u64::from(config.block_bytes) < FEW_BLOCKS;
+    if options.delay < SHORT_DELAY || has_few {
         config.block_bytes = SMALL_BLOCK_BYTES;
     }
     config
@@ -425,10 +460,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_delays_have_more_blocks() {
-        for (ms, blocks) in [(1, 512), (9, 512), (10, 64), (100, 64)] {
+    fn short_delays_and_small_rings_have_more_blocks() {
+        let cases = [(1, 64, 512), (9, 64, 512), (10, 64, 64), (100, 64, 64)];
+        for (ms, mib, blocks) in cases.into_iter().chain([(10, 8, 64), (100, 63, 504)]) {
             let config = live_config(&Options {
                 delay: Duration::from_millis(ms),
+                ring_bytes: Some(mib << 20),
                 ..Options::default()
             });
             let count = config.ring_bytes / u64::from(config.block_bytes);

@@ -79,7 +79,8 @@ impl Marks {
     pub const LIMITED_TIME: Marks = Marks(4);
     /// An option does not fit in its block: it and the options after it are skipped.
     pub const BROKEN_OPTIONS: Marks = Marks(8);
-    /// Its time is before that of a packet that was handed out earlier, and the port promises the order of time.
+    /// Its time is before that of a packet that was handed out earlier, although several threads or interfaces are read in the order of
+    /// time.
     pub const LATE: Marks = Marks(16);
 
     /// No irregularity.
@@ -99,6 +100,19 @@ impl Marks {
         Marks(self.0 | other.0)
     }
 }
+
+/// The comment on packets with [`Marks::LATE`], encoded (`opt_comment`).
+pub(crate) const LATE_COMMENT: [u8; 52] = {
+    let text = b"forebay: arrived too late to be in order of time";
+    let mut option = [0; 52];
+    (option[0], option[2]) = (1, text.len() as u8);
+    let mut at = 0;
+    while at < text.len() {
+        option[4 + at] = text[at];
+        at += 1;
+    }
+    option
+};
 
 /// The number of packets that differ from the file's contents, by irregularity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

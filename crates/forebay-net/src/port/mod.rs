@@ -64,6 +64,7 @@ mod runs;
 mod threads;
 mod unfinished;
 
+pub(crate) use in_file::LATE_COMMENT;
 pub use in_file::{Block, BlockKind, InFile, InSection, Left, Marks, Odd};
 pub use link_type::LinkType;
 pub use report::{Outages, PortReport, SocketLosses, Statistics};
@@ -72,7 +73,7 @@ pub use threads::{Fanout, ThreadCounts};
 pub use unfinished::Unfinished;
 pub(crate) use unfinished::{folded, sum};
 
-use forebay::Result;
+use forebay::{Error, Result, time::Clock};
 use std::{os::fd::BorrowedFd, sync::Arc};
 
 /// Describes the source of frames for a capture file.
@@ -343,7 +344,42 @@ pub struct PortInfo {
     pub owner: Option<Owner>,
     /// The origin of timestamps: `kernel`, `arrival times of the simulation`.
     pub timestamps: &'static str,
+    /// The clock that the port was made with, on which its readers sleep. `None`: the machine's.
+    pub clock: Option<Clock>,
 }
+
+impl PortInfo {
+    /// Whether packets of this port and of `other` are stamped by one clock of this machine as they arrive.
+    pub(crate) fn shares_clock_with(&self, other: &PortInfo) -> bool {
+        self.timestamps == other.timestamps
+            && (self.has_system_time() || self.timestamps == SIMULATED_TIME)
+    }
+
+    /// Whether a reader on `clock` can read the port. Files, which wait, can be read on any.
+    ///
+    /// # Errors
+    /// The reader would sleep on another clock than the port.
+    pub(crate) fn runs_on(&self, clock: &Clock, name: &str) -> Result<()> {
+        let is_its = match &self.clock {
+            Some(its) => its == clock,
+            None => self.waits || !clock.is_virtual(),
+        };
+        match is_its {
+            true => Ok(()),
+            false => Err(Error::invalid(name, "the port has another clock")
+                .advise("Make the port and what reads it with clones of one clock")),
+        }
+    }
+
+    /// Whether the times of packets follow the system's clock, which may be set.
+    pub(crate) fn has_system_time(&self) -> bool {
+        self.timestamps == KERNEL_TIME
+    }
+}
+
+/// The origins of timestamps ([`PortInfo::timestamps`]) with which it is known which packets may still come.
+pub(crate) const KERNEL_TIME: &str = "kernel";
+pub(crate) const SIMULATED_TIME: &str = "arrival times of the simulation";
 
 /// A process and its user, as the kernel reports them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

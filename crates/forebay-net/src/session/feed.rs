@@ -98,6 +98,16 @@ impl Feed {
         }
     }
 
+    /// The time of its next packet, which stays in the port.
+    pub fn next_time(&mut self) -> Result<Option<u64>> {
+        let mut burst = self.port.receive(1)?;
+        let time_ns = burst.next_frame().map(|frame| frame.time_ns);
+        if time_ns.is_some() {
+            burst.put_back();
+        }
+        Ok(time_ns)
+    }
+
     /// Whether the port has ended. The port stays armed: the session may be about to sleep on it, and an unneeded wake-up is
     /// harmless.
     pub fn is_at_end(&mut self) -> Result<bool> {

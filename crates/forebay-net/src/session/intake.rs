@@ -3,6 +3,7 @@
 use super::{
     config::SessionConfig,
     feed::Feed,
+    order::{InOrder, TimeOrder},
     output::Writing,
     rotator::Rotator,
     sleeper::Sleeper,
@@ -59,6 +60,8 @@ pub(super) struct Intake {
     snaplen: u32,
     pub wire_bytes: u64,
     rotator: Rotator,
+    /// Several live ports are read in the order of time.
+    order: Option<TimeOrder>,
     sleeper: Sleeper,
     clock: Clock,
     deadline: u64,
@@ -75,6 +78,7 @@ impl Intake {
     ) -> Self {
         let sleeper = Sleeper::new(feeds.len(), clock.clone(), control);
         Intake {
+            order: TimeOrder::of(&feeds, &clock),
             feeds,
             writing,
             left: config.count.unwrap_or(u64::MAX),
@@ -112,6 +116,7 @@ impl Intake {
         &mut self,
         at: usize,
         budget: usize,
+        order: Option<InOrder<'_>>,
     ) -> std::result::Result<(usize, Option<Blocked>), Broken> {
         // Blocks that found no room stay in memory: they are written before more are read.
         if let Some(writing) = &mut self.writing
@@ -140,23 +145,29 @@ impl Intake {
         let limits = is_limited.then_some(FileLimits);
         let (burst_of, lanes, left) = (&mut burst, &mut feed.lanes, self.left);
         // The loop is compiled once for any list, and again for the short lists that most sessions have.
-        let (took, stop) = match (filter, limits, offer, publisher) {
-            (None, None, None, None) => taking::take(burst_of, lanes, writing, (), left),
-            (Some(filter), None, None, None) => {
+        let (took, stop) = match (order, filter, limits, offer, publisher) {
+            (None, None, None, None, None) => taking::take(burst_of, lanes, writing, (), left),
+            (None, Some(filter), None, None, None) => {
                 taking::take(burst_of, lanes, writing, filter, left)
             }
-            (None, Some(limits), None, None) => {
+            (None, None, Some(limits), None, None) => {
                 taking::take(burst_of, lanes, writing, limits, left)
             }
-            (Some(filter), Some(limits), None, None) => {
+            (None, Some(filter), Some(limits), None, None) => {
                 taking::take(burst_of, lanes, writing, (filter, limits), left)
             }
-            (None, None, Some(offer), None) => taking::take(burst_of, lanes, writing, offer, left),
-            (None, None, None, Some(publisher)) => {
+            (None, None, None, Some(offer), None) => {
+                taking::take(burst_of, lanes, writing, offer, left)
+            }
+            (None, None, None, None, Some(publisher)) => {
                 taking::take(burst_of, lanes, writing, publisher, left)
             }
-            (filter, limits, offer, publisher) => {
+            (None, filter, limits, offer, publisher) => {
                 let stages = (filter, (limits, (offer, publisher)));
+                taking::take(burst_of, lanes, writing, stages, left)
+            }
+            (Some(order), filter, limits, offer, publisher) => {
+                let stages = (order, (filter, (limits, (offer, publisher))));
                 taking::take(burst_of, lanes, writing, stages, left)
             }
         };
@@ -196,6 +207,40 @@ impl Intake {
             false => Some(Blocked::Store),
         };
         Ok(((took.packets + took.filtered) as usize, blocked))
+    }
+
+    /// Takes up to `budget` frames of all ports, in the order of their times.
+    fn take_in_order(
+        &mut self,
+        order: &mut TimeOrder,
+        budget: usize,
+    ) -> std::result::Result<usize, Broken> {
+        let is_stopping = self.is_stopping;
+        for (at, feed) in self.feeds.iter_mut().enumerate() {
+            order.look_at(at, feed, is_stopping).map_err(Broken::Port)?;
+        }
+        let mut found = 0;
+        // A port that stamps packets when they are read has given the next one a later time.
+        let mut is_stuck = false;
+        while found < budget
+            && self.left > 0
+            && let Some((at, until_ns)) = order.next(&self.feeds)
+        {
+            let (most, until_ns) = match is_stuck {
+                true => (1, u64::MAX),
+                false => (budget - found, until_ns),
+            };
+            let (taken, blocked) = self.take(at, most, Some(order.stage(at, until_ns)))?;
+            found += taken;
+            self.blocked = blocked;
+            if blocked.is_some() {
+                break;
+            }
+            is_stuck = taken == 0;
+            let feed = &mut self.feeds[at];
+            order.look_at(at, feed, is_stopping).map_err(Broken::Port)?;
+        }
+        Ok(found)
     }
 
     /// Handles a full file: switches to the next one, or ends the capture. `false`: the output has no room for that.
@@ -391,6 +436,13 @@ impl poll::Source for Intake {
             self.blocked = Some(Blocked::Store);
             return Ok(0);
         }
+        if self.discarding.is_none()
+            && let Some(mut order) = self.order.take()
+        {
+            let found = self.take_in_order(&mut order, budget);
+            self.order = Some(order);
+            return found;
+        }
         let mut is_reading = false;
         let has_others = self.feeds.len() > 1;
         for at in 0..self.feeds.len() {
@@ -406,7 +458,7 @@ impl poll::Source for Intake {
             if feed.in_turn && is_reading {
                 continue;
             }
-            let (taken, blocked) = self.take(at, budget)?;
+            let (taken, blocked) = self.take(at, budget, None)?;
             found += taken;
             self.blocked = self.blocked.or(blocked);
             if blocked.is_some() && self.is_between_files() {
@@ -434,7 +486,11 @@ impl poll::Source for Intake {
         self.sleeper.reset();
         let mut is_reading = false;
         for (at, feed) in self.feeds.iter_mut().enumerate() {
-            if feed.has_ended || feed.in_turn && is_reading {
+            let holds = |order: &TimeOrder| order.holds(at);
+            if feed.has_ended
+                || feed.in_turn && is_reading
+                || self.order.as_ref().is_some_and(holds)
+            {
                 continue;
             }
             let noted = feed.port.arm().and_then(|wake| self.sleeper.note(at, wake));
@@ -448,6 +504,9 @@ impl poll::Source for Intake {
                     return Err(Broken::Port(error));
                 }
             }
+        }
+        if let Some(then) = self.order.as_ref().and_then(TimeOrder::look_again_at) {
+            self.sleeper.wake_at(then);
         }
         Ok(())
     }

@@ -18,6 +18,9 @@ mod each_tests;
 mod feed;
 mod intake;
 mod metadata;
+mod order;
+#[cfg(test)]
+mod order_tests;
 mod output;
 mod paths;
 mod reports;
@@ -36,6 +39,7 @@ pub use crate::control::Control;
 pub use compress::Compression;
 pub use config::SessionConfig;
 pub use disk_space::KeepFree;
+pub(crate) use order::{IN_FLIGHT_NS, WINDOW_NS};
 pub use output::Output;
 pub use reports::{Compressed, Files, Recovered};
 pub(crate) use rotation::numbered_names;
@@ -89,8 +93,8 @@ impl Session {
     /// Creates the output and composes its header. The ports are already open, so privileges may have been dropped.
     ///
     /// # Errors
-    /// The configuration is out of range, the filter is not valid for the link type of any interface, or the output cannot be
-    /// created.
+    /// The configuration is out of range, the filter is not valid for the link type of any interface, a port was made with another
+    /// clock, or the output cannot be created.
     pub fn open(
         ports: Vec<Box<dyn Port>>,
         output: Output,
@@ -136,6 +140,9 @@ impl Session {
         let filter = config.filter.as_ref();
         let feeds = ports.into_iter().map(|port| Feed::new(port, filter));
         let feeds: Vec<_> = feeds.collect();
+        for feed in &feeds {
+            feed.port.info().runs_on(&clock, feed.port.name())?;
+        }
         let warning = filter.map_or(Ok(None), |filter| check(filter, &feeds))?;
         if let Output::Series(rotation) = &output {
             rotation.validate()?;

@@ -50,11 +50,16 @@ impl Sleeper {
     pub fn note(&mut self, port: usize, wake: Wake<'_>) -> Result<bool> {
         match wake {
             Wake::Ready => self.is_ready = true,
-            Wake::At(then) => self.at = Some(self.at.map_or(then, |at| at.min(then))),
+            Wake::At(then) => self.wake_at(then),
             Wake::Fd(fd) => self.watch(port, fd)?,
             Wake::End => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// Sleeps until `then` at the latest.
+    pub fn wake_at(&mut self, then: u64) {
+        self.at = Some(self.at.map_or(then, |at| at.min(then)));
     }
 
     fn watch(&mut self, port: usize, fd: BorrowedFd<'_>) -> Result<()> {

@@ -18,6 +18,8 @@ pub(super) enum Verdict {
     Reject,
     /// The file is full: the packet stays in the source.
     FileFull,
+    /// Packets of other ports come first: the packet stays in the source.
+    Later,
 }
 
 /// A stage. A packet passes the three calls in this order; one that is not admitted or accepted does not reach the next call.
@@ -27,7 +29,7 @@ pub(super) trait Stage {
 
     /// Decides about a packet before it is encoded.
     #[inline(always)]
-    fn admit(&mut self, _: &Frame<'_>, _: &Lane, _: Option<&Writing>) -> Verdict {
+    fn admit(&mut self, _: &mut Frame<'_>, _: &Lane, _: Option<&Writing>) -> Verdict {
         Verdict::Take
     }
 
@@ -48,7 +50,7 @@ impl Stage for () {
 
 impl<S: Stage> Stage for Option<S> {
     #[inline(always)]
-    fn admit(&mut self, frame: &Frame<'_>, lane: &Lane, writing: Option<&Writing>) -> Verdict {
+    fn admit(&mut self, frame: &mut Frame<'_>, lane: &Lane, writing: Option<&Writing>) -> Verdict {
         match self {
             Some(stage) => stage.admit(frame, lane, writing),
             None => Verdict::Take,
@@ -70,7 +72,7 @@ impl<S: Stage> Stage for Option<S> {
 
 impl<A: Stage, B: Stage> Stage for (A, B) {
     #[inline(always)]
-    fn admit(&mut self, frame: &Frame<'_>, lane: &Lane, writing: Option<&Writing>) -> Verdict {
+    fn admit(&mut self, frame: &mut Frame<'_>, lane: &Lane, writing: Option<&Writing>) -> Verdict {
         match self.0.admit(frame, lane, writing) {
             Verdict::Take => self.1.admit(frame, lane, writing),
             other => other,
@@ -94,7 +96,7 @@ pub(super) struct ByFilter;
 
 impl Stage for ByFilter {
     #[inline(always)]
-    fn admit(&mut self, frame: &Frame<'_>, lane: &Lane, _: Option<&Writing>) -> Verdict {
+    fn admit(&mut self, frame: &mut Frame<'_>, lane: &Lane, _: Option<&Writing>) -> Verdict {
         match lane.passes(frame) {
             true => Verdict::Take,
             false => Verdict::Reject,
@@ -107,7 +109,7 @@ pub(super) struct FileLimits;
 
 impl Stage for FileLimits {
     #[inline(always)]
-    fn admit(&mut self, _: &Frame<'_>, _: &Lane, writing: Option<&Writing>) -> Verdict {
+    fn admit(&mut self, _: &mut Frame<'_>, _: &Lane, writing: Option<&Writing>) -> Verdict {
         match writing.is_some_and(Writing::is_full) {
             true => Verdict::FileFull,
             false => Verdict::Take,

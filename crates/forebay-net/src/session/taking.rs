@@ -91,6 +91,10 @@ pub(super) fn take<S: Stage>(
                 burst.put_back();
                 break Stop::Full;
             }
+            Verdict::Later => {
+                burst.put_back();
+                break Stop::AtEnd;
+            }
         }
         if !S::IS_EMPTY {
             frame.dropped_before = frame.dropped_before.saturating_add(lane.owed);

@@ -395,3 +395,49 @@ fn statistics_fit_however_short_the_packets_are() {
     assert!(summary.is_fine());
     assert_eq!(found::open(&scratch.0).statistics, [[10, 0, 10]; 9]);
 }
+
+#[test]
+fn a_port_that_cannot_filter_refuses_the_filter_unless_its_reader_filters() {
+    let names = ["sim:clock=virtual,count=1000".parse().unwrap()];
+    let clock = open::clock(&names).unwrap();
+    let mut options = open::Options {
+        filter: Some("greater 100".parse().unwrap()),
+        ..open::Options::default()
+    };
+    let refused = open::ports(&names, &options, &clock).err().unwrap();
+    assert!(
+        refused
+            .to_string()
+            .starts_with("sim: the port cannot filter"),
+        "{refused}"
+    );
+    options.reader_filters = true;
+    let ports = open::ports(&names, &options, &clock).unwrap();
+    let set = |it: &mut SessionConfig| it.filter = options.filter.clone();
+    let summary = session(ports, Output::Count, clock, set).0.run(&mut |_| {});
+    assert_eq!((summary.ledger.counted, summary.ledger.filtered), (0, 1000));
+}
+
+#[test]
+fn a_port_with_another_clock_is_an_error() {
+    let virtual_time = || opened(&["sim:clock=virtual,count=10"]);
+    let real = || opened(&["sim:rate=1G,count=10"]);
+    let own = virtual_time().1;
+    for (ports, clock) in [
+        (virtual_time().0, Clock::real()),
+        (virtual_time().0, own),
+        (real().0, Clock::real()),
+        (real().0, Clock::virtual_time()),
+    ] {
+        let config = SessionConfig::default();
+        let opened = Session::open(ports, Output::Count, config, clock, Control::new().unwrap());
+        let text = opened.err().unwrap().to_string();
+        assert!(
+            text.starts_with("sim: the port has another clock"),
+            "{text}"
+        );
+    }
+    for (ports, clock) in [virtual_time(), real()] {
+        session(ports, Output::Count, clock, |_| {});
+    }
+}

@@ -36,7 +36,8 @@ struct Packet {
 
 /// The packets that a port delivers until it ends, and the gaps before them.
 fn read(port: Box<dyn Port>) -> (Summary, Vec<Packet>, u64) {
-    let (session, _) = session(vec![port], Output::Count, Clock::real(), |_| ());
+    let clock = port.info().clock.unwrap_or_else(Clock::real);
+    let (session, _) = session(vec![port], Output::Count, clock, |_| ());
     let (sender, receiver) = std::sync::mpsc::channel();
     let summary = session
         .each(move |frame, _| {

@@ -57,10 +57,11 @@ const MAX_COPIED_BYTES: usize = 64 << 20;
 /// let ports = open::ports(&["sim:clock=virtual,count=1000".parse()?], &Default::default(), &clock)?;
 /// let config = SessionConfig::default();
 /// let session = Session::open_shared(ports, Output::Count, config.clone(), clock, Control::new()?, publisher)?;
-/// let tap = source.tap(&TapConfig::default())?; // sees all packets from here on
+/// let of_tap = TapConfig::default();
+/// let tap = source.tap(&of_tap)?; // sees all packets from here on
 /// assert_eq!(session.run(&mut |_| {}).shared, Some(1000));
 ///
-/// let reading = Session::open(vec![Box::new(tap)], Output::Count, config, Clock::real(), Control::new()?)?;
+/// let reading = Session::open(vec![Box::new(tap)], Output::Count, config, of_tap.clock, Control::new()?)?;
 /// assert_eq!(reading.run(&mut |_| {}).ledger.counted, 1000);
 /// # Ok::<(), forebay::Error>(())
 /// ```
@@ -149,10 +150,11 @@ impl Publisher {
     /// let clock = Clock::virtual_time();
     /// let ports = open::ports(&["sim:clock=virtual,count=1000".parse()?], &Default::default(), &clock)?;
     /// let session = Session::open_shared(ports, Output::File(path.clone()), config.clone(), clock, Control::new()?, publisher)?;
-    /// let tap = source.tap(&TapConfig::default())?;
+    /// let of_tap = TapConfig::default();
+    /// let tap = source.tap(&of_tap)?;
     /// assert_eq!(session.run(&mut |_| {}).ledger.written, 1000);
     ///
-    /// let reading = Session::open(vec![Box::new(tap)], Output::Count, config, Clock::real(), Control::new()?)?;
+    /// let reading = Session::open(vec![Box::new(tap)], Output::Count, config, of_tap.clock, Control::new()?)?;
     /// assert_eq!(reading.run(&mut |_| {}).ledger.counted, 1000);
     /// # std::fs::remove_file(path).unwrap();
     /// # Ok::<(), forebay::Error>(())

@@ -435,6 +435,7 @@ impl Port for Tap {
             ring_bytes: self.incoming.memory_bytes(),
             overruns: true,
             owner: self.link.as_ref().map(ShareLink::owner),
+            clock: Some(self.clock.clone()),
             timestamps: "of the capture that shares its packets",
             ..PortInfo::default()
         }

@@ -31,7 +31,8 @@ fn read(tap: Tap) -> (Summary, Vec<(u64, u64)>) {
 }
 
 fn read_with(tap: Tap, set: impl FnOnce(&mut SessionConfig)) -> (Summary, Vec<(u64, u64)>) {
-    let (session, _) = session(vec![Box::new(tap)], Output::Count, Clock::real(), set);
+    let clock = tap.info().clock.unwrap();
+    let (session, _) = session(vec![Box::new(tap)], Output::Count, clock, set);
     let (sender, receiver) = mpsc::channel();
     let summary = session
         .each(move |frame, _| sender.send((frame.time_ns, frame.dropped_before)).is_ok())

@@ -23,7 +23,9 @@ pub(crate) use pace::Stamps;
 pub use sizes::Sizes;
 pub use spec::{Host, Rate, Spec, Stall};
 
-use crate::port::{Burst, Counts, Frame, Frames, Interface, Port, PortInfo, PortReport, Wake};
+use crate::port::{
+    self, Burst, Counts, Frame, Frames, Interface, Port, PortInfo, PortReport, Wake,
+};
 use card::Card;
 use forebay::{Result, time::Clock};
 
@@ -233,7 +235,8 @@ impl Port for Sim {
             filters: false,
             in_turn: false,
             reads_ahead: false,
-            timestamps: "arrival times of the simulation",
+            clock: Some(self.clock.clone()),
+            timestamps: port::SIMULATED_TIME,
             ..PortInfo::default()
         }
     }

@@ -1,15 +1,9 @@
 //! The packets that a session takes, one by one or as a run.
 
 use super::order::Merging;
-use crate::{
-    format::copied::push_option,
-    port::{EncodedRun, EncodedRuns, Frame, Frames, Handover, Marks},
-};
+use crate::port::{EncodedRun, EncodedRuns, Frame, Frames, Handover, LATE_COMMENT, Marks};
 use forebay::store::Loan;
 use std::cell::Cell;
-
-/// The comment on packets that arrived too late (`opt_comment`).
-pub(super) const LATE_TEXT: &[u8; 48] = b"forebay: arrived too late to be in order of time";
 
 /// The burst that is being handed out.
 #[derive(Default)]
@@ -20,8 +14,6 @@ pub(super) struct Bursting {
     pub end: usize,
     /// The length of the run that was offered last.
     offered: Cell<usize>,
-    /// The option of late packets.
-    comment: Vec<u8>,
 }
 
 impl Bursting {
@@ -46,10 +38,7 @@ impl Frames for Bursting {
             ..Frame::default()
         };
         if packet.is_late {
-            if self.comment.is_empty() {
-                push_option(&mut self.comment, 1, LATE_TEXT); // opt_comment
-            }
-            (frame.options, frame.marks) = (&self.comment, Marks::LATE);
+            (frame.options, frame.marks) = (&LATE_COMMENT, Marks::LATE);
         }
         Some(frame)
     }

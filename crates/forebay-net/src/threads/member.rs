@@ -3,7 +3,7 @@
 use crate::{
     format::{Described, Format},
     port::{Direction, Frame, Interface, Marks, Port},
-    session::Each,
+    session::{Each, IN_FLIGHT_NS, WINDOW_NS},
 };
 use forebay::{
     ring::spsc::{Consumer, Producer},
@@ -16,12 +16,6 @@ use std::sync::Arc;
 /// ([`REPORT_NS`]).
 pub(super) const BATCH_BYTES: usize = 64 << 10;
 
-/// How much a packet's time may be before the time at which it can be found in its ring: the kernel takes the time first, and several
-/// processors may do so for one ring.
-pub(super) const IN_FLIGHT_NS: u64 = 10_000_000;
-/// How long a thread may have packets in its ring that it cannot read yet, such as those in a block that the kernel has not closed,
-/// before the others stop waiting for them.
-pub(super) const WINDOW_NS: u64 = 1_000_000_000;
 /// A thread hands over what it has, or reports that it has nothing, this often; more often only while it has more than a batch.
 const REPORT_NS: u64 = 5_000_000;
 

@@ -256,6 +256,8 @@ impl Merged {
             ring_bytes: all.clone().map(|it| it.ring_bytes).sum(),
             ring_frames: all.clone().map(|it| it.ring_frames).sum(),
             filters: config.filter.is_some(),
+            // It wakes its reader itself.
+            clock: None,
             ..one.clone()
         };
         let signal = Arc::new(Signal::new()?);
@@ -270,7 +272,7 @@ impl Merged {
                 empty,
                 signal: signal.clone(),
                 clock: clock.clone(),
-                has_system_time: one.timestamps == "kernel",
+                has_system_time: one.has_system_time(),
                 described: Format::Pcapng.describe(&interface, 0),
                 snaplen: config.snaplen,
                 max_batches: batches,

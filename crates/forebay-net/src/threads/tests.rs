@@ -2,8 +2,7 @@
 
 use super::{
     Beside, Merged, ThreadsConfig,
-    burst::LATE_TEXT,
-    member::{IN_FLIGHT_NS, Packet, PacketBatch},
+    member::{Packet, PacketBatch},
     order::{Lane, Merging},
     run_each,
 };
@@ -371,9 +370,4 @@ fn the_end_of_one_session_ends_the_others_but_does_not_abort_them() {
     let summary = run_each(beside, &Control::new().unwrap(), &mut |_| {}).unwrap();
     assert!(summary.is_fine() && summary.ledger.counted >= 1_000);
     assert!(controls.iter().all(|it| it.is_stopping() && !it.gives_up()));
-}
-
-#[test]
-fn the_comment_fits_in_an_option() {
-    assert!(LATE_TEXT.len().is_multiple_of(4) && IN_FLIGHT_NS > 0);
 }

@@ -7,6 +7,7 @@
 //! - `frames`: the data of each frame
 //! - `senders`: frames of other tools
 //! - `losses`: overload
+//! - `several`: several interfaces in one session
 //! - `ending`: stops and lost interfaces
 //!
 //! This file contains what they share.
@@ -26,6 +27,7 @@ mod frames;
 mod losses;
 mod opening;
 mod senders;
+mod several;
 
 use forebay_net::af_packet::{AfPacket, AfPacketConfig};
 use forebay_net::port::{Counts, Port};

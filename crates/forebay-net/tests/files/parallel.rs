@@ -456,6 +456,7 @@ fn a_large_file_is_read_in_parallel_and_a_small_one_is_not() {
         for (filter, expected) in [(&None, false), (&filter, expected)] {
             let options = Options {
                 filter: filter.clone(),
+                reader_filters: true,
                 ..Options::default()
             };
             let names = [Name::File(path.clone().into())];

@@ -202,6 +202,7 @@ impl Request {
                 reports_unfinished: false,
                 time: flags.time,
                 filter,
+                reader_filters: true,
                 ring_bytes: flags.ring.or(wants_few.then_some(RING_FOR_FEW)),
                 promiscuous: !flags.not_promiscuous,
                 snaplen: flags.snaplen,

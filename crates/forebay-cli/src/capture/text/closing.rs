@@ -27,7 +27,7 @@ pub fn odd_lines(odd: &Odd) -> Vec<String> {
         (
             odd.late,
             ["packet is", "packets are"],
-            "written out of the order of time, with a comment: the other threads were not waited for any longer",
+            "out of the order of time, with a comment: packets of the other threads or interfaces were not waited for any longer",
         ),
         (
             odd.broken_options,
