@@ -449,10 +449,13 @@ impl<T> Tried<T> {
         loop {
             match self.0.try_lock() {
                 Ok(value) if is_so(&value) => return value,
+                // Not held while this thread sleeps.
+                Ok(value) => drop(value),
                 Err(TryLockError::Poisoned(_)) => panic!("a thread panicked with the lock"),
-                // Threads that only yield can keep the one that they wait for from running.
-                _ => std::thread::sleep(std::time::Duration::from_micros(20)),
+                Err(TryLockError::WouldBlock) => {}
             }
+            // Threads that only yield can keep the one that they wait for from running.
+            std::thread::sleep(std::time::Duration::from_micros(20));
         }
     }
 }
