@@ -25,6 +25,7 @@ use forebay_net::{
     port::{Direction, Frame, Interface, LinkType},
     session::Control,
 };
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
     fs::File,
     io::{self, IsTerminal},
@@ -46,6 +47,8 @@ const LINE_BYTES: usize = 64 << 10;
 /// a slow terminal gets less at once.
 const WRITE_BYTES: usize = 64 << 10;
 const TERMINAL_WRITE_BYTES: usize = 4 << 10;
+/// While no packet comes, this often it is checked whether the reader has left.
+const IDLE: Duration = Duration::from_millis(500);
 /// How long the session's thread may wait at once for room.
 const SHORT_WAIT: Duration = Duration::from_millis(5);
 /// After an interrupt, printing is abandoned when nothing could be printed for this time.
@@ -310,12 +313,24 @@ impl Writer {
                 Err(_) => return self.write(),
             }
             self.write()?;
-            match receiver.take() {
+            match receiver.take_timeout(IDLE) {
                 Ok(message) => self.print(&message)?,
+                Err(RecvError::TimedOut) if self.reader_has_left() => {
+                    return Err(io::ErrorKind::BrokenPipe.into());
+                }
+                Err(RecvError::TimedOut) => {}
                 Err(_) => break,
             }
         }
         Ok(())
+    }
+
+    /// Whether the other side of a pipe or socket is gone, which the next write would notice.
+    fn reader_has_left(&self) -> bool {
+        let mut fds = [PollFd::new(&self.output, PollFlags::empty())];
+        let polled = poll(&mut fds, Some(&Timespec::default()));
+        let gone = PollFlags::ERR | PollFlags::HUP;
+        polled.is_ok() && fds[0].revents().intersects(gone)
     }
 
     fn print(&mut self, message: &[u8]) -> io::Result<()> {

@@ -227,6 +227,30 @@ fn a_reader_that_leaves_did_not_read_the_rest() {
 }
 
 #[test]
+fn a_reader_that_leaves_ends_a_capture_of_which_nothing_is_written() {
+    let folder = Folder::new();
+    // The card sends UDP: no packet matches.
+    let quiet = "forebay capture -i sim:rate=1000pps";
+    for (script, writes) in [
+        (format!("{quiet} -w - tcp | head -c 8 >/dev/null"), true),
+        (
+            format!("mkfifo f; head -c 8 f >/dev/null & {quiet} -w f tcp"),
+            true,
+        ),
+        (format!("{quiet} tcp | true"), false),
+        (format!("{quiet} --json-lines tcp | true"), false),
+    ] {
+        let limited = script.replace("forebay", "timeout 60 forebay");
+        let output = shell(&limited)
+            .current_dir(folder.path(""))
+            .output()
+            .unwrap();
+        let is_noted = output.log().contains("the reader of the output has left");
+        assert_eq!(is_noted, writes, "{script}: {}", output.log());
+    }
+}
+
+#[test]
 fn reading_shows_percent_and_the_time_left() {
     let (_folder, path) = Folder::with("big.pcapng");
     run!("capture -i sim:clock=virtual -c 400k -q -w {path}").succeeds();

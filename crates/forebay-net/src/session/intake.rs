@@ -415,6 +415,17 @@ impl Intake {
         self.feeds.iter_mut().filter_map(stop).collect()
     }
 
+    fn sleep_until(&mut self, deadline: u64) -> std::result::Result<(), Broken> {
+        let reader = self.writing.as_ref().and_then(|it| it.reader.as_ref());
+        // After an error, only the ports are awaited.
+        let reader = reader.filter(|_| self.discarding.is_none());
+        let slept = self.sleeper.sleep(deadline, reader);
+        match slept.map_err(Broken::Port)? {
+            Some(left) => Err(Broken::Store(left)),
+            None => Ok(()),
+        }
+    }
+
     /// From here on frames are only counted. The first reason is kept.
     pub fn take_nothing_more(&mut self, why: Discard) {
         self.discarding.get_or_insert(why);
@@ -527,10 +538,9 @@ impl poll::Source for Intake {
             (Some(Blocked::Caller), _) => {
                 self.sleeper.reset();
                 let again = self.clock.now().saturating_add(ASK_AGAIN_NS);
-                let slept = self.sleeper.sleep(again.min(self.deadline));
-                slept.map_err(Broken::Port)
+                self.sleep_until(again.min(self.deadline))
             }
-            _ => self.sleeper.sleep(self.deadline).map_err(Broken::Port),
+            _ => self.sleep_until(self.deadline),
         }
     }
 

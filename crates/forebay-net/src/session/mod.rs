@@ -22,6 +22,7 @@ mod order;
 #[cfg(test)]
 mod order_tests;
 mod output;
+mod output_reader;
 mod paths;
 mod reports;
 mod retention;

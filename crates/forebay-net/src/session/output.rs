@@ -5,6 +5,7 @@ use super::{
     config::SessionConfig,
     disk_space::{SpaceLimit, SpaceSink, SpaceWatch},
     metadata::{OutputMetadata, split_secrets},
+    output_reader::OutputReader,
     reports::Reports,
     rotation::{self, Compressor, Finisher, Rotation, SeriesState, SeriesStep},
     summary::Event,
@@ -97,6 +98,8 @@ pub(super) struct Writing {
     pub space_watch: Option<SpaceWatch>,
     /// The only file, until its end.
     pub single: Option<PathBuf>,
+    /// The other side of a pipe or socket.
+    pub reader: Option<OutputReader>,
 }
 
 /// The limits of a file. Without limits no packet pays for the checks.
@@ -158,7 +161,7 @@ impl Writing {
         let mut limits = Limits::new(config.file_bytes, None);
         let reports = Reports::default();
         let (mut series, mut compressor, mut single) = (None, None, None);
-        let (mut finisher, mut space) = (None, None);
+        let (mut finisher, mut space, mut reader) = (None, None, None);
         if config.keep_free.is_some() && !matches!(output, Output::File(_) | Output::Series(_)) {
             let error = Error::invalid(name, "no file is written, so no free space can be kept");
             return Err(error.advise("Leave keep_free out, or write to a file"));
@@ -169,13 +172,17 @@ impl Writing {
                 let open = |keep| SpaceLimit::open(keep, &path, None);
                 space = config.keep_free.map(open).transpose()?;
                 let sink = FileSink::create(&path, &FileConfig::default())?;
+                reader = sink.stream().and_then(|it| OutputReader::of(it, &name));
                 reports.finished(&path);
                 let sink = SpaceSink::over(sink, space.as_ref());
                 let sink = CompressedSink::over(sink, &path, &reports)?;
                 single = Some(path);
                 sink
             }
-            Output::Stream(file, name) => Box::new(StreamSink::named(file, name)),
+            Output::Stream(file, name) => {
+                reader = OutputReader::of(&file, &name);
+                Box::new(StreamSink::named(file, name))
+            }
             Output::Series(rotation) => {
                 limits = Limits::new(rotation.bytes, rotation.packets);
                 let (now, wall) = (clock.now(), clock.wall_now());
@@ -216,6 +223,7 @@ impl Writing {
             space,
             space_watch: None,
             single,
+            reader,
         };
         let header = match only_reads && format == Format::Pcapng {
             true => writing.metadata.header(&config.application, interfaces),

@@ -1,5 +1,6 @@
 //! Sleeps until a descriptor is readable, a request arrives, or a deadline passes.
 
+use super::output_reader::OutputReader;
 use crate::{control::Control, port::Wake};
 use forebay::{Error, Result, time::Clock};
 use rustix::{
@@ -79,15 +80,16 @@ impl Sleeper {
         Ok(())
     }
 
-    /// Sleeps until a wake-up, at the latest until `deadline`.
-    pub fn sleep(&mut self, deadline: u64) -> Result<()> {
+    /// Sleeps until a wake-up, at the latest until `deadline`. If the reader of the output has left meanwhile, returns the error that a write
+    /// would return.
+    pub fn sleep(&mut self, deadline: u64, reader: Option<&OutputReader>) -> Result<Option<Error>> {
         if self.is_ready {
-            return Ok(());
+            return Ok(None);
         }
         let until = self.at.map_or(deadline, |at| at.min(deadline));
         if self.clock.is_virtual() {
             self.clock.sleep_until(until);
-            return Ok(());
+            return Ok(None);
         }
         let left = until.saturating_sub(self.clock.now());
         let timeout = Timespec {
@@ -98,13 +100,16 @@ impl Sleeper {
         let mut fds = vec![PollFd::from_borrowed_fd(wake_fd, PollFlags::IN)];
         let armed = self.watched.iter().flatten().filter(|w| w.is_armed);
         fds.extend(armed.map(|watched| PollFd::new(&watched.ours, PollFlags::IN)));
+        fds.extend(reader.map(OutputReader::awaited));
         match poll(&mut fds, Some(&timeout)) {
-            Ok(_) if fds[0].revents().is_empty() => Ok(()),
             Ok(_) => {
-                self.control.clear();
-                Ok(())
+                if !fds[0].revents().is_empty() {
+                    self.control.clear();
+                }
+                let last = fds[fds.len() - 1].revents();
+                Ok(reader.and_then(|it| it.error(last)))
             }
-            Err(Errno::INTR) => Ok(()),
+            Err(Errno::INTR) => Ok(None),
             Err(e) => Err(Error::new("session", "waiting for packets").because(e)),
         }
     }

@@ -17,7 +17,7 @@ pub use paths::{close, resolve};
 pub use stream::StreamSink;
 
 use crate::{Error, Result};
-use std::{io, time::Duration};
+use std::{io, os::fd::BorrowedFd, time::Duration};
 
 /// An output that a store can drain into.
 ///
@@ -72,6 +72,11 @@ pub trait Sink: Send {
     /// The sink's name in messages; empty if it has none.
     fn name(&self) -> String {
         String::new()
+    }
+
+    /// The pipe, socket or other stream that it writes to, to find out that the reader has left while nothing is written.
+    fn stream(&self) -> Option<BorrowedFd<'_>> {
+        None
     }
 
     /// Whether aligned whole buffers bypass the page cache.
@@ -141,6 +146,9 @@ impl<S: Sink + ?Sized> Sink for Box<S> {
     }
     fn name(&self) -> String {
         (**self).name()
+    }
+    fn stream(&self) -> Option<BorrowedFd<'_>> {
+        (**self).stream()
     }
     fn is_direct(&self) -> bool {
         (**self).is_direct()

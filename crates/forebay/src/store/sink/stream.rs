@@ -78,6 +78,10 @@ impl AsFd for StreamSink {
 }
 
 impl Sink for StreamSink {
+    fn stream(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.as_fd())
+    }
+
     fn write(&mut self, bytes: &[u8], _at: u64) -> io::Result<usize> {
         match self.manner {
             Manner::Reopened | Manner::Plain => self.file.write(bytes),
