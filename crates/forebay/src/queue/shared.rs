@@ -365,7 +365,7 @@ impl Shared {
             memory::populate(on, mapping, all)?;
         }
         let control = ControlMemory::mapped(front, CONTROL_AT);
-        let mine = sys::shared::reopen(&file).map_err(no_queue)?;
+        let mine = sys::shared::reopen(&file, rustix::fs::OFlags::RDWR).map_err(no_queue)?;
         let core = Core {
             peers: Peers::join(mine, &control.rare.joined, on)?,
             control,

@@ -2,8 +2,8 @@
 //! processes.
 //!
 //! ```text
-//!  maker:  memfd ─▶ every page written ─▶ mapped writable ─▶ huge pages, if possible ─▶ sealed ─▶ handed over
-//!                                           this mapping stays, and no other writable one can ever be made
+//!  maker:  memfd ─▶ every page written ─▶ mapped writable ─▶ huge pages, if possible ─▶ sealed ─▶ opened again, ─▶ handed over
+//!                     this mapping stays, and no other writable one can ever be made          read-only, mode 0
 //!  other:  a descriptor of any kind ─▶ sealed? ─▶ of that length? ─▶ every page there? ─▶ mapped read-only
 //! ```
 //!
@@ -14,11 +14,15 @@
 //!   with `EPERM`. Without it, a peer could make holes. Reading a hole allocates zeroed pages, which are charged to the
 //!   reader, and causes `SIGBUS` if none can be allocated.
 //! - `SEAL` makes the set of seals final.
+//!
+//! Seals do not cover extended attributes. Since Linux 6.6, a process that may write the file can set `user.*` attributes, whatever
+//! descriptor it has: kernel memory that nobody can reclaim while a descriptor exists. Mode 0 refuses them. A process of the
+//! maker's user, or one with `CAP_DAC_OVERRIDE`, can change the mode or is not bound by it.
 #![allow(unsafe_code)]
 
 use super::{Advice, Mapping};
 use rustix::{
-    fs::{MemfdFlags, SealFlags, SeekFrom},
+    fs::{MemfdFlags, Mode, OFlags, SealFlags, SeekFrom},
     io::Errno,
 };
 use std::{
@@ -58,6 +62,9 @@ pub(crate) fn nameless_file(len: usize) -> io::Result<File> {
 
 /// Makes `len` bytes (whole pages) of zeroed memory that only the returned mapping can ever write. `/proc` shows it as `name`.
 ///
+/// The descriptor can be mapped, and nothing else: it is read-only, and other users can neither open it again nor set attributes.
+/// Without `/proc`, the descriptor allows writing, which the seals refuse.
+///
 /// If it has huge pages' worth of bytes, it gets huge pages where the kernel can make them. Readers accept it in any case: to them,
 /// the file consists of ordinary pages.
 pub(crate) fn make(name: &str, len: usize) -> io::Result<(OwnedFd, Mapping)> {
@@ -69,7 +76,10 @@ pub(crate) fn make(name: &str, len: usize) -> io::Result<(OwnedFd, Mapping)> {
     let huge = len - len % super::HUGE_PAGE;
     let _ = mapping.advise(0..huge, Advice::Collapse);
     rustix::fs::fcntl_add_seals(&file, SEALS)?;
-    Ok((file, mapping))
+    // Opened again before the mode refuses it: what a reader does to the flags and the offset concerns this description only.
+    let again = super::shared::reopen(&file, OFlags::RDONLY);
+    rustix::fs::fchmod(&file, Mode::empty())?;
+    Ok((again.map_or(file, OwnedFd::from), mapping))
 }
 
 /// Writes zeros to every page, which allocates it: a page that is only allocated still counts as a hole.
@@ -179,12 +189,45 @@ mod tests {
         assert_eq!(unsafe { theirs.start().as_ptr().read_volatile() }, 7);
         assert!(Mapping::of_file(&file, LEN, crate::sys::READ_WRITE).is_err());
         let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        assert_eq!(
-            rustix::fs::fallocate(&file, punch, 0, LEN as u64),
-            Err(Errno::PERM)
-        );
-        assert_eq!(ftruncate(&file, 0), Err(Errno::PERM));
+        let writable = create("test").unwrap();
+        ftruncate(&writable, LEN as u64).unwrap();
+        fcntl_add_seals(&writable, SEALS).unwrap();
+        // The descriptor refuses these (`BADF`, `INVAL`); the seals refuse them with any descriptor.
+        for (file, hole, len) in [
+            (&file, Errno::BADF, Errno::INVAL),
+            (&writable, Errno::PERM, Errno::PERM),
+        ] {
+            let punched = rustix::fs::fallocate(file, punch, 0, LEN as u64);
+            assert_eq!((punched, ftruncate(file, 0)), (Err(hole), Err(len)));
+        }
         assert!(File::from(file).write_at(b"x", 0).is_err());
+    }
+
+    #[test]
+    fn another_user_can_map_what_is_made_and_neither_open_it_again_nor_set_attributes() {
+        if !rustix::process::geteuid().is_root() {
+            return eprintln!("skipped: needs root, to become another user");
+        }
+        let (file, _mine) = make("test", LEN).unwrap();
+        std::thread::spawn(move || {
+            // Of this thread, which then ends.
+            rustix::thread::set_thread_uid(rustix::fs::Uid::from_raw(65_534)).unwrap();
+            check(&file, LEN).unwrap();
+            map(&file, LEN).unwrap();
+            let set = rustix::fs::fsetxattr(&file, "user.1", b"x", rustix::fs::XattrFlags::empty());
+            assert!(
+                matches!(set, Err(Errno::ACCESS | Errno::OPNOTSUPP)),
+                "{set:?}"
+            );
+            for how in [OFlags::RDONLY, OFlags::RDWR] {
+                let again = crate::sys::shared::reopen(&file, how);
+                assert_eq!(again.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+            }
+            let mode = rustix::fs::fcntl_getfl(&file).unwrap();
+            assert_eq!(mode & OFlags::RWMODE, OFlags::RDONLY);
+        })
+        .join()
+        .unwrap();
     }
 
     #[test]

@@ -66,10 +66,9 @@ pub(crate) fn name(file: &File, path: &Path) -> io::Result<()> {
 }
 
 /// Opens the same file through a new open file description, since locks belong to descriptions.
-pub(crate) fn reopen(file: &impl AsFd) -> io::Result<File> {
+pub(crate) fn reopen(file: &impl AsFd, how: OFlags) -> io::Result<File> {
     let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
-    let flags = OFlags::RDWR | OFlags::CLOEXEC;
-    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
+    Ok(rustix::fs::open(path, how | OFlags::CLOEXEC, Mode::empty())?.into())
 }
 
 fn byte(at: u32) -> libc::flock {

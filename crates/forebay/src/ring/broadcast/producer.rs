@@ -115,7 +115,8 @@ impl Producer {
     }
 
     /// The memory, to be sent to readers: they can map it, but only for reading. The descriptor may be given to untrusted
-    /// processes.
+    /// processes of other users. A process of this user can change the file's mode (0), and then set extended attributes, which
+    /// take kernel memory while a descriptor exists.
     pub fn memory(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
