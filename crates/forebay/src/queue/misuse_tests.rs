@@ -2,7 +2,8 @@
 
 use super::{
     core::Core,
-    frame::{Kind, span},
+    frame::{Kind, Owner, span},
+    peers::Peers,
     shared::{AfterDeath, Shared, SharedQueueConfig, attach, create, remove},
     shared_tests::{LATER, SOON, other, page},
     *,
@@ -364,4 +365,14 @@ fn a_message_that_changes_its_length_is_sent_as_it_was_first() {
     let (mut sender, mut receiver) = super::spsc::queue(64).unwrap();
     sender.send(&message).unwrap();
     assert_eq!(*receiver.take().unwrap(), [7; 3]);
+}
+
+#[test]
+fn a_count_of_processes_that_is_damaged_or_wraps_gives_nobody_the_number_zero() {
+    use std::sync::atomic::AtomicU32;
+    for joined in [u32::MAX, (1 << Owner::BITS) - 1] {
+        let file = crate::sys::sealed::nameless_file(4096).unwrap();
+        let peers = Peers::join(file, &AtomicU32::new(joined), "queue").unwrap();
+        assert_eq!(peers.me(), Owner::new(1));
+    }
 }

@@ -89,8 +89,12 @@ mod process {
         /// Joins the other processes. `file` is an open file description of this process only, and `joined` counts all
         /// processes that ever joined.
         pub(in super::super) fn join(file: File, joined: &AtomicU32, on: &str) -> Result<Peers> {
-            // Relaxed: only the number matters, and no other process gets the same one.
-            let me = Owner::new(joined.fetch_add(1, Relaxed) + 1);
+            let mut me = Owner::NOBODY;
+            // Numbers repeat, and damaged memory may hold any: the one that stands for nobody is skipped.
+            while me == Owner::NOBODY {
+                // Relaxed: only the number matters, and no other process gets the same one.
+                me = Owner::new(joined.fetch_add(1, Relaxed).wrapping_add(1));
+            }
             let answer = sys::shared::lock_byte(&file, me.bits());
             let failed = || Error::new(on, "locking this process's byte of the queue's file");
             match answer {

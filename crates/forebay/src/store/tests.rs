@@ -113,6 +113,58 @@ fn an_error_is_told_once_and_retry_resumes_without_a_hole() {
     }
 }
 
+/// Panics where its value says.
+#[derive(Clone, Copy, PartialEq)]
+enum Panics {
+    Write,
+    Seal,
+}
+
+impl Sink for Panics {
+    fn write(&mut self, bytes: &[u8], _: u64) -> io::Result<usize> {
+        assert!(*self != Panics::Write, "a panic of the caller's");
+        Ok(bytes.len())
+    }
+}
+
+impl Framing for Panics {
+    fn last_whole(&self, bytes: &[u8]) -> Whole {
+        let (bytes, records) = (bytes.len(), 0);
+        Whole { bytes, records }
+    }
+    fn seal(&self, _: &mut [u8], _: &Seal) {
+        assert!(*self != Panics::Seal, "a panic of the caller's");
+    }
+}
+
+#[test]
+fn a_panic_of_a_sink_or_framing_is_reported_and_never_looks_like_a_full_store() {
+    for panics in [Panics::Write, Panics::Seal] {
+        let config = StoreConfig {
+            limit: Limit::Fixed,
+            ..config(true)
+        };
+        let mut store = Appender::new(Box::new(panics), Arc::new(panics), &config).unwrap();
+        for _ in 0..2 {
+            // Also once the error was taken, and after a retry that nobody obeys.
+            let error = (0..20_000).find_map(|_| match store.reserve(100) {
+                Ok(Some(record)) => {
+                    record.commit(100);
+                    None
+                }
+                Ok(None) => {
+                    store.wait_empty(Duration::from_millis(1));
+                    None
+                }
+                Err(error) => Some(error.to_string()),
+            });
+            assert_eq!(error.as_deref(), Some("the writer thread died"));
+            store.retry();
+        }
+        assert!(store.close().finish().error.is_some());
+    }
+}
+
 #[test]
 fn closing_after_an_error_that_nobody_retried_does_not_wait_for_ever() {
     let recorder = Recorder::default();

@@ -297,9 +297,17 @@ impl Writer {
         };
         let back = || match &mut self.place {
             Execution::Thread { empty, .. } => loop {
-                match empty.try_pop().ok()? {
-                    Some(buffer) => break Some(buffer),
-                    None => self.buffers -= 1,
+                match empty.try_pop() {
+                    Ok(Some(buffer)) => break Some(buffer),
+                    Ok(None) => self.buffers -= 1,
+                    Err(PopError::Empty) => break None,
+                    Err(PopError::Closed) => {
+                        // Nothing else would report that the caller's sink or framing panicked.
+                        if !self.shared.abandon.is_set() {
+                            self.shared.post_death();
+                        }
+                        break None;
+                    }
                 }
             },
             Execution::Inline { .. } | Execution::Over => None,
