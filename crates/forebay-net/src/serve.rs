@@ -33,6 +33,8 @@ use std::{
 
 /// Clients at the same time.
 const MAX_CLIENTS: usize = 32;
+/// After each connection, so that a user who connects in a loop takes little of a processor.
+const REST: Duration = Duration::from_millis(10);
 /// Buffers of a client.
 const BUFFERS: usize = 4;
 const BUFFER_BYTES: usize = 512 << 10;
@@ -198,6 +200,7 @@ impl Door {
             self.reap();
             if is_calling {
                 self.accept();
+                std::thread::sleep(REST);
             }
         }
         self.wait_for_the_rest();

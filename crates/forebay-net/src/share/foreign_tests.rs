@@ -19,7 +19,11 @@ use std::{
     io::{ErrorKind, Write},
     net::{TcpListener, TcpStream},
     os::fd::{AsFd, OwnedFd},
-    sync::mpsc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+        mpsc,
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -193,4 +197,37 @@ fn shares_that_do_not_answer_are_listed_and_delay_no_others() {
     assert_eq!(found(&silent).is_permitted, None);
     assert_eq!(found(&full).owner, None);
     assert_eq!(found(&full).is_permitted, None);
+}
+
+#[test]
+fn a_user_who_connects_in_a_loop_is_slowed_down_and_others_still_get_an_answer() {
+    let name = name("flood");
+    let publisher = publisher();
+    let _listener = Listener::start(&name, &publisher.source(), Access::default()).unwrap();
+    let (flooded, is_over) = (name.clone(), Arc::new(AtomicBool::new(false)));
+    let over = is_over.clone();
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: needs root, to become another user");
+    }
+    let flood = thread::spawn(move || {
+        // Of this thread, which then ends.
+        rustix::thread::set_thread_uid(rustix::fs::Uid::from_raw(65_534)).unwrap();
+        let (began, mut connected) = (Instant::now(), 0);
+        while !over.load(Relaxed) {
+            connected += u128::from(handshake::ShareLink::to(&flooded).is_ok());
+        }
+        (connected, began.elapsed())
+    });
+    for _ in 0..5 {
+        thread::sleep(Duration::from_millis(40));
+        let found = asked(std::slice::from_ref(&name));
+        assert_eq!(found[0].is_permitted, Some(true));
+    }
+    is_over.store(true, Relaxed);
+    let (connected, time) = flood.join().unwrap();
+    // One for each rest of the listener, and those that still wait.
+    assert!(
+        connected <= time.as_millis() + 66,
+        "{connected} in {time:?}"
+    );
 }

@@ -163,7 +163,7 @@ impl ShareLink {
     /// # Errors
     /// There is no such share, or the system refuses.
     pub fn to(name: &ShareName) -> Result<ShareLink> {
-        ShareLink::find(name, SocketFlags::empty())?.ok_or_else(|| {
+        ShareLink::find(name, SocketFlags::empty(), PATIENCE)?.ok_or_else(|| {
             let error = Error::new(
                 name.in_messages(),
                 "no capture shares its packets under this name",
@@ -172,11 +172,16 @@ impl ShareLink {
         })
     }
 
-    /// Connects to the share with this name, or returns `None` if there is none. `flags` may say not to wait.
+    /// Connects to the share with this name, or returns `None` if there is none. `flags` may say not to wait. Otherwise, this
+    /// waits for up to `patience` if many others are connecting, as do later calls.
     ///
     /// # Errors
     /// Too many others wait for the share already, or the system refuses.
-    pub fn find(name: &ShareName, flags: SocketFlags) -> Result<Option<ShareLink>> {
+    pub fn find(
+        name: &ShareName,
+        flags: SocketFlags,
+        patience: Duration,
+    ) -> Result<Option<ShareLink>> {
         let failed =
             |tried: &str, error: Errno| Error::new(name.in_messages(), tried).because(error);
         let flags = SocketFlags::CLOEXEC | flags;
@@ -184,7 +189,7 @@ impl ShareLink {
             .map_err(|error| failed("making a socket", error))?;
         let socket = Foreign::new(socket);
         for which in [sockopt::Timeout::Send, sockopt::Timeout::Recv] {
-            sockopt::set_socket_timeout(&socket, which, Some(PATIENCE))
+            sockopt::set_socket_timeout(&socket, which, Some(patience))
                 .map_err(|error| failed("setting a timeout", error))?;
         }
         match connect(&socket, &name.address()?) {

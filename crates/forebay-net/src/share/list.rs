@@ -11,13 +11,15 @@ use rustix::{
     io::Errno,
     net::SocketFlags,
 };
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const SOCKETS: &str = "/proc/net/unix";
 /// The flag of a socket that listens (`__SO_ACCEPTCON` in linux/net.h).
 const LISTENS: u32 = 0x1_0000;
 /// Shares that are asked at the same time.
 const MAX_ASKED: usize = 256;
+/// How long to wait for a share to which many others are connecting.
+const TURN: Duration = Duration::from_millis(500);
 
 /// A share that is offered now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +63,7 @@ pub(super) fn ask(names: &[ShareName], end: Instant) -> Vec<Listed> {
         // Closing a connection may take long: see `ShareLink`.
         let link = match foreign::closing() > MAX_ASKED {
             true => None,
-            false => match ShareLink::find(name, SocketFlags::NONBLOCK) {
+            false => match find(name, end) {
                 Ok(Some(link)) => Some(link),
                 Ok(None) => continue,
                 Err(_) => None, // for example, too many wait for it already
@@ -97,6 +99,14 @@ pub(super) fn ask(names: &[ShareName], end: Instant) -> Vec<Listed> {
         }
     }
     listed
+}
+
+/// Connects without waiting. If many others are connecting, waits for a turn, but for a short part of the time only.
+fn find(name: &ShareName, end: Instant) -> Result<Option<ShareLink>> {
+    match ShareLink::find(name, SocketFlags::NONBLOCK, PATIENCE) {
+        Err(_) if Instant::now() + TURN < end => ShareLink::find(name, SocketFlags::empty(), TURN),
+        found => found,
+    }
 }
 
 /// The names in the kernel's list of Unix sockets.

@@ -40,6 +40,9 @@ const MAX_READERS_OF_A_USER: usize = 32;
 const BACKLOG: i32 = 64;
 /// While more sockets than this are being closed, no connection is accepted.
 const MAX_CLOSING: usize = 64;
+/// After each connection, so that a user who connects in a loop, permitted or not, takes little of a processor. As many as
+/// [`BACKLOG`] wait before a connection, so it waits for a fraction of a second at most.
+const REST: Duration = Duration::from_millis(1);
 /// After an error of the system, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -276,6 +279,7 @@ impl Door {
             self.max_readers.fetch_max(self.readers(), Relaxed);
             if is_calling {
                 self.accept();
+                std::thread::sleep(REST);
             }
         }
     }
