@@ -308,7 +308,7 @@ fn requests_that_make_no_sense_are_refused() {
     let capture = share(&name, "");
     for [line, code, words] in rows::<3>(&format!(
         "
-        capture -i sim --share {name} -w {file} | 1 | another process has this name
+        capture -i sim --share {name} | 1 | another process has this name
         capture -r {file} --share other | 2 | a file is read faster than readers can follow
         capture -i tap:{name} --share {name} | 2 | cannot read what it shares
         capture -i sim --share a/b | 2 | Use 1 to 64 letters
@@ -325,12 +325,34 @@ fn requests_that_make_no_sense_are_refused() {
     )) {
         run!("{line}").fails(code.parse().unwrap(), words);
     }
-    assert_eq!(
-        fs::read(&file).unwrap(),
-        kept,
-        "a name in use truncates no file"
-    );
+    assert_eq!(fs::read(&file).unwrap(), kept, "an error truncates no file");
     stopped(capture).keeps_the_law();
+}
+
+#[test]
+fn a_capture_to_a_file_goes_on_without_a_name_or_port_that_another_process_has_taken() {
+    let (folder, name) = (Folder::new(), name("taken"));
+    let file = folder.path("kept.pcapng");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let other = share(&name, "");
+    for (flag, words) in [
+        (format!("--share {name}"), "another process has this name"),
+        (format!("--serve tcp:{address}"), "cannot be bound"),
+        (format!("--metrics {address}"), "cannot listen there"),
+    ] {
+        let output = run!("capture -i sim:rate=1M,count=1000 -w {file} {flag}");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{errors}");
+        let told = errors.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            told.contains(words) && told.contains("goes on without it"),
+            "{errors}"
+        );
+        let read = run!("capture -r {file} -q");
+        assert_eq!(read.succeeds().text().lines().count(), 1000);
+    }
+    stopped(other).keeps_the_law();
 }
 
 #[test]

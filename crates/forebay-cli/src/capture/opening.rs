@@ -44,15 +44,15 @@ pub struct Opened {
 ///
 /// # Errors
 /// One of them is refused or in use, or there is too little memory.
-pub fn prepare(request: Request) -> Result<Prepared> {
+pub fn prepare(mut request: Request) -> Result<Prepared> {
     let program = request.program.as_deref();
     let helper = program.map(|program| Helper::start(program, request.user.as_ref()));
     let helper = helper.transpose()?;
     let manager = Manager::connect()?;
     let control = Control::new()?;
-    let sockets = Sockets::bind(&request)?;
+    let sockets = Sockets::bind(&mut request)?;
     // Before the interfaces are opened: clearing gigabytes takes a while, and packets would wait in the kernel.
-    let sharing = Sharing::bind(&request, request.publisher()?)?;
+    let sharing = Sharing::bind(&mut request)?;
     Ok(Prepared {
         request,
         helper,

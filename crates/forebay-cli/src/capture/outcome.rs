@@ -98,7 +98,7 @@ fn exit_code(
     recorded: Option<&Recorded>,
     verified: Option<&VerifyReport>,
 ) -> u8 {
-    if !summary.is_fine() || recorded.is_some_and(|it| !it.is_fine()) {
+    if request.is_unserved || !summary.is_fine() || recorded.is_some_and(|it| !it.is_fine()) {
         return 1;
     }
     let ledger = &summary.ledger;

@@ -45,27 +45,44 @@ pub struct Ended {
 }
 
 impl Sharing {
-    /// Binds names and ports; `None`: nothing is shared.
+    /// Binds names and ports, and allocates the memory; `None`: nothing is shared. What is in use is left out of a `request` that
+    /// also has a file, see [`Request::goes_on`].
     ///
     /// # Errors
-    /// A name or a port is in use, or there is no such group.
-    pub fn bind(request: &Request, publisher: Option<Publisher>) -> Result<Option<Sharing>> {
-        let Some(publisher) = publisher else {
-            return Ok(None);
-        };
+    /// A name or a port is in use, there is no such group, or there is too little memory.
+    pub fn bind(request: &mut Request) -> Result<Option<Sharing>> {
         let offer = request.offer.as_ref();
         let group = offer.and_then(|it| it.group.as_deref());
         let access = Access {
             group: group.map(number_of_group).transpose()?,
         };
-        let name = request.share_name();
-        let bound = name.map(Bound::new).transpose()?;
-        let listener = match offer.and_then(|it| it.address) {
-            Some(address) => Some(
-                TcpListener::bind(address)
-                    .with_context(|| format!("--serve tcp:{address} cannot be bound"))?,
-            ),
-            None => None,
+        let address = offer.and_then(|it| it.address);
+        let bound = match request.share_name().map(Bound::new).transpose() {
+            Err(error) => {
+                request.goes_on(error.raw_os_error(), error.into())?;
+                request.offer.iter_mut().for_each(|it| it.name = None);
+                None
+            }
+            Ok(bound) => bound,
+        };
+        let listener = match address.map(TcpListener::bind).transpose() {
+            Err(error) => {
+                let code = error.raw_os_error();
+                let what = address.map(|it| format!("--serve tcp:{it} cannot be bound"));
+                request.goes_on(
+                    code,
+                    anyhow::Error::new(error).context(what.unwrap_or_default()),
+                )?;
+                request.offer.iter_mut().for_each(|it| it.address = None);
+                None
+            }
+            Ok(listener) => listener,
+        };
+        if bound.is_none() && listener.is_none() {
+            request.offer = None;
+        }
+        let Some(publisher) = request.publisher()? else {
+            return Ok(None);
         };
         Ok(Some(Sharing {
             source: publisher.source(),

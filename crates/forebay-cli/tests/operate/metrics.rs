@@ -155,6 +155,6 @@ fn what_cannot_be_served_is_an_error_before_anything_is_captured() {
     run!("{words} --metrics 127.0.0.1").fails(2, "is not an address");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
-    run!("{words} --metrics {address}").fails(1, "cannot listen there");
+    run!("capture -i sim --metrics {address}").fails(1, "cannot listen there");
     run!("{words} --control {}", folder.path("")).fails(1, "");
 }

@@ -126,7 +126,7 @@ impl Bound {
         match bind(&socket, &name.address()?) {
             Ok(()) => {}
             Err(Errno::ADDRINUSE) => {
-                let error = Error::new(on(), "another process has this name");
+                let error = failed("another process has this name", Errno::ADDRINUSE);
                 return Err(error.advise(
                     "`forebay shares` says which. Choose another name, or end that process",
                 ));

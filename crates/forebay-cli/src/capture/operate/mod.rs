@@ -51,18 +51,28 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// Binds them, before privileges are dropped.
+    /// Binds them, before privileges are dropped. A port that is in use is left out of a `request` that also has a file, see
+    /// [`Request::goes_on`].
     ///
     /// # Errors
     /// A socket cannot be bound.
-    pub fn bind(request: &Request) -> Result<Sockets> {
+    pub fn bind(request: &mut Request) -> Result<Sockets> {
         let control = request.watched.control.as_deref();
         let control = control.map(|name| Bound::new(&place::path_of(name)?));
-        let metrics = request.watched.metrics.map(|address| {
-            let listener = TcpListener::bind(address);
-            listener.with_context(|| format!("--metrics {address}: cannot listen there"))
-        });
-        let (control, metrics) = (control.transpose()?, metrics.transpose()?);
+        let control = control.transpose()?;
+        let metrics = match request.watched.metrics {
+            None => None,
+            Some(address) => match TcpListener::bind(address) {
+                Ok(listener) => Some(listener),
+                Err(error) => {
+                    let code = error.raw_os_error();
+                    let what = format!("--metrics {address}: cannot listen there");
+                    request.goes_on(code, anyhow::Error::new(error).context(what))?;
+                    request.watched.metrics = None;
+                    None
+                }
+            },
+        };
         let listeners = [
             control
                 .as_ref()

@@ -97,6 +97,8 @@ pub struct Request {
     /// No output about the capture but errors and losses.
     pub is_quiet: bool,
     pub is_verbose: bool,
+    /// A name or port was in use, and the capture goes on without it.
+    pub is_unserved: bool,
     /// The counts at the end are one JSON object.
     pub prints_object: bool,
     /// How often the counts are printed.
@@ -214,6 +216,7 @@ impl Request {
                 stop_on_down: flags.stop_on_down,
                 take_traffic: flags.take_traffic,
             },
+            is_unserved: false,
             user: flags.user.as_deref().map(Identity::named).transpose()?,
             recorder,
             verifies: flags.verify,
@@ -278,6 +281,23 @@ impl Request {
             ..VerifyConfig::default()
         };
         self.verifies.then(|| Verifying::new(config))
+    }
+
+    /// Any user can take a name or a port first. A capture that also writes a file or records then goes on without it, with a
+    /// warning, and with exit code 1 at the end. `code` is what the system answered.
+    ///
+    /// # Errors
+    /// `error`, if this is another one, or if the capture has no other output.
+    pub fn goes_on(&mut self, code: Option<i32>, error: anyhow::Error) -> Result<()> {
+        let has_output = self.write.is_some() || self.recorder.is_some();
+        if code != Some(nix::libc::EADDRINUSE) || !has_output {
+            return Err(error);
+        }
+        crate::output::warning(format_args!(
+            "{error:#}. The capture goes on without it, and ends with exit code 1"
+        ));
+        self.is_unserved = true;
+        Ok(())
     }
 
     /// Allocates the memory for packets that are kept, for other programs or for a recorder.
