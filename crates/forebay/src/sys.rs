@@ -401,10 +401,14 @@ pub(crate) fn futex_wake(word: &AtomicU32, between_processes: bool) {
     let _ = futex::wake(word, futex_flags(between_processes), 1);
 }
 
-/// Wakes all sleepers of `word` in all processes.
+/// Sleepers that one call wakes. Waking thousands takes tens of milliseconds, and a hostile reader can have that many threads.
+#[cfg(all(feature = "shared", not(loom)))]
+const MAX_WOKEN: u32 = 1024;
+
+/// Wakes the sleepers of `word` in all processes, up to 1024 of them.
 #[cfg(all(feature = "shared", not(loom)))]
 pub(crate) fn futex_wake_all(word: &AtomicU32) {
-    let _ = futex::wake(word, futex_flags(true), i32::MAX.cast_unsigned()); // as above
+    let _ = futex::wake(word, futex_flags(true), MAX_WOKEN); // as above
 }
 
 #[cfg(test)]

@@ -121,7 +121,7 @@ impl Ours {
         }
     }
 
-    /// Wakes every reader that sleeps on the word, in all processes. Call it after changing the word.
+    /// Wakes the readers that sleep on the word, in all processes, up to 1024 of them. Call it after changing the word.
     pub(crate) fn wake_all(&self, at: usize) {
         let _word = &self.0.all()[at];
         #[cfg(not(loom))]
@@ -221,6 +221,14 @@ impl Theirs {
         return crate::sys::futex_wait(low_half(word), expected as u32, limit, true);
         #[cfg(loom)]
         (self.0.asleep).sleep(|| word.load(Relaxed) == expected, limit) // Relaxed: like the kernel's own check
+    }
+
+    /// Moves the sleepers of the word to the queue of `own`, as a hostile reader can. Returns how many.
+    #[cfg(all(test, not(any(loom, miri))))]
+    pub(crate) fn steal_sleepers(&self, at: usize, own: &std::sync::atomic::AtomicU32) -> usize {
+        let flags = rustix::thread::futex::Flags::empty();
+        let word = low_half(&self.0.all()[at]);
+        rustix::thread::futex::requeue(word, flags, 0, i32::MAX.cast_unsigned(), own).unwrap()
     }
 
     /// Copies the words from `at` on to `bytes`, loading each word once. The other side must not write them meanwhile.

@@ -14,12 +14,17 @@
 //!
 //! **Guarantees:**
 //!
-//! - The producer never waits, and no reader can affect it or other readers.
+//! - The producer never waits, and no reader can affect what it or other readers do, except for time: see below.
 //! - A message is received as it was published, bit for bit, or counted as lost.
 //! - For each reader that does not seek, received + lost + not yet received = published since it attached.
 //! - If the producer's process dies in the middle of a message, readers never receive that message.
 //! - If a hostile process made the memory and writes anything to it, readers stay memory-safe, and a call with a time limit
 //!   returns within this limit.
+//!
+//! **Hostile readers** share one queue of sleepers with the others, in the kernel. They can remove others from it, and fill it
+//! with many threads. A reader that waits therefore looks again every 250 ms, and [`Producer::wake`] wakes up to 1024
+//! sleepers. What remains: a hostile reader can delay a message for others by up to 250 ms, and make a wake-up take as long
+//! as waking 1024 threads.
 //!
 //! The program sends the descriptor of the memory to the readers, usually over a Unix socket with `SCM_RIGHTS`. Readers can also
 //! see from this socket that the producer's process has ended; the ring does not show that.

@@ -100,7 +100,7 @@ impl Producer {
         self.writing.retire(before);
     }
 
-    /// Wakes all readers that sleep. This is a system call, whether there are any or not.
+    /// Wakes the readers that sleep, up to 1024; others look again within 250 ms. This is a system call, whether there are any or not.
     pub fn wake(&mut self) {
         self.writing.wake();
     }

@@ -35,7 +35,23 @@ use crate::{
         planted, spin_then_yield,
     },
 };
-use std::ops::Range;
+use std::{ops::Range, time::Duration};
+
+/// How long a reader sleeps before it looks again. Another reader can take its place in the kernel's queue of sleepers away
+/// (`FUTEX_REQUEUE` needs only a mapping that can be read), and then no wake-up arrives.
+#[cfg(not(loom))]
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+#[cfg(not(loom))]
+fn at_most(left: Option<Duration>) -> Option<Duration> {
+    Some(left.map_or(LOOK_AGAIN, |left| left.min(LOOK_AGAIN)))
+}
+
+/// In a model no reader is hostile, and a lost wake-up has to show.
+#[cfg(loom)]
+fn at_most(left: Option<Duration>) -> Option<Duration> {
+    left
+}
 
 /// How often a reader yields its processor before it sleeps.
 const YIELDS: u32 = 1;
@@ -198,7 +214,7 @@ impl Reading {
             if left.is_some_and(|left| left.is_zero()) {
                 return Err(RecvError::TimedOut);
             }
-            self.words.sleep(BELL, bell, left);
+            self.words.sleep(BELL, bell, at_most(left));
         }
     }
 

@@ -480,3 +480,30 @@ fn whatever_the_memory_holds_every_call_returns() {
     }
     assert!(seen.iter().all(|&times| times > 0), "{seen:?}");
 }
+
+#[cfg(not(miri))]
+#[test]
+fn a_reader_whose_wake_up_was_stolen_receives_the_message_and_learns_the_end() {
+    let (mut producer, mut reader) = ring(1 << 12, 16);
+    let memory = producer.memory().try_clone_to_owned().unwrap();
+    let len = File::from(memory.try_clone().unwrap())
+        .metadata()
+        .unwrap()
+        .len();
+    let stolen = words::Theirs::new(sealed::map(&memory, len as usize).unwrap());
+    let own = std::sync::atomic::AtomicU32::new(0);
+    let (tell, told) = std::sync::mpsc::channel();
+    thread::spawn(move || {
+        let mut buffer = [0; 64];
+        while tell.send(reader.recv(&mut buffer).map(|it| it.len)).is_ok() {}
+    });
+    let steal = || while stolen.steal_sleepers(BELL, &own) == 0 {};
+    steal();
+    producer.publish(&[b"hello"]).unwrap();
+    producer.wake();
+    let soon = Duration::from_secs(20);
+    assert_eq!(told.recv_timeout(soon).unwrap(), Ok(5));
+    steal();
+    drop(producer);
+    assert_eq!(told.recv_timeout(soon).unwrap(), Err(RecvError::Closed));
+}
