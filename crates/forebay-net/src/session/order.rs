@@ -78,7 +78,7 @@ impl TimeOrder {
         })
     }
 
-    /// Asks a port for its next packet. Once all have been asked, [`next`](TimeOrder::next) returns whose is the first.
+    /// Asks a port for its next packet. Once all have been asked, [`next`](TimeOrder::next) returns the port with the first one.
     ///
     /// # Errors
     /// Those of the port. If it `is_stopping`, it has ended.
