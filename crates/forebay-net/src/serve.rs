@@ -51,7 +51,7 @@ pub struct Client {
     /// Its address.
     pub address: SocketAddr,
     /// Its packets: `written` were sent, and `dropped.overrun` were lost because it read too slowly. The other drops were in its
-    /// buffers when it left.
+    /// buffers when it left, and `unread` were not in them yet. Together these are `received`: all that were shared while it was connected.
     pub ledger: Ledger,
     /// How long it was connected.
     pub elapsed: Duration,
@@ -72,6 +72,8 @@ pub struct Served {
     pub lost: u64,
     /// Packets that were in their buffers when they left, and were not sent.
     pub unsent: u64,
+    /// Packets that were shared before they left or the capture ended, and were not read for them any more.
+    pub unread: u64,
 }
 
 /// Sends the packets of a share to every TCP client, as pcapng.
@@ -297,6 +299,7 @@ impl Door {
             self.served.sent += client.ledger.written;
             self.served.lost += client.ledger.dropped.overrun;
             self.served.unsent += client.unsent();
+            self.served.unread += client.ledger.unread;
             (self.left)(&client);
         }
     }
@@ -406,6 +409,13 @@ mod tests {
         let stalled = clients.iter().find(|it| it.address == stalled_address);
         let stalled = stalled.expect("its counts");
         assert!(lost(stalled) > 0, "{stalled:?}");
+        // From both ends: what was shared, and what became of it.
+        let ledger = &stalled.ledger;
+        let counted = ledger.written + ledger.unread + lost(stalled) + stalled.unsent();
+        assert_eq!((ledger.received, counted), (40_000, 40_000));
+        assert!(ledger.unread > 0, "{stalled:?}");
+        let unread = clients.iter().map(|it| it.ledger.unread).sum::<u64>();
+        assert_eq!(served.unread, unread);
         assert_eq!(served.lost, clients.iter().map(lost).sum::<u64>());
         assert_eq!(
             served.unsent,

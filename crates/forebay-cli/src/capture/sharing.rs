@@ -193,18 +193,21 @@ impl Ended {
                 "{clients} served{refused}: {} sent, {} lost{}",
                 output::packets(served.sent),
                 served.lost,
-                unsent(served.unsent)
+                left_over(served.unsent, served.unread)
             ));
         }
     }
 }
 
 /// Packets that clients did not wait for.
-fn unsent(packets: u64) -> String {
-    match packets {
-        0 => String::new(),
-        some => format!(", {some} still buffered when a client left"),
-    }
+fn left_over(unsent: u64, unread: u64) -> String {
+    let some = [
+        (unsent, "still buffered when a client left"),
+        (unread, "shared before the end and not read"),
+    ];
+    let some = some.into_iter().filter(|(packets, _)| *packets > 0);
+    some.map(|(packets, what)| format!(", {packets} {what}"))
+        .collect()
 }
 
 /// Reports a client that has left.
@@ -213,13 +216,14 @@ fn left(client: &Client, is_quiet: bool, stream: Option<Stream>) {
         let _ = output::report(stream, &output::json(&json::client(client)));
     }
     let lost = client.ledger.dropped.overrun;
-    let unsent = unsent(client.unsent());
-    if is_quiet && lost == 0 {
+    let unread = client.ledger.unread;
+    let left_over = left_over(client.unsent(), unread);
+    if is_quiet && lost + unread == 0 {
         return;
     }
     let why = client.error.as_deref().unwrap_or("left");
     note_wrapped(format_args!(
-        "client {} {why}: {} sent, {lost} lost{unsent}, {:.1} s",
+        "client {} {why}: {} sent, {lost} lost{left_over}, {:.1} s",
         client.address,
         output::packets(client.ledger.written),
         client.elapsed.as_secs_f64(),

@@ -66,6 +66,7 @@ fn readers(request: &Request, summary: &Summary, read: &Ended) -> Value {
             "sent": served.sent,
             "lost": served.lost,
             "unsent": served.unsent,
+            "unread": served.unread,
         })
     });
     json!({
