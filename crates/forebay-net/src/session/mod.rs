@@ -351,9 +351,11 @@ impl Session {
         self.introduce_the_rest(troubles.store.is_some(), observe);
         let statistics = self.intake.statistics(self.clock.wall(ended));
         let (mut ledger, is_uncounted) = self.intake.ledger();
-        let shared = self.intake.end_share(counts::lost_in_sources(&ledger));
-        let filters_uncounted = is_uncounted && self.config.filter.is_some();
         let mut refused = self.intake.refused();
+        // What came after the output had failed was not shared either.
+        let lost = counts::lost_in_sources(&ledger).saturating_add(refused);
+        let shared = self.intake.end_share(lost);
+        let filters_uncounted = is_uncounted && self.config.filter.is_some();
         let (gaps, sources) = (self.intake.gaps(), self.intake.counted_sources());
         let odd = self.intake.odd();
         let mut left = Left::default();

@@ -53,6 +53,27 @@ fn publish(publisher: &mut Publisher, times: Range<u64>) {
     times.for_each(|time| publisher.publish(0, &frame(time, &[0; 60])));
 }
 
+/// A capture whose disk is full goes on to empty its source, and shares nothing more.
+#[test]
+fn packets_that_came_after_the_output_failed_are_in_the_counts_of_readers() {
+    let publisher = Publisher::new(64 << 20).unwrap();
+    let source = publisher.source();
+    let (ports, clock) = opened(&["sim:clock=virtual,count=200k"]);
+    let full = std::fs::File::create("/dev/full").unwrap();
+    let output = Output::Stream(full, "full".into());
+    let (session, _) = shared_session(ports, output, clock, publisher);
+    let tap = oldest(&source);
+    let summary = session.run(&mut |_| {});
+    let ledger = summary.ledger;
+    assert!(summary.store_error.is_some() && ledger.dropped.disk > 0);
+    let seen = read(tap).0.ledger;
+    assert!(seen.interface_dropped > Some(0));
+    assert_eq!(
+        seen.received + seen.dropped.known() + seen.interface_dropped.unwrap(),
+        ledger.received
+    );
+}
+
 /// A tap from the oldest packet on.
 fn oldest(source: &ShareSource) -> Tap {
     let config = TapConfig {
