@@ -100,7 +100,7 @@ Examples:
   forebay capture -i eth0 -w a.pcapng --threads 2 --cpus 2,3
   # Share packets with the group staff, then read them
   forebay capture -i eth0 --share lan --share-group staff
-  forebay capture -i tap:lan port domain
+  forebay capture -i share:lan port domain
   # One file an hour; keep the newest 24
   forebay capture -i eth0 -w a.pcapng \\
     -b duration:3600 -b files:24
@@ -112,7 +112,7 @@ Examples:
 
 #[derive(ClapArgs)]
 pub struct Capture {
-    /// Interface to capture from: eth0, any (all interfaces), sim (a simulated card, also sim:rate=10G), tap:NAME (packets that
+    /// Interface to capture from: eth0, any (all interfaces), sim (a simulated card, also sim:rate=10G), share:NAME (packets that
     /// another capture shares with --share), or xdp:eth0 (AF_XDP, which takes packets away from this machine's network stack).
     /// May be repeated
     #[arg(short = 'i', long = "interface", value_name = "INTERFACE")]

@@ -101,7 +101,7 @@ pub enum Command {
     /// Count what was lost, repeated, reordered or corrupted of generated frames
     #[command(after_long_help = verify::HELP)]
     Verify(Verify),
-    /// List the captures of this machine whose packets can be read with -i tap:NAME
+    /// List the captures of this machine whose packets can be read with -i share:NAME
     #[command(after_long_help = share::SHARES_HELP)]
     Shares(Shares),
     /// Watch and steer a running capture: status, stop, rotate, flush, trigger

@@ -75,7 +75,7 @@ pub struct Print {
     pub immediate_mode: bool,
 
     /// Which packets to capture: in (received), out (sent) or inout (both). The values 'in' and 'out' need AF_PACKET:
-    /// each -i must be an interface such as eth0, not xdp:, tap: or sim
+    /// each -i must be an interface such as eth0, not xdp:, share: or sim
     #[arg(short = 'Q', long, value_name = "DIRECTION", default_value = "inout", value_parser = ["in", "out", "inout"])]
     pub direction: String,
 

@@ -13,12 +13,12 @@ Exit codes: 0 success, 1 failure, 2 bad request.
 Examples:
   forebay shares
   # Read one of them, without any privilege
-  forebay capture -i tap:lan -w mine.pcapng tcp port 80";
+  forebay capture -i share:lan -w mine.pcapng tcp port 80";
 
 #[derive(ClapArgs)]
 #[command(next_help_heading = "Sharing")]
 pub struct Share {
-    /// Share captured packets under NAME. Other processes read them with -i tap:NAME, without any capability. Shared packets
+    /// Share captured packets under NAME. Other processes read them with -i share:NAME, without any capability. Shared packets
     /// are printed only if --print or --json-lines is given
     #[arg(long, value_name = "NAME")]
     pub share: Option<ShareName>,

@@ -27,7 +27,7 @@ Examples:
 
 #[derive(ClapArgs)]
 pub struct Top {
-    /// Interface to watch: eth0, any, sim (a simulated card, also sim:rate=10G), or tap:NAME (packets that another capture
+    /// Interface to watch: eth0, any, sim (a simulated card, also sim:rate=10G), or share:NAME (packets that another capture
     /// shares); may be repeated. xdp:eth0 uses AF_XDP, which takes packets away from this machine's network stack
     #[arg(short = 'i', value_name = "INTERFACE")]
     pub interfaces: Vec<Name>,

@@ -29,7 +29,7 @@ Examples:
 
 #[derive(ClapArgs)]
 pub struct Verify {
-    /// Interface at which generated frames arrive: eth0, any, sim (a simulated card, also sim:rate=10G), or tap:NAME (packets
+    /// Interface at which generated frames arrive: eth0, any, sim (a simulated card, also sim:rate=10G), or share:NAME (packets
     /// that a capture shares); may be repeated
     #[arg(short = 'i', long = "interface", value_name = "INTERFACE")]
     pub interfaces: Vec<Name>,

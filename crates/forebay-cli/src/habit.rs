@@ -21,6 +21,7 @@ pub fn suggestion(words: &[String]) -> Option<String> {
     let is_port = first == "any"
         || first == "sim"
         || first.starts_with("sim:")
+        || first.starts_with("share:")
         || first.starts_with("tap:")
         || (!first.contains('/') && Path::new("/sys/class/net").join(first).exists());
     is_port.then(|| format!("forebay capture -i {line}"))
@@ -81,7 +82,7 @@ mod tests {
             "forebay capture --list-interfaces"
         );
         assert_eq!(of("lo").unwrap(), "forebay capture -i lo");
-        assert_eq!(of("tap:lan").unwrap(), "forebay capture -i tap:lan");
+        assert_eq!(of("share:lan").unwrap(), "forebay capture -i share:lan");
         assert_eq!(of("any").unwrap(), "forebay capture -i any");
         assert_eq!(
             of("sim:rate=10G -c 5").unwrap(),

@@ -111,7 +111,7 @@ pub fn look_up_owners(ports: &[Opening]) {
         let name = user(owner);
         if owner.uid != 0 && owner.uid != own_uid {
             output::warning(format_args!(
-                "tap:{share} belongs to {name}, and neither to you nor to root: its packets are what that user wants to show",
+                "share:{share} belongs to {name}, and neither to you nor to root: its packets are what that user wants to show",
             ));
         }
     }

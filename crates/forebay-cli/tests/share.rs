@@ -34,7 +34,7 @@ fn share(name: &str, more: &str) -> Child {
 }
 
 fn reader(name: &str, more: &str) -> Child {
-    let line = format!("capture -i tap:{name} --json {more}");
+    let line = format!("capture -i share:{name} --json {more}");
     started(&line, "forebay: listening on")
 }
 
@@ -128,9 +128,9 @@ fn each_reader_has_its_own_expression_and_what_the_capture_lost_is_not_its_loss(
     let file = folder.path("some.pcapng");
     let some = reader(&name, &format!("-w {file} -c 20000 udp"));
     let none = reader(&name, "--count tcp");
-    let text = run!("capture -i tap:{name} -c 2");
+    let text = run!("capture -i share:{name} -c 2");
     assert_eq!(text.succeeds().text().lines().count(), 2);
-    let once = run!("top -i tap:{name} --once --interval 1");
+    let once = run!("top -i share:{name} --once --interval 1");
     contains(once.succeeds().text(), "overrun 0, before sharing ");
     let some = summary(some);
     assert_eq!(count(&some["written"]), 20_000);
@@ -193,7 +193,7 @@ fn only_permitted_users_read_and_they_need_no_capability() {
         foreign(format!("setpriv {user} {groups} {copy} {line}")).unwrap()
     };
     let capture = share(&name, "--share-group daemon");
-    let line = format!("capture -i tap:{name} --count -c 1000 --json");
+    let line = format!("capture -i share:{name} --count -c 1000 --json");
     let refused = as_nobody("--clear-groups", &line);
     refused.fails(1, "does not share its packets with this user");
     contains(refused.log(), "permission denied");
@@ -214,7 +214,7 @@ fn only_permitted_users_read_and_they_need_no_capability() {
     heard(&mut capture, "forebay: sharing as");
     let own = as_nobody("--clear-groups", &line);
     assert_eq!(count(&own.keeps_the_law()["counted"]), 1000);
-    let warned = run!("capture -i tap:{name} --count -c 1 --json");
+    let warned = run!("capture -i share:{name} --count -c 1 --json");
     contains(
         warned.succeeds().log(),
         "belongs to nobody, and neither to you nor to root",
@@ -310,17 +310,17 @@ fn requests_that_make_no_sense_are_refused() {
         "
         capture -i sim --share {name} | 1 | another process has this name
         capture -r {file} --share other | 2 | a file is read faster than readers can follow
-        capture -i tap:{name} --share {name} | 2 | cannot read what it shares
+        capture -i share:{name} --share {name} | 2 | cannot read what it shares
         capture -i sim --share a/b | 2 | Use 1 to 64 letters
-        capture -i tap: | 2 | is not the name of a share
-        capture -i tap:nothing-{name} | 1 | no capture shares its packets under this name
+        capture -i share: | 2 | is not the name of a share
+        capture -i share:nothing-{name} | 1 | no capture shares its packets under this name
         capture -i sim --share other --share-group no-such-group | 2 | there is no such group
         capture -i sim --share-group daemon | 2 | --share
         capture -i sim --share-size 10M | 2 | the memory for --share and --serve
         capture -i sim --share other --share-size 10k | 2 | less than 1M
         capture -i sim --serve 127.0.0.1:5 | 2 | is not an address
         capture -i sim --share other -x | 2 | --share and --serve print none
-        top -i tap:nothing-{name} --once | 1 | no capture shares its packets under this name
+        top -i share:nothing-{name} --once | 1 | no capture shares its packets under this name
         "
     )) {
         run!("{line}").fails(code.parse().unwrap(), words);

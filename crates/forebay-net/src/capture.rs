@@ -101,7 +101,7 @@ impl Stopper {
 }
 
 impl Capture {
-    /// Opens an interface (`eth0`, `any`, `xdp:eth0`), a share (`tap:NAME`) or the simulated card (`sim`), with the default
+    /// Opens an interface (`eth0`, `any`, `xdp:eth0`), a share (`share:NAME`) or the simulated card (`sim`), with the default
     /// [`Options`]. Files are opened by [`read`](Capture::read).
     ///
     /// # Errors

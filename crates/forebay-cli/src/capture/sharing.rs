@@ -124,7 +124,7 @@ impl Sharing {
                 };
                 let size = units::binary(self.bytes);
                 note_wrapped(format_args!(
-                    "sharing as {name}, {size}: {users} can read it with -i tap:{name}"
+                    "sharing as {name}, {size}: {users} can read it with -i share:{name}"
                 ));
             }
         }

@@ -49,7 +49,7 @@ impl Attached {
         let object = client.ask("status")?["status"].take();
         let share = object["share"].as_str();
         Ok(Attached {
-            share: share.and_then(|share| format!("tap:{share}").parse().ok()),
+            share: share.and_then(|share| format!("share:{share}").parse().ok()),
             name: object["capture"].as_str().unwrap_or_default().into(),
             first: status(&object),
             client,

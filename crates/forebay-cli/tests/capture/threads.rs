@@ -15,7 +15,7 @@ fn each_wrong_request_about_threads_gets_its_own_clear_answer() {
         2 | -i sim:clock=virtual --threads 2             | leave clock=virtual out
         2 | -i any --threads 2                           | --threads captures from one interface, and any is all of them
         2 | -i sim -i sim --threads 2                    | --threads captures from one interface
-        2 | -i tap:none --threads 2                      | --threads captures from one interface
+        2 | -i share:none --threads 2                      | --threads captures from one interface
         2 | -r x.pcapng --threads 2                      | and no file with -r
         2 | -i sim --threads 2 --cpus 0                  | --cpus names 1 of 2 processors
         2 | -i sim --threads 2 --cpus 0,x                | '0,x' is not a list of processors. Use a value such as 2,3 or 4-7

@@ -79,7 +79,7 @@ fn with_each(flag: &str, mode: &str, test: impl Fn(&str, &Folder, &Child)) {
         capture -i sim:rate=1M --control {operated}/socket --metrics 127.0.0.1:0 --metrics-file {operated}/m.prom | 3
         capture -i sim:rate=1M -w {output}/r.pcapng --recorder 5s,1M --trigger udp --after 1s | 4
         top --control {operated}/of-share --once --interval 60              | 1
-        capture -i tap:{share} -w {output}/t.pcapng             | 3
+        capture -i share:{share} -w {output}/t.pcapng             | 3
         capture -r - -w {output}/d.pcapng                       | 1
         capture -r {fifo}                                       | 1
         verify -r {fifo}                                        | 1

@@ -1,4 +1,4 @@
-//! Opens ports by the names that users type: `sim`, `sim:rate=10G`, `eth0`, `packet:eth0`, `xdp:eth0`, `tap:lan`.
+//! Opens ports by the names that users type: `sim`, `sim:rate=10G`, `eth0`, `packet:eth0`, `xdp:eth0`, `share:lan`.
 
 mod name;
 
@@ -313,7 +313,7 @@ pub fn transmit(name: &Name, config: &TxConfig) -> Result<Box<dyn TxPort>> {
         #[cfg(feature = "live")]
         Name::Xdp(spec) => Ok(Box::new(af_xdp::AfXdpTx::open(spec, config)?)),
         Name::Sim(_) => cannot("sim", "the simulated card, which only receives"),
-        Name::Tap(_) => cannot("tap", "shared packets, which are only read"),
+        Name::Share(_) => cannot("share", "shared packets, which are only read"),
         _ => cannot(&name.to_string(), "a file"),
     }
 }
@@ -369,7 +369,7 @@ fn begin_one(name: &Name, options: &Options, clock: &Clock) -> Result<Begun> {
         Name::Xdp(spec) => Begun::Port(Box::new(AfXdp::open(spec, &xdp_config(options))?)),
         #[cfg(not(feature = "live"))]
         Name::Interface(_) | Name::Xdp(_) => unreachable!("refused above"),
-        Name::Tap(name) => {
+        Name::Share(name) => {
             let config = TapConfig {
                 poll_every: (options.delay / 10).max(Duration::from_millis(1)),
                 clock: clock.clone(),

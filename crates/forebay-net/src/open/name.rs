@@ -24,8 +24,10 @@ const BPF: u64 = 1 << 39;
 /// assert!(matches!("sim:rate=10G".parse(), Ok(Name::Sim(_))));
 /// assert!(matches!("packet:sim".parse(), Ok(Name::Interface(name)) if name == "sim"));
 /// assert!(matches!("xdp:eth0".parse(), Ok(Name::Xdp(spec)) if spec.interface == "eth0"));
-/// assert!(matches!("tap:lan".parse(), Ok(Name::Tap(name)) if name.to_string() == "lan"));
+/// assert!(matches!("share:lan".parse(), Ok(Name::Share(name)) if name.to_string() == "lan"));
+/// assert_eq!("tap:lan".parse::<Name>()?.to_string(), "share:lan"); // the old name
 /// assert!("sim:rate=fast".parse::<Name>().is_err());
+/// # Ok::<(), forebay::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -36,8 +38,8 @@ pub enum Name {
     Interface(String),
     /// `xdp:eth0` or `xdp:eth0,KEY=VALUE,…`: an interface of this machine. Uses AF_XDP, which takes its frames.
     Xdp(af_xdp::Spec),
-    /// `tap:NAME`: the packets that another capture shares under this name.
-    Tap(ShareName),
+    /// `share:NAME`: the packets that another capture shares under this name. Also called `tap:NAME`, which was its first name.
+    Share(ShareName),
     /// A capture file, or standard input if it is `-`. Never parsed from text: the command has a separate option for files.
     File(PathBuf),
 }
@@ -49,7 +51,7 @@ impl FromStr for Name {
         Ok(match text.split_once(':') {
             None if text == "sim" => Name::Sim(Spec::default()),
             Some(("sim", spec)) => Name::Sim(spec.parse()?),
-            Some(("tap", name)) => Name::Tap(name.parse()?),
+            Some(("share" | "tap", name)) => Name::Share(name.parse()?),
             Some(("xdp", spec)) => Name::Xdp(spec.parse()?),
             Some(("packet", interface)) => Name::Interface(interface.into()),
             _ => Name::Interface(text.into()),
@@ -58,13 +60,13 @@ impl FromStr for Name {
 }
 
 impl fmt::Display for Name {
-    /// The name without settings, such as `sim`, `eth0`, `xdp:eth0`, `tap:lan` or the path of a file.
+    /// The name without settings, such as `sim`, `eth0`, `xdp:eth0`, `share:lan` or the path of a file.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Name::Sim(_) => f.write_str("sim"),
             Name::Interface(name) => f.write_str(name),
             Name::Xdp(spec) => write!(f, "xdp:{}", spec.interface),
-            Name::Tap(name) => write!(f, "tap:{name}"),
+            Name::Share(name) => write!(f, "share:{name}"),
             Name::File(path) => path.display().fmt(f),
         }
     }
@@ -83,7 +85,7 @@ impl Name {
         match self {
             Name::Interface(name) => Some(name),
             Name::Xdp(spec) => Some(&spec.interface),
-            Name::Sim(_) | Name::Tap(_) | Name::File(_) => None,
+            Name::Sim(_) | Name::Share(_) | Name::File(_) => None,
         }
     }
 
@@ -134,7 +136,7 @@ impl Name {
         match self {
             Name::Interface(_) => NET_RAW,
             Name::Xdp(_) => NET_RAW | NET_ADMIN | BPF | IPC_LOCK,
-            Name::Sim(_) | Name::Tap(_) | Name::File(_) => 0,
+            Name::Sim(_) | Name::Share(_) | Name::File(_) => 0,
         }
     }
 }

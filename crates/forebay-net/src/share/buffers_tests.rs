@@ -253,7 +253,7 @@ fn shared() -> (Appender, Tap) {
     });
     let incoming = incoming.unwrap();
     let tap = Tap::new(
-        "tap:bad".into(),
+        "share:bad".into(),
         incoming,
         None,
         None,

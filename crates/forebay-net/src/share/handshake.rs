@@ -77,7 +77,7 @@ impl ShareName {
     }
 
     pub(super) fn in_messages(&self) -> String {
-        format!("tap:{self}")
+        format!("share:{self}")
     }
 }
 

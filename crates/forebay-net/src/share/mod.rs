@@ -17,7 +17,7 @@
 //!   the socket, and the memory after the last reader has closed it.
 //! - A reader checks all values that it reads. A hostile publisher can show it wrong packets, or cause an error, but no more.
 //!
-//! To offer packets, use a [`Publisher`], with a [`Listener`] or [`serve`](crate::serve). To read them, open the port `tap:NAME`
+//! To offer packets, use a [`Publisher`], with a [`Listener`] or [`serve`](crate::serve). To read them, open the port `share:NAME`
 //! ([`open`](crate::open)) or call [`attach`]. [`list`](list()) finds the shares of this machine.
 
 mod buffers;

@@ -430,7 +430,7 @@ impl Port for Tap {
 
     fn info(&self) -> PortInfo {
         PortInfo {
-            backend: "tap",
+            backend: "share",
             copy: "copied from shared memory",
             ring_bytes: self.incoming.memory_bytes(),
             overruns: true,

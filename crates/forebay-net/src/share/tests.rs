@@ -25,7 +25,7 @@ fn capture(count: u64, size: u32, publisher: Publisher) -> Session {
     shared_session(ports, Output::Count, clock, publisher).0
 }
 
-/// What a session reads from a tap: its summary, and the time and gap of each packet.
+/// What a session reads from a share: its summary, and the time and gap of each packet.
 fn read(tap: Tap) -> (Summary, Vec<(u64, u64)>) {
     read_with(tap, |_| ())
 }
@@ -298,7 +298,7 @@ fn hostile(notes: &[Vec<u8>], messages: &[Vec<u8>]) -> Result<Tap> {
     }
     let reader = producer.reader().unwrap();
     let tap = Tap::new(
-        "tap:bad".into(),
+        "share:bad".into(),
         Incoming::of_packets(reader),
         None,
         None,
@@ -315,7 +315,7 @@ fn a_hostile_publisher_causes_an_error_that_says_why() {
     let refused = |notes: &[Vec<u8>], why: &str| {
         let error = hostile(notes, &[]).err().expect("refused").to_string();
         assert!(
-            error.starts_with("tap:bad: the share is damaged"),
+            error.starts_with("share:bad: the share is damaged"),
             "{error}"
         );
         assert!(error.contains(why), "{error}");

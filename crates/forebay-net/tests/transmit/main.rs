@@ -352,7 +352,7 @@ fn what_cannot_send_is_refused_with_advice() {
         for (name, text) in [
             ("sim", "only receives"),
             ("any", "all interfaces at once"),
-            ("tap:x", "only read"),
+            ("share:x", "only read"),
             ("vc", "no interface 'vc'"),
         ] {
             let error = open(name, &config);

@@ -59,7 +59,7 @@ pub(super) fn refuse_odd_sharing(flags: &Flags, names: &[Name]) -> Result<()> {
         );
     }
     let is_own =
-        |name: &Name| matches!(name, Name::Tap(name) if Some(name) == sharing.share.as_ref());
+        |name: &Name| matches!(name, Name::Share(name) if Some(name) == sharing.share.as_ref());
     match names.iter().any(is_own) {
         true => refuse("a capture cannot read what it shares. Choose another name"),
         false => Ok(()),
