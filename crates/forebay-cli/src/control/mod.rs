@@ -7,21 +7,26 @@ use crate::{
     args::{self, Control as Flags, ControlCommand, Trigger},
     output,
     sandbox::{self, Needs},
+    shares,
 };
 use anyhow::{Context, Result, bail};
+use forebay_net::port::Owner;
+use nix::unistd::geteuid;
 use rustix::net::{SendFlags, send, sockopt};
 use serde_json::{Value, json};
 use std::{
     ffi::OsStr,
     fs::File,
     io::{BufRead, BufReader, ErrorKind},
-    os::fd::AsFd,
+    os::fd::{AsFd, OwnedFd},
     process::ExitCode,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-/// The longest wait for an answer that does not depend on the end of the capture.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest wait for a whole answer, from the request on, or for `stop` from the answer's first byte on.
+const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
+/// No answer is longer.
+const MAX_ANSWER_BYTES: usize = 16 << 20;
 
 /// A connection to a running capture.
 pub struct Client {
@@ -36,6 +41,7 @@ impl Client {
     /// No capture answers there.
     pub fn new(name: &OsStr) -> Result<Client> {
         let socket = place::reach(&place::find(name)?)?;
+        warn_of_another_user(&socket, name);
         Ok(Client {
             socket: BufReader::new(socket.into()),
             name: name.to_string_lossy().into(),
@@ -48,29 +54,71 @@ impl Client {
     /// The capture rejects the command, or does not answer.
     pub fn ask(&mut self, command: &str) -> Result<Value> {
         let name = &self.name;
-        let patience = (command != "stop").then_some(PATIENCE);
         let socket = self.socket.get_ref();
-        sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, patience)
-            .context("a socket cannot be prepared")?;
         let request = format!("{}\n", json!({ "command": command }));
         let sent = send(socket.as_fd(), request.as_bytes(), SendFlags::NOSIGNAL);
         sent.with_context(|| format!("{name}: the capture takes no request"))?;
-        let mut line = String::new();
-        match self.socket.read_line(&mut line) {
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                bail!("{name}: the capture does not answer")
-            }
-            read => read.with_context(|| format!("{name}: the answer cannot be read"))?,
-        };
+        let line = self.line(command == "stop")?;
+        let name = &self.name;
         if line.is_empty() {
             bail!("{name}: the capture ended without an answer");
         }
         let answer: Value =
-            serde_json::from_str(&line).with_context(|| format!("{name}: not an answer"))?;
+            serde_json::from_slice(&line).with_context(|| format!("{name}: not an answer"))?;
         match answer["ok"] == true {
             true => Ok(answer),
             false => bail!("{name}: {}", answer["error"].as_str().unwrap_or("failed")),
         }
+    }
+
+    /// Reads a line, or what there is before the end. `waits`: its beginning may take any time. The other end is not trusted to stop sending.
+    fn line(&mut self, waits: bool) -> Result<Vec<u8>> {
+        let name = &self.name;
+        let mut line = Vec::new();
+        let mut deadline = (!waits).then(|| Instant::now() + PATIENCE);
+        loop {
+            let left = deadline.map(|end| end.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                bail!("{name}: the capture does not answer");
+            }
+            let socket = self.socket.get_ref();
+            sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, left)
+                .context("a socket cannot be prepared")?;
+            let read = match self.socket.fill_buf() {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                read => read.with_context(|| format!("{name}: the answer cannot be read"))?,
+            };
+            deadline.get_or_insert_with(|| Instant::now() + PATIENCE);
+            let end = read.iter().position(|byte| *byte == b'\n');
+            line.extend_from_slice(&read[..end.unwrap_or(read.len())]);
+            let count = end.map_or(read.len(), |end| end + 1);
+            self.socket.consume(count);
+            if end.is_some() || count == 0 {
+                return Ok(line);
+            }
+            if line.len() > MAX_ANSWER_BYTES {
+                bail!("{name}: the answer does not end. No capture answers like this");
+            }
+        }
+    }
+}
+
+/// Warns if the process that answers belongs to another user, who can make up the answer.
+fn warn_of_another_user(socket: &OwnedFd, name: &OsStr) {
+    let Ok(peer) = sockopt::socket_peercred(socket) else {
+        return;
+    };
+    let owner = Owner {
+        uid: peer.uid.as_raw(),
+        pid: 0,
+    };
+    if owner.uid != 0 && owner.uid != geteuid().as_raw() {
+        output::warning(format_args!(
+            "{}: the process that answers belongs to {}, and neither to you nor to root: its answer is what that user wants to show",
+            name.to_string_lossy(),
+            shares::user(owner),
+        ));
     }
 }
 
@@ -114,5 +162,41 @@ fn request(name: &OsStr, command: &str, is_json: bool, flags: &args::Sandbox) ->
             )
         }
         code => Ok(ExitCode::from(code as u8)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_testing::folder::Folder;
+    use std::{io::Write, os::unix::net::UnixListener, thread};
+
+    /// What a request gets from a process that answers with these bytes, again and again, after each pause.
+    fn asked(command: &str, bytes: Vec<u8>, pause: Duration) -> String {
+        let folder = Folder::new();
+        let path = folder.path("evil");
+        let listener = UnixListener::bind(&path).unwrap();
+        let answering = thread::spawn(move || {
+            let mut socket = listener.accept().unwrap().0;
+            while socket.write_all(&bytes).is_ok() {
+                thread::sleep(pause);
+            }
+        });
+        let mut client = Client::new(path.as_ref()).unwrap();
+        let answer = client.ask(command);
+        drop(client);
+        answering.join().unwrap();
+        answer.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_answer_without_end_is_given_up() {
+        let (many, none) = (vec![b'x'; 1 << 20], Duration::ZERO);
+        for command in ["status", "stop"] {
+            let error = asked(command, many.clone(), none);
+            assert!(error.contains("the answer does not end"), "{error}");
+            let error = asked(command, vec![b'x'], Duration::from_millis(50));
+            assert!(error.contains("does not answer"), "{error}");
+        }
     }
 }
