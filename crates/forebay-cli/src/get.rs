@@ -84,7 +84,13 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     );
     output::hide();
     listening?;
-    let answer = fetched?;
+    let answer = match (fetched, file) {
+        (Err(error), Some(file)) if output.is_replacing() => {
+            let file = file.display();
+            bail!("{error}, and removed again: {file} is as it was before")
+        }
+        (fetched, _) => fetched?,
+    };
     if answer.reader_left {
         return Ok(ExitCode::SUCCESS);
     }

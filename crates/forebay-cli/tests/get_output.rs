@@ -39,7 +39,9 @@ fn a_file_appears_when_it_is_complete_and_nothing_else_is_left() {
     let folder = Folder::new();
     let path = folder.file("file", "old");
     let cut = serve_bytes("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello");
-    run!("get -o {path} http://{cut}/").fails(1, "5 bytes of 9 were written");
+    let removed =
+        format!("5 bytes of 9 were written, and removed again: {path} is as it was before");
+    run!("get -o {path} http://{cut}/").fails(1, &removed);
     assert_eq!(fs::read(&path).unwrap(), b"old");
     assert_eq!(folder.names(), ["file"]);
     let whole = serve_bytes(with_length(b"new"));

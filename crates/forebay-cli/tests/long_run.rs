@@ -35,7 +35,7 @@ fn three_days(flags: &str) -> Option<(Value, Vec<(u64, usize)>)> {
     let (folder, mount) = Folder::with("small");
     let (metrics, control) = (folder.path("metrics.prom"), folder.path("control"));
     let line = format!(
-        "capture -i sim:clock=virtual,rate=3k,size=imix -a duration:259200 -w {mount}/a.pcapng \
+        "capture -i sim:clock=virtual,rate=3kbit,size=imix -a duration:259200 -w {mount}/a.pcapng \
          --store 4x64KiB --json --stats-interval 600 \
          -q --metrics-file {metrics} --control {control} {flags}"
     );

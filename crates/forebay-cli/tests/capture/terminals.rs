@@ -163,7 +163,7 @@ fn a_job_in_the_background_draws_nothing_until_it_is_in_the_foreground() {
 
 #[test]
 fn rates_are_those_of_the_whole_interval() {
-    let port = "sim:clock=virtual,rate=16k,size=64";
+    let port = "sim:clock=virtual,rate=16kbit,size=64";
     let output = run!("capture -i {port} -a duration:4 --count --json --stats-interval 1");
     let mut reports = output.objects();
     reports.retain(|it| it["running"] == true);

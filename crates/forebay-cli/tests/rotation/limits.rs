@@ -58,7 +58,7 @@ fn a_full_last_file_ends_the_capture_without_another_packet() {
     ];
     for (flags, packets) in each {
         // A packet every 8 seconds.
-        let slow = "sim:clock=virtual,rate=1k,size=1000";
+        let slow = "sim:clock=virtual,rate=1kbit,size=1000";
         let json = series(slow, &Folder::new(), "a.pcapng", flags).keeps_the_law();
         let counts = counts(&json, ["received", "written"]);
         assert_eq!(counts, [packets; 2], "{flags}: {json}");

@@ -158,7 +158,7 @@ fn without_older_files_the_capture_ends_in_good_order() {
 fn other_programs_that_fill_the_disk_cost_old_files_too_and_then_end_the_capture() {
     let script = "forebay capture -i sim:clock=virtual -c 60k -w $DISK/a.pcapng -b filesize:2000 -q
          ls $DISK | wc -l
-         forebay capture -i sim:rate=1k --json -w $DISK/a.pcapng -b duration:1000 --keep-free 8M & pid=$!
+         forebay capture -i sim:rate=1kbit --json -w $DISK/a.pcapng -b duration:1000 --keep-free 8M & pid=$!
          while ! ls $DISK/*.part >/dev/null 2>&1; do sleep 0.02; done
          head -c 20M /dev/zero >$DISK/other; sleep 1; ls $DISK | wc -l
          head -c 8M /dev/zero >$DISK/more; wait $pid; code=$?";

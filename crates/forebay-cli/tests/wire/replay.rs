@@ -96,7 +96,7 @@ fn a_replay_is_not_faster_than_asked_for() {
     lab(&[], || {
         let folder = Folder::new();
         // 1000 packets a second.
-        let a = recorded(&folder, "a.pcap", "count=201,rate=512k,size=64");
+        let a = recorded(&folder, "a.pcap", "count=201,rate=512kbit,size=64");
         let recorded = run!("info --json {a}").json()["seconds"].as_f64().unwrap();
         for (arguments, seconds) in [
             ("-x 2", recorded / 2.0),

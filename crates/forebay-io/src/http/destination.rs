@@ -77,6 +77,11 @@ impl Drop for Part {
 }
 
 impl Destination {
+    /// Whether a file has been begun that is removed unless it is [finished](Destination::finish). Its name keeps what it had until then.
+    pub fn is_replacing(&self) -> bool {
+        matches!(self.open, Some(Open::Growing { .. }))
+    }
+
     /// Standard output.
     pub fn stdout() -> Self {
         Destination {

@@ -104,6 +104,8 @@ impl Stall {
 /// use forebay_net::sim::{Host, Rate, Spec};
 /// let spec: Spec = "rate=10G,ring=64,host=none".parse()?;
 /// assert_eq!((spec.rate, spec.ring, spec.host), (Rate::BitsPerSecond(10_000_000_000), 64, Host::None));
+/// assert_eq!("rate=20kbit".parse::<Spec>()?.rate, Rate::BitsPerSecond(20_000));
+/// assert!("rate=20k".parse::<Spec>().is_err()); // frames or bits?
 /// assert!("rate=fast".parse::<Spec>().unwrap_err().to_string().contains("rate=fast"));
 /// # Ok::<(), forebay::Error>(())
 /// ```
@@ -235,7 +237,7 @@ impl FromStr for Spec {
 fn expected(key: &str) -> &'static str {
     match key {
         "rate" => {
-            "rate is bits a second such as 1G, 2.5G or 100M, frames a second such as 500kpps, or max"
+            "rate is bits a second such as 1G, 2.5G, 100M or 20kbit, frames a second such as 500kpps, or max"
         }
         "size" => "size is 64 to 9018 bytes with the check sequence, or imix",
         "flows" => "flows is 1, 2, 4, 8, 16, 32 or 64",
@@ -260,8 +262,13 @@ fn parse_rate(value: &str) -> Option<Rate> {
     if value == "max" {
         return Some(Rate::Max);
     }
+    // `20k` may be meant as frames a second.
+    let bits = match value.strip_suffix("bit") {
+        None if value.ends_with(['k', 'K']) => return None,
+        bits => bits.unwrap_or(value),
+    };
     // Above 10 Tb/s a frame would take less than a tenth of a nanosecond.
-    let rate = units::count(value).filter(|rate| (1..=10_000_000_000_000).contains(rate))?;
+    let rate = units::count(bits).filter(|rate| (1..=10_000_000_000_000).contains(rate))?;
     Some(Rate::BitsPerSecond(rate))
 }
 
