@@ -46,6 +46,12 @@ pub fn run(opened: Opened) -> Result<Outcome> {
     if let Some(warning) = session.warning() {
         output::warning(warning);
     }
+    if let Some(days) = request.names_repeat_after_days() {
+        output::warning(format_args!(
+            "the names of the files repeat after {}: a file whose name is in use gets .1, .2, … appended, and none is removed. --keep-free bounds the space, and -b interval:SECONDS -b files:N keeps N files",
+            output::counted(days, "day", "days"),
+        ));
+    }
     let source = sharing.as_ref().map(Sharing::source);
     let readers = sharing.map(|sharing| sharing.start(&request)).transpose()?;
     let queue = runner.as_ref().map(Runner::queue);

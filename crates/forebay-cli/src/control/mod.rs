@@ -104,7 +104,7 @@ impl Client {
     }
 }
 
-/// Warns if the process that answers belongs to another user, who can make up the answer.
+/// Warns if the process that answers belongs to another user and so may answer anything.
 fn warn_of_another_user(socket: &OwnedFd, name: &OsStr) {
     let Ok(peer) = sockopt::socket_peercred(socket) else {
         return;

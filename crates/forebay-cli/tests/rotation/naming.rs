@@ -148,3 +148,20 @@ fn a_file_that_appeared_while_one_was_written_keeps_its_name() {
     assert_eq!(fs::read(&theirs).unwrap(), b"theirs");
     assert!(!found::open(format!("{theirs}.1")).packets.is_empty());
 }
+
+#[test]
+fn names_that_repeat_are_reported_at_the_start_unless_the_files_are_bounded() {
+    let folder = Folder::new();
+    let warning = "the names of the files repeat after 1 day";
+    for (name, more, warns) in [
+        ("a-%H.pcap", "", true),
+        ("a-%F-%H.pcap", "", false),
+        ("a-%H.pcap", "-W 2", false),
+        ("a-%H.pcap", "--keep-free 1M", false),
+    ] {
+        let path = folder.path(name);
+        let ran = run!("capture -i sim:clock=virtual,count=100 -G 3600 -w {path} {more}");
+        let log = ran.succeeds().log().to_owned();
+        assert_eq!(log.contains(warning), warns, "{name} {more}: {}", log);
+    }
+}

@@ -264,6 +264,21 @@ impl Request {
         self.printing.is_some()
     }
 
+    /// If nothing bounds the files of a series whose names repeat: after how many days they do.
+    pub fn names_repeat_after_days(&self) -> Option<u64> {
+        let rotation = self.rotation.as_ref()?;
+        let bounds = [
+            rotation.keep_files,
+            rotation.keep_bytes,
+            rotation.stop_after,
+        ];
+        let is_bounded = bounds.iter().any(Option::is_some) || self.keep_free.is_some();
+        match is_bounded || self.session.stop_after.is_some() {
+            true => None,
+            false => rotation.repeat_after_days(self.clock.wall_now()),
+        }
+    }
+
     /// Whether packets go anywhere else than to the printed lines.
     pub fn has_output(&self) -> bool {
         self.write.is_some() || self.offer.is_some()

@@ -143,6 +143,28 @@ impl Rotation {
     }
 
     /// Returns the names of its files.
+    /// After how many days the names of files that begin at a time repeat, at most a year, as those of `a-%H.pcap` do after a day. `None`: they do
+    /// not, or they have no times. A file whose name is in use gets `.1`, `.2`, … appended, so the number of files has no bound.
+    ///
+    /// ```
+    /// use forebay_net::session::{Names, Rotation};
+    /// let repeat = |path: &str| Rotation::of(path, Names::Timed).repeat_after_days(1_790_000_000_000_000_000);
+    /// assert_eq!((repeat("a-%H.pcap"), repeat("a-%a.pcap"), repeat("a-%F.pcap")), (Some(1), Some(7), None));
+    /// ```
+    pub fn repeat_after_days(&self, wall_ns: u64) -> Option<u64> {
+        const DAY_NS: u64 = 86_400_000_000_000;
+        let has_times = self.path.as_os_str().as_encoded_bytes().contains(&b'%');
+        if self.names != Names::Timed || !has_times {
+            return None;
+        }
+        let name = |days: u64| {
+            let then = wall_ns.saturating_add(days * DAY_NS);
+            self.namer().next(then, true).ok()
+        };
+        let first = name(0)?;
+        (1..=366).find(|&days| name(days).as_ref() == Some(&first))
+    }
+
     pub(super) fn namer(&self) -> Namer {
         Namer::new(&self.path, self.names, self.keep_files)
     }
