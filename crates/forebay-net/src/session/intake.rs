@@ -430,6 +430,8 @@ impl Intake {
     pub fn take_nothing_more(&mut self, why: Discard) {
         self.discarding.get_or_insert(why);
         self.blocked = None;
+        // Nothing waits for others any more.
+        self.order = None;
     }
 }
 

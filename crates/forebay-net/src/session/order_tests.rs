@@ -51,6 +51,16 @@ fn a_ring_that_fills_up_does_not_wait_for_another_interface() {
     );
 }
 
+#[test]
+fn a_capture_that_has_enough_ends_although_packets_wait() {
+    let busy = "sim:clock=virtual,rate=100000pps,ring=800,host=none";
+    let (ports, clock) = opened(&[busy, "sim:clock=virtual,rate=1pps"]);
+    let set = |it: &mut SessionConfig| it.count = Some(15_000);
+    let summary = session(ports, Output::Count, clock, set).0.run(&mut |_| {});
+    assert_eq!(summary.ledger.counted, 15_000);
+    summary.ledger.check().unwrap();
+}
+
 /// A port with one packet, which it has accepted at the beginning and hands out at `ready_at`.
 struct Slow {
     interfaces: [Interface; 1],
