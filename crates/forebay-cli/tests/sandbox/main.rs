@@ -310,7 +310,7 @@ mod attacks {
         // Only these read and remove what is beside their files.
         let folders = ["-b ", "--recorder", "repair"];
         let has_folder = folders.iter().any(|it| line.contains(it));
-        let makes_files = ["-r - -w", "-i tap", "get"];
+        let makes_files = ["-r - -w", "-i share", "get"];
         let flags = libc::O_CREAT | libc::O_WRONLY;
         let made = call!(possessed, SYS_openat, HERE, &inside[..], flags, 0o600);
         match has_folder || makes_files.iter().any(|it| line.contains(it)) {
