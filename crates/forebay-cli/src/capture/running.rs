@@ -48,7 +48,7 @@ pub fn run(opened: Opened) -> Result<Outcome> {
     }
     if let Some(days) = request.names_repeat_after_days() {
         output::warning(format_args!(
-            "the names of the files repeat after {}: a file whose name is in use gets .1, .2, … appended, and none is removed. --keep-free bounds the space, and -b interval:SECONDS -b files:N keeps N files",
+            "the names of the files repeat after {}: then they get .1, .2, … appended, and no file is removed. Use --keep-free, or -b interval:SECONDS -b files:N",
             output::counted(days, "day", "days"),
         ));
     }

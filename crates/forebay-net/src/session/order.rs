@@ -108,7 +108,8 @@ impl TimeOrder {
         }
         let counts = feed.port.counts();
         // Packets that the port has accepted, but cannot hand out yet.
-        let has_more = counts.received - counts.dropped.unwrap_or(0) > feed.taken + feed.filtered;
+        let accepted = (counts.received).saturating_sub(counts.dropped.unwrap_or(0));
+        let has_more = accepted > feed.taken + feed.filtered;
         let back = if has_more { WINDOW_NS } else { IN_FLIGHT_NS };
         port.safe_ns = looked_ns.saturating_sub(back);
         port.asked_at = Some(now);

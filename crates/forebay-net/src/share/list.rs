@@ -58,15 +58,18 @@ pub fn list() -> Result<Vec<Listed>> {
 /// Asks several shares at the same time, until `end`. Leaves out those that have just ended.
 pub(super) fn ask(names: &[ShareName], end: Instant) -> Vec<Listed> {
     let mut listed = Vec::new();
-    let mut links = Vec::new();
+    let (mut links, mut full) = (Vec::new(), Vec::new());
     for name in names {
         // Closing a connection may take long: see `ShareLink`.
         let link = match foreign::closing() > MAX_ASKED {
             true => None,
-            false => match find(name, end) {
+            false => match ShareLink::find(name, SocketFlags::NONBLOCK, PATIENCE) {
                 Ok(Some(link)) => Some(link),
                 Ok(None) => continue,
-                Err(_) => None, // for example, too many wait for it already
+                Err(_) => {
+                    full.push(listed.len()); // for example, too many wait for it already
+                    None
+                }
             },
         };
         listed.push(Listed {
@@ -76,6 +79,16 @@ pub(super) fn ask(names: &[ShareName], end: Instant) -> Vec<Listed> {
             is_permitted: None,
         });
         links.extend(link.map(|link| (listed.len() - 1, link)));
+    }
+    // Not before: the others' answers wait in their sockets, so that these take no time of theirs.
+    for at in full {
+        if Instant::now() + TURN >= end {
+            break;
+        }
+        if let Ok(Some(link)) = ShareLink::find(&listed[at].name, SocketFlags::empty(), TURN) {
+            listed[at].owner = Some(link.owner());
+            links.push((at, link));
+        }
     }
     while !links.is_empty() {
         let left = end.saturating_duration_since(Instant::now());
@@ -99,14 +112,6 @@ pub(super) fn ask(names: &[ShareName], end: Instant) -> Vec<Listed> {
         }
     }
     listed
-}
-
-/// Connects without waiting. If many others are connecting, waits for a turn, but for a short part of the time only.
-fn find(name: &ShareName, end: Instant) -> Result<Option<ShareLink>> {
-    match ShareLink::find(name, SocketFlags::NONBLOCK, PATIENCE) {
-        Err(_) if Instant::now() + TURN < end => ShareLink::find(name, SocketFlags::empty(), TURN),
-        found => found,
-    }
 }
 
 /// The names in the kernel's list of Unix sockets.

@@ -137,10 +137,10 @@ impl VerifyReport {
         for one in &self.senders {
             balanced(one.expected, one.received.saturating_add(one.lost))?;
         }
-        let expected: u128 = self.senders.iter().map(|it| u128::from(it.expected)).sum();
-        let missing = expected - u128::from(self.received()) - u128::from(self.lost());
+        let expected: i128 = self.senders.iter().map(|it| i128::from(it.expected)).sum();
+        let missing = expected - i128::from(self.received()) - i128::from(self.lost());
         if missing != 0 {
-            let missing = i64::try_from(missing).unwrap_or(i64::MAX);
+            let missing = missing.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
             return Err(Violation { missing });
         }
         let of_senders = self.received() + self.duplicates() + self.late() + self.markers();

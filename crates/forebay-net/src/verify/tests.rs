@@ -284,18 +284,20 @@ fn a_number_that_no_rate_allows_is_corrupted_and_the_sums_stay_exact() {
     assert_eq!((report.corrupted, report.received()), (6, 5));
     assert_eq!(report.lost(), 2 * 999_999_999);
     assert_eq!(report.check(), Ok(()));
-    let doubtful = VerifyReport {
-        senders: vec![
-            SenderReport {
-                expected: u64::MAX,
-                lost: u64::MAX,
-                ..report.senders[0].clone()
-            };
-            2
-        ],
-        ..report
-    };
-    assert!(doubtful.check().is_err());
+    // Sums without room, from either side.
+    for (senders, received) in [(2, 1), (1, u64::MAX)] {
+        let one = SenderReport {
+            expected: u64::MAX,
+            received,
+            lost: u64::MAX,
+            ..report.senders[0].clone()
+        };
+        let doubtful = VerifyReport {
+            senders: vec![one; senders],
+            ..VerifyReport::default()
+        };
+        assert!(doubtful.check().is_err());
+    }
 }
 
 #[test]

@@ -89,11 +89,18 @@ mod process {
         /// Joins the other processes. `file` is an open file description of this process only, and `joined` counts all
         /// processes that ever joined.
         pub(in super::super) fn join(file: File, joined: &AtomicU32, on: &str) -> Result<Peers> {
-            let mut me = Owner::NOBODY;
+            // Relaxed: only the number matters, and no other process gets the same one.
+            let next = || Owner::new(joined.fetch_add(1, Relaxed).wrapping_add(1));
             // Numbers repeat, and damaged memory may hold any: the one that stands for nobody is skipped.
-            while me == Owner::NOBODY {
-                // Relaxed: only the number matters, and no other process gets the same one.
-                me = Owner::new(joined.fetch_add(1, Relaxed).wrapping_add(1));
+            let mut me = next();
+            if me == Owner::NOBODY {
+                me = next();
+            }
+            if me == Owner::NOBODY {
+                return Err(Error::new(
+                    on,
+                    "joining it: the count of its processes is damaged",
+                ));
             }
             let answer = sys::shared::lock_byte(&file, me.bits());
             let failed = || Error::new(on, "locking this process's byte of the queue's file");
