@@ -67,7 +67,9 @@ impl Possessed {
                     Err(Errno::ESRCH) => continue, // it has ended meanwhile
                     attached => attached.unwrap(),
                 }
-                stopped(thread);
+                if !stops(thread) {
+                    continue; // it was about to end
+                }
                 let registers = ptrace::getregs(thread).unwrap();
                 possessed.threads.push((thread, registers));
             }
@@ -132,7 +134,7 @@ impl Possessed {
         ] = values;
         ptrace::setregs(thread, registers).unwrap();
         ptrace::step(thread, None).unwrap();
-        stopped(thread);
+        assert!(stops(thread), "{number}: {thread} has ended");
         ptrace::getregs(thread).unwrap().rax.cast_signed()
     }
 }
@@ -146,7 +148,11 @@ impl Drop for Possessed {
     }
 }
 
-fn stopped(thread: Pid) {
-    let status = waitpid(thread, Some(WaitPidFlag::__WALL)).unwrap();
-    assert!(matches!(status, WaitStatus::Stopped(..)), "{status:?}");
+/// Waits until the thread stops; false if it ends instead.
+fn stops(thread: Pid) -> bool {
+    match waitpid(thread, Some(WaitPidFlag::__WALL)).unwrap() {
+        WaitStatus::Stopped(..) => true,
+        WaitStatus::Exited(..) => false,
+        other => panic!("{other:?}"),
+    }
 }
