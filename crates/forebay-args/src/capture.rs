@@ -9,7 +9,13 @@ use super::{
 };
 use clap::Args as ClapArgs;
 use forebay::store::{self, Limit, SyncPolicy};
-use forebay_net::{format::Format, open::Name, port::TimeSource, session::KeepFree, units};
+use forebay_net::{
+    format::Format,
+    open::Name,
+    port::{DEFAULT_SNAPLEN, MAX_SNAPLEN, TimeSource},
+    session::KeepFree,
+    units,
+};
 use std::{
     ffi::OsString,
     net::{Ipv4Addr, SocketAddr},
@@ -140,7 +146,7 @@ pub struct Capture {
     #[arg(short = 'c', value_name = "COUNT", value_parser = values::count)]
     pub count: Option<u64>,
 
-    /// Keep at most SNAPLEN bytes of each packet; 0 means 262144
+    /// Keep at most SNAPLEN bytes of each packet, up to 1000000; 0 means 262144
     #[arg(short = 's', long = "snapshot-length", value_name = "SNAPLEN", default_value = "262144", value_parser = snaplen)]
     pub snaplen: u32,
 
@@ -403,10 +409,10 @@ fn time_source(text: &str) -> Parsed<TimeSource> {
 
 fn snaplen(text: &str) -> Parsed<u32> {
     match text.parse() {
-        Ok(0) => Ok(262_144),
-        Ok(bytes @ 1..=262_144) => Ok(bytes),
+        Ok(0) => Ok(DEFAULT_SNAPLEN),
+        Ok(bytes @ 1..=MAX_SNAPLEN) => Ok(bytes),
         _ => Err(format!(
-            "'{text}' is not a snapshot length. Use 1 to 262144, or 0"
+            "'{text}' is not a snapshot length. Use 1 to {MAX_SNAPLEN}, or 0 for {DEFAULT_SNAPLEN}"
         )),
     }
 }

@@ -136,6 +136,7 @@ pub fn object(
             "other": summary.left.other,
         },
         "wire_bytes": summary.wire_bytes,
+        "packets_cut": summary.cut,
         "bytes": summary.bytes,
         "durable_bytes": totals.durable_bytes,
         "seconds": summary.elapsed.as_secs_f64(),

@@ -2,9 +2,14 @@
 
 use crate::{
     Load, check,
-    lab::{lab, tool},
-    listening, overloaded,
+    lab::{ip, lab, tool},
+    listening, listening_on, overloaded,
     support::*,
+};
+use std::{
+    io::{self, Write},
+    net::{TcpListener, TcpStream},
+    thread,
 };
 
 #[test]
@@ -59,6 +64,35 @@ fn the_first_few_packets_are_all_taken_from_a_small_ring() {
             assert_eq!(count(&json["written"]), wanted);
             let numbers = found::open(&file).sequences();
             assert!(numbers.into_iter().eq(0..wanted), "{}", ran.log());
+        }
+    });
+}
+
+#[test]
+fn the_packets_of_big_tcp_are_whole_or_counted_as_cut() {
+    const SENT: usize = 40 << 20;
+    lab(&[], || {
+        ip("link set lo gso_max_size 500000 gro_max_size 500000 up");
+        let folder = Folder::new();
+        let file = folder.path("big.pcapng");
+        for (flags, is_whole) in [("", false), ("-s 1000000", true)] {
+            let child = listening_on("lo", format!("-w {file} -B 256M {flags} tcp or ip6"));
+            let listener = TcpListener::bind("[::1]:0").unwrap();
+            let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let mut receiver = listener.accept().unwrap().0;
+            let receiving = thread::spawn(move || io::copy(&mut receiver, &mut io::sink()));
+            sender.write_all(&vec![b'x'; SENT]).unwrap();
+            drop(sender);
+            assert_eq!(receiving.join().unwrap().unwrap(), SENT as u64);
+            let ran = stopped(child);
+            let json = ran.succeeds().json();
+            let info = run!("info --json {file}").succeeds().json();
+            let (cut, kept) = (count(&json["packets_cut"]), count(&info["captured_bytes"]));
+            assert_eq!(cut, count(&info["packets_cut"]), "{json}");
+            assert_eq!(count(&json["wire_bytes"]), count(&info["wire_bytes"]));
+            let is_said = ran.log().contains("cut short");
+            assert_eq!((cut == 0, !is_said), (is_whole, is_whole), "{}", ran.log());
+            assert_eq!(kept > SENT as u64, is_whole, "{info}");
         }
     });
 }

@@ -3,7 +3,7 @@
 
 use super::ring::Blocks;
 use crate::filter::Filter;
-use crate::port::TimeSource;
+use crate::port::{DEFAULT_SNAPLEN, MAX_SNAPLEN, TimeSource};
 use forebay::{Error, Result};
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ impl Default for AfPacketConfig {
             block_bytes: 1 << 20,
             retire: Duration::from_millis(100),
             promiscuous: true,
-            snaplen: 262_144,
+            snaplen: DEFAULT_SNAPLEN,
             filter: None,
             time: None,
             incoming_only: false,
@@ -125,7 +125,8 @@ impl AfPacketConfig {
         }
         // Ethernet header and two VLAN tags in addition to the payload. A frame without offloads has at most 64 KiB.
         let longest = match self.reports_unfinished {
-            true => 65_536, // merged segments
+            _ if self.snaplen > DEFAULT_SNAPLEN => MAX_SNAPLEN, // the segments that BIG TCP merges
+            true => 65_536,                                     // merged segments
             false => mtu.min(65_536),
         };
         let frame = self.snaplen.min(longest + 22);

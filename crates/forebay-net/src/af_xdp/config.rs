@@ -1,7 +1,7 @@
 //! Settings of an AF_XDP port, and the sizes derived from them.
 
 use super::memory::Shape;
-use crate::link::Link;
+use crate::{link::Link, port::DEFAULT_SNAPLEN};
 use forebay::{Error, Result};
 
 /// Settings for opening an interface with AF_XDP, beside those of its [`Spec`](super::Spec).
@@ -31,7 +31,7 @@ impl Default for AfXdpConfig {
     fn default() -> Self {
         AfXdpConfig {
             ring_bytes: None,
-            snaplen: 262_144,
+            snaplen: DEFAULT_SNAPLEN,
             promiscuous: true,
             take_traffic: false,
             stop_on_down: false,

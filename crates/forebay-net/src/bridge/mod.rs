@@ -59,7 +59,7 @@ mod tests;
 use crate::{
     ledger::{Violation, balanced},
     open::{self, Name, Options},
-    port::Port,
+    port::{DEFAULT_SNAPLEN, Port},
     session::{Control, Output, Session, SessionConfig, Summary},
     transmit::{TxConfig, TxFailed, TxInfo, TxPort},
 };
@@ -185,7 +185,7 @@ impl Bridge {
         let first = ports.first().map_or("", |port| port.name()).to_owned();
         // What is shown is cut to the snapshot length; what is sent must be whole.
         let config = SessionConfig {
-            snaplen: 262_144,
+            snaplen: DEFAULT_SNAPLEN,
             ..config
         };
         let session = Session::open(ports, output, config, clock, control)?;

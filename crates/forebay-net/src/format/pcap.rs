@@ -15,13 +15,13 @@ use super::{
     sizes::{captured, put, word},
     ticks::Ticks,
 };
-use crate::port::{Frame, InFile, Interface, Resolution};
+use crate::port::{DEFAULT_SNAPLEN, Frame, InFile, Interface, Resolution};
 use forebay::store::{Framing, Whole};
 
 const IF_FCSLEN: u16 = 13;
 const FCS_LEN_GIVEN: u32 = 0x0400_0000;
 /// A session with this snapshot length truncates no packet.
-const NO_LIMIT: u32 = 262_144;
+const NO_LIMIT: u32 = DEFAULT_SNAPLEN;
 const MAGIC_NS: u32 = 0xa1b2_3c4d;
 const MAGIC_US: u32 = 0xa1b2_c3d4;
 const VERSION: u32 = 2 | 4 << 16;

@@ -12,7 +12,7 @@ use crate::{
 use crate::{
     file::{File, parallel},
     filter::{Filter, View},
-    port::{Fanout, LinkType, Owner, Port, TimeSource},
+    port::{DEFAULT_SNAPLEN, Fanout, LinkType, Owner, Port, TimeSource},
     share::{self, Connection, ShareName, TapConfig},
     sim::{Host, Sim, Spec},
     transmit::{TxConfig, TxPort},
@@ -66,7 +66,7 @@ impl Default for Options {
         Options {
             ring_bytes: None,
             promiscuous: true,
-            snaplen: 262_144,
+            snaplen: DEFAULT_SNAPLEN,
             delay: Duration::from_millis(100),
             filter: None,
             reader_filters: false,

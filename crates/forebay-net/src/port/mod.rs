@@ -99,6 +99,13 @@ pub struct Interface {
     pub in_file: Option<Arc<InFile>>,
 }
 
+/// The bytes of a frame that are kept by default. libpcap and Wireshark read no longer frames.
+pub const DEFAULT_SNAPLEN: u32 = 262_144;
+
+/// The most bytes of a frame that can be kept. The longest frames of an interface are those of BIG TCP, with up to 524,280 bytes after the
+/// link header (`GSO_MAX_SIZE` in Linux's include/linux/netdevice.h).
+pub const MAX_SNAPLEN: u32 = 1_000_000;
+
 /// The clock that stamps received frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeSource {
@@ -125,7 +132,7 @@ impl Default for Interface {
             name: String::new(),
             description: String::new(),
             link: LinkType::ETHERNET,
-            snaplen: 262_144,
+            snaplen: DEFAULT_SNAPLEN,
             bits_per_second: None,
             resolution: Resolution::NANOSECONDS,
             time: None,

@@ -17,6 +17,8 @@ pub struct EncodedRun<'a> {
     pub time_ns: u64,
     /// Total length on the wire, in bytes.
     pub wire_bytes: u64,
+    /// The number of frames with fewer bytes than they had on the wire.
+    pub cut: u64,
     /// The largest number of bytes kept of a frame.
     pub longest: u32,
 }

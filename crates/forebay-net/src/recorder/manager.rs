@@ -141,6 +141,7 @@ impl Manager {
             is_short: false,
             packets_ns: None,
             ledger: Ledger::default(),
+            packets_cut: 0,
             bytes: 0,
             durable: false,
             error: None,
@@ -242,7 +243,7 @@ impl Manager {
             cut.error = Some("its thread has panicked: the file may be incomplete".into());
             return self.ended(cut);
         };
-        cut.ledger = summary.ledger;
+        (cut.ledger, cut.packets_cut) = (summary.ledger, summary.cut);
         (cut.bytes, cut.durable) = (summary.bytes, summary.durable);
         let error = summary.store_error.as_ref().or(summary.port_error.as_ref());
         cut.error = match error {

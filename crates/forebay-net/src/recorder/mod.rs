@@ -157,6 +157,8 @@ pub struct Cut {
     pub packets_ns: Option<(u64, u64)>,
     /// The accounting of this file: `dropped.overrun` are packets that were overwritten in memory before they were written.
     pub ledger: Ledger,
+    /// Packets with fewer bytes than they had on the wire.
+    pub packets_cut: u64,
     /// Bytes written.
     pub bytes: u64,
     /// Whether all of it is durable.

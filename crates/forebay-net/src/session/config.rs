@@ -1,14 +1,18 @@
 //! Settings of a session.
 
 use super::disk_space::KeepFree;
-use crate::{filter::Filter, format::Format};
+use crate::{
+    filter::Filter,
+    format::Format,
+    port::{DEFAULT_SNAPLEN, MAX_SNAPLEN},
+};
 use forebay::{Error, Result, store};
 use std::time::Duration;
 
 /// Settings of a session.
 #[derive(Clone, Debug)]
 pub struct SessionConfig {
-    /// Bytes kept of a frame, 1 to 262,144.
+    /// Bytes kept of a frame, 1 to [`MAX_SNAPLEN`]. Default [`DEFAULT_SNAPLEN`].
     pub snaplen: u32,
     /// The filter. Sources that filter for themselves were opened with it ([`open::Options`](crate::open::Options)); for all
     /// others the session filters.
@@ -44,7 +48,7 @@ pub struct SessionConfig {
 impl Default for SessionConfig {
     fn default() -> Self {
         SessionConfig {
-            snaplen: 262_144,
+            snaplen: DEFAULT_SNAPLEN,
             filter: None,
             count: None,
             stop_after: None,
@@ -68,10 +72,10 @@ impl SessionConfig {
     /// A field is out of range.
     pub fn validate(&self) -> Result<()> {
         let bad = |what: &str, advice: &str| Err(Error::new("capture", what).advise(advice));
-        if !(1..=262_144).contains(&self.snaplen) {
+        if !(1..=MAX_SNAPLEN).contains(&self.snaplen) {
             return bad(
                 "the snapshot length is out of range",
-                "Use 1 to 262144 bytes",
+                "Use 1 to 1000000 bytes",
             );
         }
         if self.count == Some(0) {

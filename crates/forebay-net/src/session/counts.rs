@@ -34,6 +34,7 @@ impl Intake {
             asked,
             taken: self.taken(),
             wire_bytes: self.wire_bytes,
+            cut: self.cut,
             reading: self.reading(),
             ring_fill: fills.reduce(f64::max),
             modes,

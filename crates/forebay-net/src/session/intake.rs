@@ -59,6 +59,8 @@ pub(super) struct Intake {
     pub publisher: Option<Publisher>,
     snaplen: u32,
     pub wire_bytes: u64,
+    /// Packets taken with fewer bytes than they had on the wire.
+    pub cut: u64,
     rotator: Rotator,
     /// Several live ports are read in the order of time.
     order: Option<TimeOrder>,
@@ -89,6 +91,7 @@ impl Intake {
             publisher: None,
             snaplen: config.snaplen,
             wire_bytes: 0,
+            cut: 0,
             rotator: Rotator::new(clock.clone()),
             sleeper,
             // The first tick sets it.
@@ -181,6 +184,7 @@ impl Intake {
         feed.odd += took.odd;
         self.left -= took.packets;
         self.wire_bytes += took.wire_bytes;
+        self.cut += took.cut;
         if took.packets > 0 {
             self.rotator.first_ns.get_or_insert(took.first_ns);
         }

@@ -359,7 +359,8 @@ impl Session {
         let (gaps, sources) = (self.intake.gaps(), self.intake.counted_sources());
         let odd = self.intake.odd();
         let mut left = Left::default();
-        let (wire_bytes, store) = (self.intake.wire_bytes, self.intake.store_info());
+        let (wire_bytes, cut) = (self.intake.wire_bytes, self.intake.cut);
+        let store = self.intake.store_info();
         let (mut durable, mut totals) = (false, store::Totals::default());
         let mut sync_abandoned = false;
         let mut is_out_of_room = false;
@@ -414,6 +415,7 @@ impl Session {
             durable,
             bytes: totals.written_bytes,
             wire_bytes,
+            cut,
             totals,
             files,
             elapsed: Duration::from_nanos(ended - began),

@@ -70,7 +70,7 @@ impl Output {
 pub(super) struct Writing {
     pub store: Appender,
     pub format: Format,
-    snaplen: u32,
+    pub snaplen: u32,
     /// The interface that determines the header of a classic file; irrelevant for pcapng.
     first: Option<Interface>,
     /// Number of interfaces written.

@@ -89,6 +89,8 @@ pub struct Progress {
     pub filters_uncounted: bool,
     /// Wire length of the packets taken, in bytes.
     pub wire_bytes: u64,
+    /// Packets taken with fewer bytes than they had on the wire: cut to the snapshot length, or cut already in the source.
+    pub cut: u64,
     /// Packets per second in the last two seconds, or since the previous report if that is longer ago.
     pub packets_per_second: f64,
     /// Wire length of the packets, in bits per second.
@@ -135,6 +137,7 @@ impl Progress {
             ledger,
             filters_uncounted,
             wire_bytes,
+            cut,
             packets_per_second,
             bits_per_second,
             ring_fill,
@@ -158,6 +161,7 @@ impl Progress {
         self.ledger.add_thread(ledger);
         self.filters_uncounted |= filters_uncounted;
         self.wire_bytes += wire_bytes;
+        self.cut += cut;
         self.packets_per_second += packets_per_second;
         self.bits_per_second += bits_per_second;
         let fills = [self.ring_fill, *ring_fill].into_iter().flatten();
@@ -287,6 +291,8 @@ pub struct Summary {
     pub bytes: u64,
     /// Wire length of the packets taken, in bytes.
     pub wire_bytes: u64,
+    /// Packets taken with fewer bytes than they had on the wire: cut to the snapshot length, or cut already in the source.
+    pub cut: u64,
     /// All counts of the store; zeros without an output.
     pub totals: store::Totals,
     /// The files.
@@ -333,6 +339,7 @@ impl Summary {
             durable,
             bytes,
             wire_bytes,
+            cut,
             totals,
             files,
             elapsed,
@@ -356,6 +363,7 @@ impl Summary {
         self.durable &= durable;
         self.bytes += bytes;
         self.wire_bytes += wire_bytes;
+        self.cut += cut;
         self.totals += totals;
         self.files += files;
         self.elapsed = self.elapsed.max(elapsed);

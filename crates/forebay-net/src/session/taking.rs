@@ -17,6 +17,8 @@ pub(super) struct Took {
     pub filtered: u64,
     /// Wire length of the frames taken, in bytes.
     pub wire_bytes: u64,
+    /// Frames taken with fewer bytes than they had on the wire.
+    pub cut: u64,
     /// The time of the first of these, if there is one.
     pub first_ns: u64,
     /// Irregularities of the frames taken.
@@ -66,6 +68,7 @@ pub(super) fn take<S: Stage>(
     };
     // Separate from `took`: see docs/performance-notes.md.
     let mut odd = Odd::default();
+    let snaplen = writing.as_ref().map_or(u32::MAX, |it| it.snaplen);
     let stop = loop {
         if took.packets >= most {
             break Stop::AtEnd;
@@ -104,6 +107,7 @@ pub(super) fn take<S: Stage>(
             took.first_ns = frame.time_ns;
         }
         let wire_len = frame.wire_len;
+        let is_cut = snaplen.min(frame.data.len() as u32) < wire_len;
         let mut is_refused = false;
         let mut accept = || {
             is_refused = !stages.accept(frame);
@@ -136,6 +140,7 @@ pub(super) fn take<S: Stage>(
         took.packets += 1;
         lane.taken += 1;
         took.wire_bytes += u64::from(wire_len);
+        took.cut += u64::from(is_cut);
     };
     took.odd = odd;
     (took, stop)
@@ -186,6 +191,7 @@ fn took_of(run: &EncodedRun<'_>) -> Took {
         packets: run.frames as u64,
         filtered: 0,
         wire_bytes: run.wire_bytes,
+        cut: run.cut,
         first_ns: run.time_ns,
         odd: Odd::default(),
     }

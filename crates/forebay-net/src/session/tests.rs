@@ -283,7 +283,7 @@ fn a_request_that_makes_no_sense_is_refused_before_anything_is_made() {
     let scratch = Scratch::new(".pcapng");
     let spoil: [fn(&mut SessionConfig); 3] = [
         |it| it.snaplen = 0,
-        |it| it.snaplen = 262_145,
+        |it| it.snaplen = 1_000_001,
         |it| it.count = Some(0),
     ];
     for spoil in spoil {

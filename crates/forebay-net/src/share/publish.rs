@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     format::{Described, Format},
-    port::{Frame, Interface},
+    port::{DEFAULT_SNAPLEN, Frame, Interface},
 };
 use forebay::{
     Error, Result,
@@ -30,7 +30,7 @@ const END_BYTES: usize = 64;
 /// The number of an interface that readers do not know.
 const NOT_SHARED: u32 = u32::MAX;
 
-/// The least memory of a share: several of the largest packets fit.
+/// The least memory of a share: two packets of [`DEFAULT_SNAPLEN`] bytes fit. Longer ones are cut to what fits in half of it.
 pub const MIN_RING_BYTES: u64 = 1 << 20;
 /// Bytes of memory for each packet that a share's index has room for.
 const BYTES_PER_PACKET: u64 = 128;
@@ -113,8 +113,8 @@ impl Publisher {
             return Err(error.advise("Use 1M or more"));
         }
         let too_large = |_| Error::invalid("share", "the ring is larger than memory can be");
-        // At least two of the largest packets fit, so that each of them can be published.
-        let min = 2 * (HEAD + MAX_PACKET) + NOTE_BYTES;
+        // Two packets of the usual longest fit. In a small ring, those of BIG TCP are cut.
+        let min = 2 * (HEAD + DEFAULT_SNAPLEN as usize) + NOTE_BYTES;
         let packets = Producer::new(&BroadcastConfig {
             data_bytes: usize::try_from(ring_bytes).map_err(too_large)?.max(min),
             messages: usize::try_from(ring_bytes / BYTES_PER_PACKET).map_err(too_large)?,
@@ -124,11 +124,11 @@ impl Publisher {
             ring: copy(packets.memory())?,
             buffers: None,
         };
-        Ok(Publisher::with(
-            PublisherKind::Ring(packets),
-            descriptors,
-            ring_bytes,
-        ))
+        let largest = packets.largest().saturating_sub(HEAD).min(MAX_PACKET);
+        let kind = PublisherKind::Ring(packets);
+        let mut publisher = Publisher::with(kind, descriptors, ring_bytes);
+        publisher.truncate(largest as u32);
+        Ok(publisher)
     }
 
     /// For a session that writes a pcapng file, whose store has the settings `store`, with packets of up to `snaplen` bytes: shares the packets
@@ -345,7 +345,7 @@ impl Publisher {
 
     /// Publishes at most this many bytes of each packet.
     pub(crate) fn truncate(&mut self, snaplen: u32) {
-        self.snaplen = snaplen.min(MAX_PACKET as u32);
+        self.snaplen = snaplen.min(self.snaplen);
     }
 
     /// Sets the number of packets that the sources have lost so far. Readers show it beside their own losses.

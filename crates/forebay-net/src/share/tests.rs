@@ -288,7 +288,7 @@ fn interfaces_may_come_late_and_are_known_to_readers_that_come_later() {
 /// A ring with these notes and messages, as a hostile process may make it, and its tap.
 fn hostile(notes: &[Vec<u8>], messages: &[Vec<u8>]) -> Result<Tap> {
     let config = BroadcastConfig {
-        data_bytes: 4 << 20,
+        data_bytes: 8 << 20,
         messages: 100,
         note_bytes: 1 << 20,
     };
@@ -345,7 +345,7 @@ fn a_hostile_publisher_causes_an_error_that_says_why() {
         (with(head, 5), "more bytes"),
         (with(unknown, 4), "not described"),
         (with(endless, 4), "impossible"),
-        (vec![0; 300_000], "too long"),
+        (vec![0; 1_200_000], "too long"),
     ];
     for (message, why) in cases {
         let messages = [with(head, 4), message, with(head, 4)];

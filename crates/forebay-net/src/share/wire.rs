@@ -7,12 +7,12 @@
 //! ```
 //! A reader trusts none of these bytes: everything that a value may not be is a [`ShareDamage`].
 
-use crate::port::{Direction, Frame, Interface, LinkType, Resolution};
+use crate::port::{Direction, Frame, Interface, LinkType, MAX_SNAPLEN, Resolution};
 
 /// Bytes before those of a packet.
 pub(super) const HEAD: usize = 24;
 /// The maximum bytes of a packet.
-pub(super) const MAX_PACKET: usize = 262_144;
+pub(super) const MAX_PACKET: usize = MAX_SNAPLEN as usize;
 /// Interfaces that a share describes at most.
 pub(super) const MAX_INTERFACES: usize = 4095;
 /// Larger counts of lost packets are refused, so that sums over a thousand ports cannot overflow.

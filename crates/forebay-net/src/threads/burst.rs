@@ -72,6 +72,7 @@ impl EncodedRuns for Bursting {
             interface: 0,
             time_ns: first.time_ns,
             wire_bytes: packets.iter().map(|it| u64::from(it.wire_len)).sum(),
+            cut: packets.iter().filter(|it| it.caplen < it.wire_len).count() as u64,
             longest: packets.iter().map(|it| it.caplen).max().unwrap_or(0),
         })
     }

@@ -224,6 +224,11 @@ impl Sample {
             one(Some(progress.wire_bytes)),
         )?;
         put.counter(
+            "packets_cut",
+            "Packets taken with fewer bytes than they had on the wire",
+            one(Some(progress.cut)),
+        )?;
+        put.counter(
             "written_bytes",
             "Bytes written to the output",
             written(progress.written_bytes),

@@ -190,6 +190,7 @@ impl Publisher {
             elapsed: summary.elapsed.max(last.elapsed),
             taken: (last.taken).max(summary.ledger.written + summary.ledger.counted),
             wire_bytes: summary.wire_bytes,
+            cut: summary.cut,
             ledger: summary.ledger,
             filters_uncounted: summary.filters_uncounted,
             written_bytes: summary.bytes,

@@ -152,6 +152,7 @@ fn the_last_scrape_is_the_final_ledger() {
         ("packets_unread_total", ledger.unread),
         ("packets_durable_total", summary.totals.durable),
         ("wire_bytes_total", summary.wire_bytes),
+        ("packets_cut_total", summary.cut),
         ("written_bytes_total", summary.bytes),
         ("durable_bytes_total", summary.totals.durable_bytes),
         ("packets_waiting", 0),

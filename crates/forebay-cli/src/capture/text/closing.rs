@@ -4,7 +4,7 @@ use crate::output::{counted, packets, some_of};
 use forebay::store::Totals;
 use forebay_net::{
     ledger::{Dropped, Ledger},
-    port::{Left, Odd, Outages},
+    port::{DEFAULT_SNAPLEN, Left, MAX_SNAPLEN, Odd, Outages},
     session::{Source, Summary},
     units,
 };
@@ -38,6 +38,18 @@ pub fn odd_lines(odd: &Odd) -> Vec<String> {
     let some = kinds.into_iter().filter(|(count, ..)| *count > 0);
     some.map(|(count, [one, many], what)| format!("forebay: {} {what}", counted(count, one, many)))
         .collect()
+}
+
+/// Reports packets that a copy has only in part, although nobody asked for that.
+pub fn cut_line(summary: &Summary, snaplen: u32) -> Option<String> {
+    let is_copy = summary.ledger.written > 0;
+    (is_copy && summary.cut > 0 && snaplen == DEFAULT_SNAPLEN).then(|| {
+        let cut = counted(summary.cut, "packet is", "packets are");
+        format!(
+            "forebay: {cut} cut short, to {snaplen} bytes or already in the source. -s {MAX_SNAPLEN} keeps longer ones, which libpcap and \
+             Wireshark do not read"
+        )
+    })
 }
 
 /// `2 comments, 1 custom block not copied`.

@@ -14,7 +14,7 @@ use crate::{
     sandbox::Sandbox,
     signals, verify,
 };
-use closing::{closing_lines, left_line, odd_lines, share, some_files};
+use closing::{closing_lines, cut_line, left_line, odd_lines, share, some_files};
 use forebay::memory::HugePages;
 use forebay_net::{
     port::Outages,
@@ -327,6 +327,7 @@ impl Screen {
             ));
         }
         say_all(&odd_lines(&summary.odd));
+        say_all(cut_line(summary, self.snaplen).as_slice());
         if self.metadata
             && let Some(left) = left_line(&summary.left)
         {

@@ -229,6 +229,7 @@ impl Batch {
                 run.end = found.record_end;
                 run.longest = run.longest.max(found.len);
                 run.wire_bytes += u64::from(found.wire_len);
+                run.cut += u32::from(found.len < found.wire_len);
                 continue;
             }
             let begins = found.is_as_composed.then(|| BatchRun {
@@ -239,6 +240,7 @@ impl Batch {
                 interface: found.interface,
                 longest: found.len,
                 wire_bytes: found.wire_len.into(),
+                cut: u32::from(found.len < found.wire_len),
                 time_ns: found.time_ns,
             });
             let ended = std::mem::replace(&mut last, begins);

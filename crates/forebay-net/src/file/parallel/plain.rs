@@ -57,6 +57,7 @@ impl Plain {
                 run.end += len;
                 run.longest = run.longest.max(caplen);
                 run.wire_bytes += u64::from(wire_len);
+                run.cut += u32::from(caplen < wire_len);
                 true
             }
             _ => false,
@@ -73,6 +74,7 @@ impl Plain {
             interface: frame.interface,
             longest: frame.data.len() as u32,
             wire_bytes: frame.wire_len.into(),
+            cut: u32::from((frame.data.len() as u32) < frame.wire_len),
             time_ns: frame.time_ns,
         });
     }
@@ -121,6 +123,7 @@ impl Plain {
             end: self.bytes.end,
             longest: runs.iter().map(|run| run.longest).max()?,
             wire_bytes: runs.iter().map(|run| run.wire_bytes).sum(),
+            cut: runs.iter().map(|run| run.cut).sum(),
             ..*first
         })
     }

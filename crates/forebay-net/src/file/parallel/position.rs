@@ -98,6 +98,7 @@ impl Position {
             interface: run.interface,
             time_ns: run.time_ns,
             wire_bytes: run.wire_bytes,
+            cut: run.cut.into(),
             longest: run.longest,
         }
     }

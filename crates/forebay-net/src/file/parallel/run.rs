@@ -12,6 +12,8 @@ pub(super) struct BatchRun {
     pub interface: u32,
     pub longest: u32,
     pub wire_bytes: u64,
+    /// Those with fewer bytes than on the wire.
+    pub cut: u32,
     /// Time of the first one.
     pub time_ns: u64,
 }

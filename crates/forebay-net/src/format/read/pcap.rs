@@ -15,7 +15,7 @@
 
 use super::{Fault, Order, Step, Zeros, records::Records};
 use crate::format::copied::push_option;
-use crate::port::{Frame, InFile, Interface, LinkType, Marks, Resolution, Statistics};
+use crate::port::{Frame, InFile, Interface, LinkType, MAX_SNAPLEN, Marks, Resolution, Statistics};
 use std::sync::Arc;
 
 const MICROSECONDS: u32 = 0xa1b2_c3d4;
@@ -31,7 +31,7 @@ const LONG_RECORD_HEADER: usize = 24;
 /// Zeros are packets if other bytes follow within this number of bytes.
 const ZEROS_AHEAD: usize = 1 << 20;
 /// The maximum packet length, except for buses that record whole transfers.
-const MAX_PACKET: u32 = 262_144;
+const MAX_PACKET: u32 = MAX_SNAPLEN;
 const MAX_TRANSFER: u32 = 16 << 20;
 
 /// The order of the two lengths in a record.
