@@ -31,8 +31,9 @@ mod needs;
 pub use needs::Needs;
 
 use crate::args;
+use forebay::store::open_output;
 use serde_json::{Value, json};
-use std::{fs::OpenOptions, os::unix::fs::OpenOptionsExt, path::Path};
+use std::{fs::OpenOptions, path::Path};
 
 /// What is in force.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,9 +49,9 @@ pub struct Sandbox {
 /// Creates an output file (mode 0600), so that [`Needs::writing`] allows this file instead of its folder. Whatever exists at `path` stays as
 /// it is. If the file cannot be created, this is reported when it is opened.
 pub fn create_output(path: &Path) {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true).mode(0o600);
-    let _ = options.open(path);
+    if path.symlink_metadata().is_err() {
+        let _ = open_output(path, OpenOptions::new().write(true));
+    }
 }
 
 /// Restricts this process to what it `needs`, for good. Called before any thread is started and any foreign byte is read.

@@ -3,7 +3,7 @@
 use crate::support::*;
 use std::{
     fs::{self, File},
-    os::unix::fs::{MetadataExt, chown},
+    os::unix::fs::{MetadataExt, chown, lchown},
     process::{Child, Output},
 };
 
@@ -70,6 +70,88 @@ fn what_another_user_put_into_a_folder_for_all_is_not_written() {
     set_mode(&shared, 0o755);
     let output = run!("capture -i sim:clock=virtual -c 1 --json -w {planted}");
     assert_eq!(count(&output.keeps_the_law()["written"]), 1);
+}
+
+/// Without the sticky bit, the kernel follows links of anybody (`fs.protected_symlinks`, proc(5)).
+#[test]
+fn links_of_strangers_are_not_followed_wherever_they_are() {
+    let (folder, shared) = Folder::with("shared");
+    fs::create_dir(&shared).unwrap();
+    set_mode(&shared, 0o777);
+    let [victim, missing, inner] = ["victim", "missing", "inner"].map(|it| folder.path(it));
+    fs::write(&victim, "precious").unwrap();
+    fs::create_dir(&inner).unwrap();
+    let link = |name: &str, to: &str| {
+        let link = format!("{shared}/{name}");
+        std::os::unix::fs::symlink(to, &link).unwrap();
+        lchown(&link, Some(NOBODY), Some(NOBODY)).map(|()| link)
+    };
+    let Ok(file) = link("a.pcapng", &victim) else {
+        println!("skipped: needs root, to give a link away");
+        return;
+    };
+    let nowhere = link("b.pcapng", &missing).unwrap();
+    let way = link("way", &inner).unwrap();
+    let named = |output: &Output| {
+        assert_ne!(output.status.code(), Some(0));
+        contains(output.log(), "a link of another user (number 65534)");
+    };
+    for path in [&file, &nowhere, &format!("{way}/new.pcapng")] {
+        named(&run!("capture -i sim -c 1 -w {path}"));
+        named(&run!("pipe -i /etc/passwd -o {path} --truncate"));
+    }
+    named(&run!(
+        "capture -i sim -c 9 -b packets:3 -w {way}/x-%H.pcapng"
+    ));
+    torn(&format!("{inner}/torn.pcapng"));
+    named(&run!("repair {way}/torn.pcapng"));
+    assert_eq!(fs::read(&victim).unwrap(), b"precious");
+    assert!(!fs::exists(&missing).unwrap());
+    assert_eq!(fs::read_dir(&inner).unwrap().count(), 1);
+    // Our own links lead where we want.
+    lchown(&file, Some(0), Some(0)).unwrap();
+    run!("capture -i sim:clock=virtual -c 1 --json -w {file}").keeps_the_law();
+    assert_ne!(fs::read(&victim).unwrap(), b"precious");
+}
+
+#[test]
+fn a_warning_names_an_existing_file_that_others_can_read() {
+    let (_folder, path) = Folder::with("a.pcapng");
+    let captured = || run!("capture -i sim:clock=virtual -c 1 -w {path}");
+    captured().succeeds();
+    let again = captured();
+    assert!(
+        !again.succeeds().log().contains("warning"),
+        "{}",
+        again.log()
+    );
+    set_mode(&path, 0o644);
+    contains(captured().succeeds().log(), "keeps its mode 644");
+    set_mode(&path, 0o600);
+    if chown(&path, Some(NOBODY), Some(NOBODY)).is_ok() {
+        contains(captured().succeeds().log(), "belongs to another user");
+    }
+}
+
+#[test]
+fn unfinished_files_of_strangers_are_left_alone() {
+    let (folder, shared) = Folder::with("shared");
+    fs::create_dir(&shared).unwrap();
+    set_mode(&shared, 0o1777);
+    let [theirs, ours] =
+        ["1", "2"].map(|it| format!("{shared}/x_0000{it}_20261123140000.pcapng.part"));
+    let bytes = torn(&folder.path("torn.pcapng"));
+    for path in [&theirs, &ours] {
+        fs::write(path, &bytes).unwrap();
+    }
+    if chown(&theirs, Some(NOBODY), Some(NOBODY)).is_err() {
+        println!("skipped: needs root, to give a file away");
+        return;
+    }
+    let ran = run!("capture -i sim:clock=virtual -c 10 -b packets:99 --json -w {shared}/x.pcapng");
+    assert_eq!(count(&ran.keeps_the_law()["files_recovered"]), 1);
+    assert_eq!(fs::read(&theirs).unwrap(), bytes);
+    assert!(!fs::exists(&ours).unwrap());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::{
     session::{Control, Output, Session, Summary, numbered_names},
     share::{Begin, End, ShareSource, TapConfig},
 };
-use forebay::{Error, Result, time::Clock};
+use forebay::{Error, Result, store::resolve, time::Clock};
 use std::{
     fs::{self, OpenOptions},
     io::ErrorKind,
@@ -168,7 +168,7 @@ impl Manager {
         options.write(true).create_new(true).mode(0o600);
         loop {
             cut.path = (self.names)(cut.trigger_ns.0)?;
-            match options.open(&cut.path) {
+            match resolve(&cut.path).and_then(|_| options.open(&cut.path)) {
                 Ok(_) => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => {

@@ -91,7 +91,7 @@ pub use live::{Live, LiveConfig};
 pub use live_reader::{Batch, LiveReader};
 pub use loan::Loan;
 pub use sink::{
-    FileConfig, FileSink, Files, Series, Sink, StreamSink, close, lock_output, open_existing,
-    open_output, resolve,
+    FileConfig, FileSink, Files, Series, Sink, StreamSink, close, is_foreign_in, lock_output,
+    open_existing, open_output, resolve,
 };
 pub(crate) use sink::{MAGIC_OF_RECORDS, create_new, written_elsewhere};

@@ -3,7 +3,7 @@
 use super::Request;
 use crate::{
     control::place,
-    privileges,
+    output, privileges,
     sandbox::{self, Needs, Sandbox},
     shares,
     usage::refuse,
@@ -15,6 +15,11 @@ use forebay_net::{
     port::{LinkType, Port},
 };
 use rustix::process::Pid;
+use std::{os::unix::fs::MetadataExt, path::Path};
+
+/// The bits of a mode with which other users can read, and all can write.
+const OF_OTHERS: u32 = 0o044;
+const OF_ALL: u32 = 0o002;
 
 impl Request {
     /// Opens all ports. After opening the interfaces and connecting to shares, drops what only they need and enters the sandbox.
@@ -29,6 +34,7 @@ impl Request {
         privileges::shed(self.user.as_ref())?;
         shares::look_up_owners(&begun);
         self.create_output();
+        self.warn_of_other_readers();
         let sandbox = self.enter_sandbox(helper);
         let ports = begun.into_iter().map(Opening::finish);
         let ports = ports.collect::<forebay::Result<Vec<_>>>()?;
@@ -46,14 +52,37 @@ impl Request {
         if !self.names.iter().all(is_open) || self.link_type.is_some() {
             return;
         }
-        let makes_names = self.rotation.is_some() || self.recorder.is_some() || self.writes_each();
-        if let Some(path) = &self.write
-            && !makes_names
-            && !self.writes_stdout()
+        if let Some(path) = self.only_file()
             && self.user.is_none()
             && self.keep_free.is_none()
         {
             sandbox::create_output(path);
+        }
+    }
+
+    /// The output, if it is one file with this name.
+    fn only_file(&self) -> Option<&Path> {
+        let makes_names = self.rotation.is_some() || self.recorder.is_some() || self.writes_each();
+        let path = self.write.as_deref();
+        path.filter(|_| !makes_names && !self.writes_stdout())
+    }
+
+    /// A file that exists keeps its mode and its owner.
+    fn warn_of_other_readers(&self) {
+        let Some(path) = self.only_file() else { return };
+        let Ok(about) = path.metadata() else { return };
+        let (mode, owner, path) = (about.mode() & 0o777, about.uid(), path.display());
+        if !about.is_file() || mode & OF_ALL != 0 {
+            return; // one that all may write gets another mode
+        }
+        if mode & OF_OTHERS != 0 {
+            output::note_wrapped(format_args!(
+                "warning: {path} exists, and keeps its mode {mode:03o}: the captured packets are readable for other users. To change that: chmod 600 {path}"
+            ));
+        } else if owner != rustix::process::geteuid().as_raw() && self.user.is_none() {
+            output::note_wrapped(format_args!(
+                "warning: {path} exists, and belongs to another user (number {owner}), to whom the captured packets are readable"
+            ));
         }
     }
 

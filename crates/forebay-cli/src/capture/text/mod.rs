@@ -169,7 +169,7 @@ impl Screen {
     pub fn recovering(&self) {
         if !self.quiet {
             output::note(
-                "finishing a file that a killed capture left; interrupt to leave it to the next one",
+                "finishing a file that a killed capture left, for 30 s at most; interrupt to leave it to the next one",
             );
         }
     }

@@ -14,11 +14,12 @@ use super::{
 use crate::repair::{folder_of, rename_to_new};
 use forebay::{
     Error, Result,
-    store::{FileConfig, FileSink, Series, Sink},
+    store::{FileConfig, FileSink, Series, Sink, resolve},
 };
 use std::{
     fs, io,
-    path::{Path, PathBuf},
+    os::unix::ffi::OsStrExt,
+    path::{Component, Path, PathBuf},
 };
 
 pub(in crate::session) struct SeriesFiles {
@@ -203,6 +204,17 @@ fn refuse_if_written(part: &Path) -> Result<()> {
         return Err(error.advise("Use different file names for each capture"));
     }
     Ok(())
+}
+
+/// Rejects a folder that is reached through a link of another user.
+pub(super) fn refuse_foreign_links(path: &Path) -> Result<()> {
+    // Folders whose names contain the time are made by us.
+    let is_fixed = |it: &Component<'_>| !it.as_os_str().as_bytes().contains(&b'%');
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let folder: PathBuf = folder.components().take_while(is_fixed).collect();
+    let failed =
+        |cause| Error::new(path.display().to_string(), "finding the folder").because(cause);
+    resolve(&folder).map(drop).map_err(failed)
 }
 
 /// Rejects anything except files and symbolic links. A symbolic link is replaced, never followed.

@@ -19,15 +19,18 @@ use crate::{
     control::Control,
     repair::{Examined, folder_of, rename_to_new},
 };
-use forebay::{Error, Result};
+use forebay::{Error, Result, store::is_foreign_in};
 use std::{
     fs::{self, File, FileTimes, Metadata},
     io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     thread::JoinHandle,
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
+
+/// How long the end of a capture waits for the files of earlier ones.
+const AT_END: Duration = Duration::from_secs(30);
 
 /// The files of earlier captures.
 #[derive(Default)]
@@ -47,12 +50,16 @@ impl Leftovers {
         let Ok(there) = fs::read_dir(folder_of(&rotation.path)) else {
             return found;
         };
+        let Ok(folder) = folder_of(&rotation.path).metadata() else {
+            return found;
+        };
         let (mut unfinished, mut earlier) = (Vec::new(), Vec::new());
         for entry in there.flatten() {
             // Written as the capture writes it, so that it is the same path.
             let path = rotation.path.with_file_name(entry.file_name());
             // Of a link, this describes the link itself.
-            let Some(about) = entry.metadata().ok().filter(Metadata::is_file) else {
+            let about = entry.metadata().ok().filter(Metadata::is_file);
+            let Some(about) = about.filter(|it| !is_foreign_in(&folder, it)) else {
                 continue;
             };
             let stem = path
@@ -165,8 +172,8 @@ impl Finisher {
         }
     }
 
-    /// Waits until all files are finished, or until another stop is requested. The rest is then left to the next capture. Calls
-    /// `observe` if it has to wait.
+    /// Waits until all files are finished, for [`AT_END`] at most, or until another stop is requested. The rest is then left to the next
+    /// capture. Calls `observe` if it has to wait.
     pub fn finish(self, control: &Control, observe: impl FnOnce()) {
         let Finisher::Running(thread) = self else {
             return;
@@ -174,8 +181,12 @@ impl Finisher {
         if !thread.is_finished() && !control.is_abandoned() {
             observe();
         }
-        let stops = control.stops();
-        while !thread.is_finished() && !control.is_abandoned() && control.stops() == stops {
+        let (stops, began) = (control.stops(), Instant::now());
+        while began.elapsed() < AT_END
+            && !thread.is_finished()
+            && !control.is_abandoned()
+            && control.stops() == stops
+        {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -214,6 +225,11 @@ impl Work {
             Err(_) if path.symlink_metadata().is_err() => return Ok(None),
             Err(cause) => return Err(failed("opening it")(cause)),
         };
+        // Another one may have taken the name.
+        let folder = folder_of(path).metadata();
+        if folder.is_ok_and(|folder| is_foreign_in(&folder, &about)) {
+            return Ok(None);
+        }
         if about.len() == 0 {
             let _names = self.retention.hold();
             return match claim(path, &about) {

@@ -4,8 +4,9 @@
 //! (`fs.protected_regular`, `fs.protected_fifos`; proc(5)). This module opens existing files without `O_CREAT`, so that a
 //! dangling link is never followed. It therefore makes the same check itself, whatever these settings are.
 
+use super::walk;
 use crate::sys::file as sys;
-use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use std::{
     fs::{File, Metadata, OpenOptions},
     io,
@@ -33,11 +34,18 @@ use std::{
 /// The file cannot be created or opened; or an error of [`open_existing`].
 pub fn open_output(path: impl AsRef<Path>, options: &OpenOptions) -> io::Result<File> {
     let path = path.as_ref();
-    // The kernel follows no link when it has to create a new file.
-    match options.clone().create_new(true).mode(0o600).open(path) {
-        Err(there) if there.kind() == io::ErrorKind::AlreadyExists => open_existing(path, options),
-        answer => answer,
+    let place = walk::find(path)?;
+    // Nothing is created through a link: what it names may be a choice of its owner.
+    if place.found.is_none() && !place.is_linked {
+        // The kernel follows no link when it has to create a new file.
+        let mut options = options.clone();
+        let created = options.create_new(true).mode(0o600).open(place.path(path));
+        match created {
+            Err(there) if there.kind() == io::ErrorKind::AlreadyExists => {}
+            answer => return answer,
+        }
     }
+    open_existing(path, options)
 }
 
 /// Opens an existing file, following links, and creates nothing. `options` are the open options.
@@ -46,18 +54,19 @@ pub fn open_output(path: impl AsRef<Path>, options: &OpenOptions) -> io::Result<
 ///
 /// # Errors
 /// * The file cannot be opened.
-/// * It is a regular file or a FIFO of another user, in a folder with the sticky bit where others may create files, such as /tmp,
-///   and that user does not own the folder.
+/// * It is a regular file or a FIFO of another user, in a folder where others may create files, such as /tmp, and that user does
+///   not own the folder.
+/// * A link on the way belongs to neither root nor this user.
 pub fn open_existing(path: impl AsRef<Path>, options: &OpenOptions) -> io::Result<File> {
     let path = path.as_ref();
     // Check the opened file, not the name, which may lead elsewhere a moment later. And do not wait for a FIFO that has no
     // reader.
-    let place = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let place = walk::find(path)?.found.ok_or(Errno::NOENT)?;
     let place = File::from(place);
     let about = place.metadata()?;
     let link = PathBuf::from(format!("/proc/self/fd/{}", place.as_raw_fd()));
     let Ok(real) = std::fs::read_link(&link) else {
-        return open_without_proc(path, options);
+        return open_without_proc(path, &about, options);
     };
     refuse_foreign(&about, &real)?;
     let file = options.open(&link)?;
@@ -69,11 +78,10 @@ pub fn open_existing(path: impl AsRef<Path>, options: &OpenOptions) -> io::Resul
     Ok(file)
 }
 
-fn open_without_proc(path: &Path, options: &OpenOptions) -> io::Result<File> {
-    let before = path.metadata()?;
-    refuse_foreign(&before, &path.canonicalize()?)?;
+fn open_without_proc(path: &Path, about: &Metadata, options: &OpenOptions) -> io::Result<File> {
+    refuse_foreign(about, &path.canonicalize()?)?;
     let file = options.open(path)?;
-    let is_same = is_same_file(&before, &file.metadata()?);
+    let is_same = is_same_file(about, &file.metadata()?);
     is_same.then_some(file).ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::PermissionDenied,
@@ -93,13 +101,25 @@ fn refuse_foreign(about: &Metadata, real: &Path) -> io::Result<()> {
     refuse_foreign_in(&folder, about)
 }
 
-/// Refuses a file in `folder` if it belongs to another user and anybody could have created it.
-pub(super) fn refuse_foreign_in(folder: &Metadata, about: &Metadata) -> io::Result<()> {
+/// Whether a file in `folder` belongs to a user who is neither root, nor this user, nor the owner of the folder, and anybody could have
+/// created it there, as in `/tmp`.
+///
+/// ```
+/// let [folder, program] = ["/tmp", "/proc/self/exe"].map(|it| std::fs::metadata(it).unwrap());
+/// assert!(!forebay::store::is_foreign_in(&folder, &program)); // it is ours
+/// ```
+pub fn is_foreign_in(folder: &Metadata, about: &Metadata) -> bool {
     const STICKY: u32 = 0o1000;
-    const OF_OTHERS: u32 = 0o022;
-    let is_open_to_all = folder.mode() & STICKY != 0 && folder.mode() & OF_OTHERS != 0;
-    let us = rustix::process::geteuid().as_raw();
-    if is_open_to_all && about.uid() != us && about.uid() != folder.uid() {
+    const OF_GROUP: u32 = 0o020;
+    const OF_ALL: u32 = 0o002;
+    let mode = folder.mode();
+    let is_open_to_all = mode & OF_ALL != 0 || mode & STICKY != 0 && mode & OF_GROUP != 0;
+    let trusted = [0, rustix::process::geteuid().as_raw(), folder.uid()];
+    is_open_to_all && !trusted.contains(&about.uid())
+}
+
+fn refuse_foreign_in(folder: &Metadata, about: &Metadata) -> io::Result<()> {
+    if is_foreign_in(folder, about) {
         let what = format!(
             "it belongs to another user (number {}), in a folder where anybody may create files. Remove it, or choose another name",
             about.uid()

@@ -8,8 +8,9 @@ mod file;
 mod files;
 mod paths;
 mod stream;
+mod walk;
 
-pub use claim::{lock_output, open_existing, open_output};
+pub use claim::{is_foreign_in, lock_output, open_existing, open_output};
 pub use file::{FileConfig, FileSink};
 pub(crate) use file::{MAGIC_OF_RECORDS, create_new, written_elsewhere};
 pub use files::{Files, Series};

@@ -1,21 +1,20 @@
 //! Resolves links safely in shared folders, and reports errors of `close(2)`.
 //!
 //! In a folder like `/tmp` another user can create a link under the name that the program is about to write to. The kernel
-//! refuses to follow it only if `fs.protected_symlinks` is set, and never when the link is read as text (`readlink(2)`).
-//! [`resolve`] always refuses.
+//! refuses to follow it only if `fs.protected_symlinks` is set and the folder is sticky, and never when the link is read as text
+//! (`readlink(2)`). [`resolve`] always refuses.
 
-use super::claim::refuse_foreign_in;
+use super::walk::{self, MAX_LINKS, refuse_foreign_link};
 use crate::sys;
 use std::{
     fs::{self, File},
     io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
-/// The same as the kernel's limit.
-const MAX_LINKS: usize = 40;
-
-/// Follows the symbolic links at the end of `path` and returns the path of the target, which need not exist.
+/// Follows the symbolic links at the end of `path` and returns the path of the target, which need not exist. Also checks the links on
+/// the way to it.
 ///
 /// A link in `/proc`, which `/dev/stdout` leads to, is returned as it is: its target has no path.
 ///
@@ -29,9 +28,13 @@ const MAX_LINKS: usize = 40;
 /// ```
 ///
 /// # Errors
-/// `PermissionDenied` for a link that another user put into a shared sticky folder. Otherwise as `readlink(2)`.
+/// `PermissionDenied` for a link that belongs to neither root nor this user. Otherwise as `readlink(2)`.
 pub fn resolve(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     let mut path = path.as_ref().to_owned();
+    match walk::find(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
     for _ in 0..MAX_LINKS {
         let found = match fs::symlink_metadata(&path) {
             Ok(found) if found.is_symlink() => found,
@@ -42,9 +45,7 @@ pub fn resolve(path: impl AsRef<Path>) -> io::Result<PathBuf> {
         if sys::file::is_in_proc(&path) {
             return Ok(path);
         }
-        let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
-        let folder = fs::metadata(folder.unwrap_or(Path::new(".")))?;
-        refuse_foreign_in(&folder, &found)?;
+        refuse_foreign_link(path.file_name().unwrap_or_default(), found.uid())?;
         let target = fs::read_link(&path)?;
         // An absolute target replaces the whole path.
         path.pop();
