@@ -284,6 +284,10 @@ pub struct Capture {
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = address)]
     pub metrics: Option<SocketAddr>,
 
+    /// At the end, wait at most SECONDS until a server that has scraped the metrics has scraped the final counts; 0: do not wait
+    #[arg(long, value_name = "SECONDS", default_value = "30", requires = "metrics", value_parser = metrics_wait)]
+    pub metrics_wait: Duration,
+
     /// Write metrics to FILE every 5 seconds and at the end, for the textfile collector of the Prometheus node exporter
     #[arg(long, value_name = "FILE")]
     pub metrics_file: Option<PathBuf>,
@@ -414,6 +418,13 @@ fn snaplen(text: &str) -> Parsed<u32> {
         _ => Err(format!(
             "'{text}' is not a snapshot length. Use 1 to {MAX_SNAPLEN}, or 0 for {DEFAULT_SNAPLEN}"
         )),
+    }
+}
+
+fn metrics_wait(text: &str) -> Parsed<Duration> {
+    match text.parse() {
+        Ok(seconds @ 0..=3600) => Ok(Duration::from_secs(seconds)),
+        _ => Err(format!("'{text}' is not a time. Use 0 to 3600 seconds")),
     }
 }
 

@@ -13,7 +13,6 @@ use super::{
     desk::{Desk, error},
     http::{self, HttpRequest},
     scrapers::Peer,
-    snapshot::Peaks,
 };
 use rustix::{
     event::PollFlags,
@@ -56,8 +55,8 @@ pub struct Connection {
     pub waits: bool,
     /// When the connection is closed, unless it `waits`.
     pub deadline: Instant,
-    /// Peaks in the response.
-    peaks: Option<Peaks>,
+    /// The response has the metrics.
+    is_scrape: bool,
     /// The `User-Agent` of the request.
     agent: Vec<u8>,
     /// The response has the final counts.
@@ -83,7 +82,7 @@ impl Connection {
             is_last: false,
             waits: false,
             deadline: now + patience,
-            peaks: None,
+            is_scrape: false,
             agent: Vec::new(),
             is_final: false,
         }
@@ -110,13 +109,6 @@ impl Connection {
         !has_left && self.advance(desk, now) && (self.waits || now < self.deadline)
     }
 
-    /// Before the connection is closed: peaks that did not reach the client are for the next scrape.
-    pub fn give_back(&mut self, desk: &Desk) {
-        if let Some(peaks) = self.peaks.take() {
-            desk.latest.put_back(&peaks);
-        }
-    }
-
     fn advance(&mut self, desk: &mut Desk, now: Instant) -> bool {
         let mut has_read = false;
         loop {
@@ -129,7 +121,7 @@ impl Connection {
                 }
             }
             if !self.output.is_empty() {
-                if self.peaks.take().is_some() {
+                if std::mem::take(&mut self.is_scrape) {
                     let peer = Peer {
                         address: self.address,
                         agent: std::mem::take(&mut self.agent),
@@ -211,7 +203,9 @@ impl Connection {
     }
 
     fn answer_http(&mut self, desk: &mut Desk, now: Instant) -> bool {
-        self.output = match http::parse(&self.input) {
+        // A page of a browser may have this machine look for another one (DNS rebinding).
+        let is_local = desk.metrics.is_some_and(|at| at.ip().is_loopback());
+        self.output = match http::parse(&self.input, is_local) {
             HttpRequest::Incomplete => return false,
             HttpRequest::Other(response) => response,
             HttpRequest::Metrics {
@@ -220,9 +214,8 @@ impl Connection {
                 agent,
             } => {
                 self.agent = agent;
-                let (text, peaks, is_final) = desk.scrape(form, only_head);
-                self.peaks = peaks;
-                self.is_final = is_final;
+                let (text, is_final) = desk.scrape(form);
+                (self.is_scrape, self.is_final) = (!only_head, is_final);
                 http::response("200 OK", form.content_type(), &text, only_head)
             }
         };

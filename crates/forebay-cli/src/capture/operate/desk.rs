@@ -5,7 +5,7 @@ use super::{
     file::MetricsFile,
     metrics::{self, MetricsFormat, Sample},
     scrapers::Scrapers,
-    snapshot::{Latest, Peaks, Snapshot},
+    snapshot::{Latest, Snapshot},
 };
 use crate::counts;
 use forebay::store::StoreInfo;
@@ -16,9 +16,6 @@ use std::{
     path::Path,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
-
-/// The longest wait for the scrape of the final counts.
-const MAX_LINGER: Duration = Duration::from_secs(30);
 
 /// What does not change during a capture.
 pub struct About {
@@ -60,16 +57,19 @@ pub struct Desk {
     pub control: Control,
     pub metrics: Option<SocketAddr>,
     pub scrapers: Scrapers,
+    /// The longest wait for the scrape of the final counts.
+    pub patience: Duration,
 }
 
 impl Desk {
-    pub fn new(about: About, latest: Latest, control: Control) -> Self {
+    pub fn new(about: About, latest: Latest, control: Control, patience: Duration) -> Self {
         Desk {
             about,
             latest,
             control,
             metrics: None,
             scrapers: Scrapers::default(),
+            patience,
         }
     }
 
@@ -154,11 +154,10 @@ impl Desk {
         status
     }
 
-    fn sample(&self, snapshot: Snapshot, peaks: Peaks) -> Sample {
+    fn sample(&self, snapshot: Snapshot) -> Sample {
         let sources = self.about.sources.iter();
         Sample {
             snapshot,
-            peaks,
             started: self.about.started,
             // A recorder has the name of an output, but its session only counts.
             writes: self.about.store.is_some(),
@@ -167,27 +166,23 @@ impl Desk {
         }
     }
 
-    /// The metrics, the peaks in them if the client gets them, and whether the counts are final.
-    pub fn scrape(&self, form: MetricsFormat, only_head: bool) -> (String, Option<Peaks>, bool) {
-        let (snapshot, peaks) = match only_head {
-            true => (self.latest.get(), Peaks::default()),
-            false => self.latest.scrape(),
-        };
+    /// The metrics, and whether the counts are final.
+    pub fn scrape(&self, form: MetricsFormat) -> (String, bool) {
+        let snapshot = self.latest.get();
         let is_final = snapshot.summary.is_some();
-        let text = metrics::text(self.sample(snapshot, peaks), &self.about.capture, form);
-        (text, (!only_head).then_some(peaks), is_final)
+        let text = metrics::text(self.sample(snapshot), &self.about.capture, form);
+        (text, is_final)
     }
 
     /// Until when the final counts are kept for the next scrapes; `None`: no client waits for them.
     pub fn lingers_until(&self, ended: Instant) -> Option<Instant> {
         let due = self.scrapers.due()?;
-        Some(due.min(ended + MAX_LINGER))
+        Some(due.min(ended + self.patience))
     }
 
     /// Writes the metrics to the file.
     pub fn write(&self, file: &mut MetricsFile) -> anyhow::Result<()> {
-        let peaks = file.peaks(self.latest.take_file_peaks());
-        let sample = self.sample(self.latest.get(), peaks);
+        let sample = self.sample(self.latest.get());
         file.write(&metrics::text(
             sample,
             &self.about.capture,

@@ -2,26 +2,23 @@
 //!
 //! Each version is written beside it as `NAME.part` and replaces it by `rename`, so that a reader sees a whole version.
 
-use super::snapshot::Peaks;
 use anyhow::{Context, Result, bail};
-use rustix::fs::OFlags;
+use forebay::store::resolve;
 use std::{
-    collections::VecDeque,
-    fs::{OpenOptions, rename, symlink_metadata},
-    io::Write,
+    fs::{File, OpenOptions, remove_file, rename, symlink_metadata},
+    io::{self, Write},
     os::unix::fs::OpenOptionsExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
 /// The time between two versions.
 pub const EVERY: Duration = Duration::from_secs(5);
-/// Versions that a peak stays in: those of a minute, the longest time between two scrapes that is usual.
-const VERSIONS: usize = 12;
+/// Names that are tried for a version.
+const MAX_NAMES: u32 = 100;
 
 pub struct MetricsFile {
     path: PathBuf,
-    peaks: VecDeque<Peaks>,
     has_failed: bool,
 }
 
@@ -29,20 +26,8 @@ impl MetricsFile {
     pub fn new(path: PathBuf) -> Self {
         MetricsFile {
             path,
-            peaks: VecDeque::new(),
             has_failed: false,
         }
-    }
-
-    /// The peaks of the last minute, which ends with `newest`.
-    pub fn peaks(&mut self, newest: Peaks) -> Peaks {
-        if self.peaks.len() == VERSIONS {
-            self.peaks.pop_front();
-        }
-        self.peaks.push_back(newest);
-        let mut all = Peaks::default();
-        self.peaks.iter().for_each(|peaks| all.raise(peaks));
-        all
     }
 
     /// Replaces the file.
@@ -56,15 +41,11 @@ impl MetricsFile {
                 "--metrics-file {shown}: this exists and is no regular file. Choose another name"
             );
         }
-        let mut part = self.path.clone().into_os_string();
-        part.push(".part");
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(0o644);
-        options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32);
-        let written = options
-            .open(&part)
-            .and_then(|mut file| file.write_all(text.as_bytes()))
-            .and_then(|()| rename(&part, &self.path));
+        let part = resolve(&self.path).and_then(|_| new_part(&self.path));
+        let written = part.and_then(|(mut file, part)| {
+            file.write_all(text.as_bytes())?;
+            rename(&part, &self.path)
+        });
         written.with_context(|| format!("--metrics-file {shown}: cannot write"))
     }
 
@@ -77,6 +58,28 @@ impl MetricsFile {
                 crate::output::warning(crate::output::causes(&error));
             }
             Err(_) => {}
+        }
+    }
+}
+
+/// Creates `NAME.part`, or with a number if another user has taken that name. Nothing that is there is opened: it may be a file of
+/// another user, who could then write the metrics.
+fn new_part(path: &Path) -> io::Result<(File, PathBuf)> {
+    let mut number = 0;
+    loop {
+        let mut part = path.to_owned().into_os_string();
+        part.push(".part");
+        if number > 0 {
+            part.push(number.to_string());
+        }
+        // What a killed capture left.
+        let _ = remove_file(&part);
+        let mut options = OpenOptions::new();
+        match options.write(true).create_new(true).mode(0o644).open(&part) {
+            Err(taken) if taken.kind() == io::ErrorKind::AlreadyExists && number < MAX_NAMES => {
+                number += 1;
+            }
+            created => return created.map(|file| (file, part.into())),
         }
     }
 }

@@ -1,7 +1,10 @@
 //! Just enough of HTTP to be scraped: one request, one response, and the connection is closed.
 
 use super::metrics::MetricsFormat;
-use std::str;
+use std::{
+    net::{Ipv4Addr, Ipv6Addr},
+    str,
+};
 
 /// Longest head of a request.
 pub const MAX_HEAD: usize = 8 << 10;
@@ -24,7 +27,8 @@ pub enum HttpRequest {
     Other(Vec<u8>),
 }
 
-pub fn parse(bytes: &[u8]) -> HttpRequest {
+/// `is_local`: only requests that name this machine are answered.
+pub fn parse(bytes: &[u8], is_local: bool) -> HttpRequest {
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut request = httparse::Request::new(&mut headers);
     match request.parse(bytes) {
@@ -42,6 +46,12 @@ pub fn parse(bytes: &[u8]) -> HttpRequest {
         Some("HEAD") => true,
         _ => return refused("405 Method Not Allowed", "only GET and HEAD are answered\n"),
     };
+    let mut headers = request.headers.iter();
+    let host = headers.find(|header| header.name.eq_ignore_ascii_case("host"));
+    if is_local && host.is_some_and(|host| !is_this_machine(host.value)) {
+        let text = "the Host of a request has to be localhost or an IP address\n";
+        return refused("403 Forbidden", text);
+    }
     let path = request.path.unwrap_or_default();
     match path.split('?').next() {
         Some("/metrics") => {}
@@ -66,6 +76,20 @@ pub fn parse(bytes: &[u8]) -> HttpRequest {
     }
 }
 
+/// Whether the value of `Host` is `localhost` or an IP address, with or without a port.
+fn is_this_machine(host: &[u8]) -> bool {
+    let host = str::from_utf8(host).unwrap_or_default().trim();
+    let is_port = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if is_port(port) => name,
+        _ => host,
+    };
+    let number = name.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+    name.eq_ignore_ascii_case("localhost")
+        || name.parse::<Ipv4Addr>().is_ok()
+        || number.is_some_and(|it| it.parse::<Ipv6Addr>().is_ok())
+}
+
 fn refused(status: &str, text: &str) -> HttpRequest {
     HttpRequest::Other(response(status, "text/plain", text, false))
 }
@@ -84,7 +108,7 @@ mod tests {
     use super::*;
 
     fn other(bytes: &[u8]) -> String {
-        match parse(bytes) {
+        match parse(bytes, false) {
             HttpRequest::Other(response) => String::from_utf8(response).unwrap(),
             request => panic!("{request:?}"),
         }
@@ -102,12 +126,15 @@ mod tests {
             only_head: true,
             agent: b"curl/8".into(),
         };
-        assert_eq!(parse(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"), plain);
-        assert_eq!(parse(b"GET /metrics?x=1 HTTP/1.0\r\n\r\n"), plain);
+        assert_eq!(
+            parse(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n", false),
+            plain
+        );
+        assert_eq!(parse(b"GET /metrics?x=1 HTTP/1.0\r\n\r\n", true), plain);
         let head = b"HEAD /metrics HTTP/1.1\r\nUser-agent: curl/8\r\naccept: application/openmetrics-text;q=0.8\r\n\r\n";
-        assert_eq!(parse(head), open);
+        assert_eq!(parse(head, true), open);
         for len in 0..head.len() {
-            assert_eq!(parse(&head[..len]), HttpRequest::Incomplete);
+            assert_eq!(parse(&head[..len], true), HttpRequest::Incomplete);
         }
     }
 
@@ -121,5 +148,31 @@ mod tests {
         assert!(other(long.as_bytes()).starts_with("HTTP/1.1 400 "));
         let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(65));
         assert!(other(many.as_bytes()).starts_with("HTTP/1.1 400 "));
+    }
+
+    #[test]
+    fn a_name_that_leads_to_this_machine_is_not_enough() {
+        let answers = |host: &str| {
+            let request = format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n");
+            matches!(parse(request.as_bytes(), true), HttpRequest::Metrics { .. })
+        };
+        for host in [
+            "localhost",
+            "LocalHost:9870",
+            "127.0.0.1:9870",
+            "[::1]:9870",
+            "[::1]",
+        ] {
+            assert!(answers(host), "{host}");
+        }
+        for host in [
+            "evil.example:9870",
+            "localhost.evil.example",
+            "",
+            "::1",
+            "127.0.0.1.nip.io",
+        ] {
+            assert!(!answers(host), "{host}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A count that is unknown has no sample; it is never 0.
 
-use super::snapshot::{Peaks, Snapshot};
+use super::snapshot::Snapshot;
 use crate::counts;
 use forebay_net::session::Progress;
 use prometheus_client::{
@@ -39,7 +39,6 @@ impl MetricsFormat {
 pub struct Sample {
     pub snapshot: Snapshot,
     /// Of the time that the metric's text states.
-    pub peaks: Peaks,
     pub started: SystemTime,
     /// Whether there is an output, and whether it is a series of files.
     pub writes: bool,
@@ -210,8 +209,8 @@ impl Sample {
         )?;
         put.gauge(
             "drop_burst_max_packets",
-            "Most packets lost within a second, since the last scrape; in a file, in the last minute",
-            one(self.peaks.burst.map(|burst| burst as f64)),
+            "Most packets lost within a second, in the last minute",
+            one(self.snapshot.recent.burst.map(|burst| burst as f64)),
         )
     }
 
@@ -252,10 +251,13 @@ impl Sample {
         )?;
         put.gauge(
             "buffer_fill_max_ratio",
-            "Highest fill level since the last scrape; in a file, in the last minute",
+            "Highest fill level in the last minute",
             by_label(
                 "buffer",
-                [("ring", self.peaks.ring), ("store", self.peaks.store)],
+                [
+                    ("ring", self.snapshot.recent.ring),
+                    ("store", self.snapshot.recent.store),
+                ],
             ),
         )
     }

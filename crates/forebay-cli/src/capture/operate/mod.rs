@@ -105,7 +105,8 @@ impl Sockets {
         }
         let store_bytes = about.store.map_or(0, |store| store.limit_bytes as u64);
         let latest = Latest::default();
-        let mut desk = Desk::new(about, latest.clone(), control);
+        let patience = request.watched.metrics_wait;
+        let mut desk = Desk::new(about, latest.clone(), control, patience);
         if let Some(listener) = &self.metrics {
             let address = listener.local_addr().context("--metrics")?;
             desk.metrics = Some(address);

@@ -105,11 +105,7 @@ impl Server {
         let desk = &mut self.desk;
         clients.retain_mut(|client| {
             let rests = client.happened.is_empty() && !client.waits && now < client.deadline;
-            let goes_on = rests || client.go_on(desk, now);
-            if !goes_on {
-                client.give_back(desk);
-            }
-            goes_on
+            rests || client.go_on(desk, now)
         });
         has_room
     }
@@ -180,18 +176,15 @@ impl Server {
             }
             let address = address.and_then(|address| SocketAddr::try_from(address).ok());
             let address = address.map(|address| address.ip());
-            let mut newest = Connection::new(socket, protocol, address, now);
+            let newest = Connection::new(socket, protocol, address, now);
             let is_same = |client: &Connection| client.protocol == protocol;
             if clients.iter().filter(|client| is_same(client)).count() >= MAX_CLIENTS {
                 // The one that has done nothing for the longest time goes, if possible none that is being answered.
                 let idle = clients.iter().enumerate();
                 let idle = idle.filter(|(_, client)| is_same(client) && !client.waits);
                 match idle.min_by_key(|(_, client)| (client.is_sending(), client.deadline)) {
-                    Some((at, _)) => clients.remove(at).give_back(&self.desk),
-                    None => {
-                        newest.give_back(&self.desk);
-                        continue;
-                    }
+                    Some((at, _)) => drop(clients.remove(at)),
+                    None => continue,
                 }
             }
             clients.push(newest);

@@ -48,6 +48,8 @@ pub struct Snapshot {
     pub progress: Progress,
     /// Since the start.
     pub peaks: Peaks,
+    /// In the last minute.
+    pub recent: Peaks,
     /// By source.
     pub outages: BTreeMap<String, Outages>,
     /// The newest finished files.
@@ -69,6 +71,7 @@ impl Default for Snapshot {
                 ..Progress::default()
             },
             peaks: Peaks::default(),
+            recent: Peaks::default(),
             outages: BTreeMap::new(),
             newest: VecDeque::new(),
             summary: None,
@@ -77,50 +80,49 @@ impl Default for Snapshot {
     }
 }
 
-#[derive(Default)]
-struct Inner {
-    snapshot: Snapshot,
-    /// The values at the last report, without a burst: the peaks of a time without a report.
-    present: Peaks,
-    since_scrape: Peaks,
-    since_file: Peaks,
-}
-
 /// The latest snapshot. Clones share it.
 #[derive(Clone, Default)]
-pub struct Latest(Arc<Mutex<Inner>>);
+pub struct Latest(Arc<Mutex<Snapshot>>);
 
 impl Latest {
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn snapshot(&self) -> MutexGuard<'_, Snapshot> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn get(&self) -> Snapshot {
-        self.inner().snapshot.clone()
-    }
-
-    /// The snapshot, and the peaks since the last call.
-    pub fn scrape(&self) -> (Snapshot, Peaks) {
-        let mut inner = self.inner();
-        let present = inner.present;
-        let peaks = std::mem::replace(&mut inner.since_scrape, present);
-        (inner.snapshot.clone(), peaks)
-    }
-
-    /// Returns peaks that did not reach a client.
-    pub fn put_back(&self, peaks: &Peaks) {
-        self.inner().since_scrape.raise(peaks);
-    }
-
-    /// The peaks since the last call, for the file.
-    pub fn take_file_peaks(&self) -> Peaks {
-        let mut inner = self.inner();
-        let present = inner.present;
-        std::mem::replace(&mut inner.since_file, present)
+        self.snapshot().clone()
     }
 
     pub fn is_final(&self) -> bool {
-        self.inner().snapshot.summary.is_some()
+        self.snapshot().summary.is_some()
+    }
+}
+
+/// The peaks of the last minute: the longest time between two scrapes that is usual.
+#[derive(Default)]
+struct Recent(VecDeque<(u64, Peaks)>);
+
+impl Recent {
+    const STEP_SECONDS: u64 = 5;
+    const STEPS: u64 = 60 / Self::STEP_SECONDS;
+
+    /// Adds peaks of this time since the start. Returns all of the last minute.
+    fn add(&mut self, at: Duration, peaks: &Peaks) -> Peaks {
+        let step = at.as_secs() / Self::STEP_SECONDS;
+        match self.0.back_mut() {
+            Some((last, all)) if *last == step => all.raise(peaks),
+            _ => self.0.push_back((step, *peaks)),
+        }
+        while self
+            .0
+            .front()
+            .is_some_and(|(first, _)| first + Self::STEPS < step)
+        {
+            self.0.pop_front();
+        }
+        let mut all = Peaks::default();
+        self.0.iter().for_each(|(_, peaks)| all.raise(peaks));
+        all
     }
 }
 
@@ -128,9 +130,7 @@ impl Latest {
 pub struct Publisher {
     latest: Latest,
     snapshot: Snapshot,
-    present: Peaks,
-    /// Peaks that are not published yet.
-    pending: Peaks,
+    recent: Recent,
     /// Packets lost up to each time, for as long as a burst lasts.
     losses: VecDeque<(Duration, u64)>,
     /// Most bytes that the store can hold; 0: there is no store.
@@ -142,8 +142,7 @@ impl Publisher {
         Publisher {
             latest,
             snapshot: Snapshot::default(),
-            present: Peaks::default(),
-            pending: Peaks::default(),
+            recent: Recent::default(),
             losses: VecDeque::from([(Duration::ZERO, 0)]),
             store_bytes,
         }
@@ -228,39 +227,32 @@ impl Publisher {
             self.losses.push_back((new.elapsed, lost));
             lost.saturating_sub(before)
         });
-        self.present = Peaks {
+        let mut peaks = Peaks {
             ring: new.ring_fill,
             store: (self.store_bytes > 0).then_some(new.fill),
-            burst: lost.map(|_| 0),
-        };
-        let mut peaks = Peaks {
             burst,
-            ..self.present
         };
         if new.high_water_bytes > old.high_water_bytes {
             // There was a peak since the last report.
             let high_water = new.high_water_bytes as f64 / self.store_bytes.max(1) as f64;
             peaks.store = peaks.store.map(|fill| fill.max(high_water.min(1.0)));
         }
-        self.pending.raise(&peaks);
+        let at = new.elapsed;
+        self.snapshot.recent = self.recent.add(at, &peaks);
         self.snapshot.peaks.raise(&peaks);
     }
 
     fn publish(&mut self, waits: bool) {
         let mut copy = self.snapshot.clone();
-        let mut inner = match waits {
-            true => self.latest.inner(),
+        let mut latest = match waits {
+            true => self.latest.snapshot(),
             false => match self.latest.0.try_lock() {
-                Ok(inner) => inner,
+                Ok(latest) => latest,
                 Err(_) => return,
             },
         };
-        std::mem::swap(&mut inner.snapshot, &mut copy);
-        inner.present = self.present;
-        let pending = std::mem::take(&mut self.pending);
-        inner.since_scrape.raise(&pending);
-        inner.since_file.raise(&pending);
         // The old snapshot is freed after the lock is released.
-        drop(inner);
+        std::mem::swap(&mut *latest, &mut copy);
+        drop(latest);
     }
 }

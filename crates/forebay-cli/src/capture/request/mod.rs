@@ -90,6 +90,8 @@ pub struct Watched {
     pub control: Option<OsString>,
     pub metrics: Option<SocketAddr>,
     pub metrics_file: Option<PathBuf>,
+    /// The longest wait for the scrape of the final counts.
+    pub metrics_wait: Duration,
 }
 
 pub struct Request {
@@ -244,6 +246,7 @@ impl Request {
                 control: flags.control,
                 metrics: flags.metrics,
                 metrics_file: flags.metrics_file,
+                metrics_wait: flags.metrics_wait,
             },
             sandbox: flags.sandbox,
         };
