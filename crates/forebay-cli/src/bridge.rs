@@ -67,6 +67,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         ..SessionConfig::default()
     };
     let (session, directions) = bridge.session(output, config, control.clone())?;
+    privileges::drop_files()?;
     signals::listen(&[Asked::Report], move |asked| match asked {
         Asked::Stop => control.stop(),
         Asked::Report => control.report(),

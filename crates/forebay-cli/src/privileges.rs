@@ -5,7 +5,8 @@
 //!  keep_for ─▶ interfaces are opened ─▶ shed, sandbox ─▶ files to read are opened ─▶ become USER (-Z) ─▶ first output file ─▶ threads
 //! ```
 //! Capabilities belong to threads. They are dropped while there is one thread; later threads inherit none. From then on no
-//! thread can open a packet socket, and every output file is opened with the same rights.
+//! thread can open a packet socket, and every output file is opened with the same rights. Root's rights to files go once no file is
+//! opened any more; threads that parse what others send never have them.
 
 use crate::{
     args::{self, QueueCommand},
@@ -205,6 +206,35 @@ pub fn drop_all() -> Result<()> {
     set_no_new_privs(true)
         .and_then(|()| keep_only(CapabilitySet::empty()))
         .context("capabilities cannot be given up")
+}
+
+/// Drops root's rights to files, which are the last ones, once this thread and those that it starts open no file any more.
+///
+/// # Errors
+/// The system rejects the request.
+pub fn drop_files() -> Result<()> {
+    set_capabilities(
+        None,
+        CapabilitySets {
+            effective: CapabilitySet::empty(),
+            permitted: CapabilitySet::empty(),
+            inheritable: CapabilitySet::empty(),
+        },
+    )
+    .context("capabilities cannot be given up")
+}
+
+/// Calls `start` on a thread without any capability, so that the threads that it starts have none either.
+///
+/// # Errors
+/// Those of `start`, or the system rejects the request.
+pub fn start_without<T: Send>(start: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("forebay-start".into());
+        let started = thread.spawn_scoped(scope, || drop_files().and_then(|()| start()));
+        let started = started.context("cannot start a thread")?.join();
+        started.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 fn give_up_all_but(needed: CapabilitySet) -> Result<()> {

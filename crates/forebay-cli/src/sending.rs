@@ -56,6 +56,9 @@ impl Sender {
         };
         let port = open::transmit(interface, &config)?;
         privileges::shed(None)?;
+        if files.is_empty() {
+            privileges::drop_files()?;
+        }
         let needs = Needs {
             sends: true,
             ..Needs::default()

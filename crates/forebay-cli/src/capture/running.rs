@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     notify::{Heartbeat, Manager},
-    output, signals,
+    output, privileges, signals,
     verify::Verifying,
 };
 use anyhow::Result;
@@ -53,7 +53,8 @@ pub fn run(opened: Opened) -> Result<Outcome> {
         ));
     }
     let source = sharing.as_ref().map(Sharing::source);
-    let readers = sharing.map(|sharing| sharing.start(&request)).transpose()?;
+    let start = |sharing: Sharing| privileges::start_without(|| sharing.start(&request));
+    let readers = sharing.map(start).transpose()?;
     let queue = runner.as_ref().map(Runner::queue);
     let recording = Recording::start(&request, &session, source.as_ref(), &control, queue)?;
     let (lines, feeder) = start_printing(&request, &session, &control)?.unzip();

@@ -127,6 +127,7 @@ pub fn without_tables(flags: &Flags, attached: Option<Attached>) -> Result<ExitC
         return Ok(ExitCode::SUCCESS);
     };
     privileges::shed(None)?;
+    privileges::drop_files()?;
     let needs = Needs {
         terminal: !flags.once,
         ..Needs::default()

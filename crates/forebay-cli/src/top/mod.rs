@@ -122,6 +122,7 @@ fn open_session(
     sandbox::enter(&flags.sandbox, needs);
     let ports = begun.into_iter().map(Opening::finish);
     let ports = ports.collect::<forebay::Result<Vec<_>>>()?;
+    privileges::drop_files()?;
     let config = SessionConfig {
         snaplen: SNAPLEN,
         filter,

@@ -90,6 +90,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let sandbox = sandbox::enter(&flags.sandbox, &Needs::default().reading(&flags.read));
     let ports = begun.into_iter().map(Opening::finish);
     let ports = ports.collect::<forebay::Result<Vec<_>>>()?;
+    privileges::drop_files()?;
     let (count, stop_after) = Criterion::limits(&flags.autostop, flags.count);
     let config = SessionConfig {
         filter,

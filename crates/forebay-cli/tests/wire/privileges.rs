@@ -213,3 +213,56 @@ fn every_subcommand_gives_up_what_it_does_not_need_before_it_reads() {
         }
     }
 }
+
+#[test]
+fn rights_to_files_go_where_no_file_is_opened_any_more() {
+    lab(&[], || {
+        let folder = Folder::new();
+        let file = folder.path("a.pcapng");
+        let lines = [
+            "capture -i vb --count",
+            "verify -i vb",
+            "generate -i va rate=1pps",
+            "bridge va vb",
+            "top -i vb --once --interval 60",
+        ];
+        for line in lines {
+            let child = start!("{line}");
+            wait_until(|| of_threads(&child, "CapPrm:").iter().all(|it| it == NOTHING));
+            has_at_most(&child, &HELD, 0);
+            stopped(child);
+        }
+        // Threads that parse what others send have none either, while the writer may open another file.
+        let name = format!("test-{}", std::process::id());
+        let flags = format!("--share {name} --serve tcp:127.0.0.1:0 --metrics 0");
+        let child = listening(format!(
+            "-w {file} {flags} --control {}",
+            folder.path("ctl")
+        ));
+        let of_writer = named_threads(&child, "forebay-writer");
+        assert!(
+            of_writer
+                .iter()
+                .all(|it| it.contains("CapEff:\t0000000000000006"))
+        );
+        for name in ["forebay-operate", "forebay-share", "forebay-serve"] {
+            wait_until(|| !named_threads(&child, name).is_empty());
+            for status in named_threads(&child, name) {
+                assert!(status.contains(&format!("CapPrm:\t{NOTHING}")), "{status}");
+            }
+        }
+        stopped(child).succeeds();
+    });
+}
+
+/// No capability.
+const NOTHING: &str = "0000000000000000";
+
+/// The statuses of the threads with this name.
+fn named_threads(child: &Child, name: &str) -> Vec<String> {
+    let threads = fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
+    let statuses = threads.map(|thread| thread.unwrap().path().join("status"));
+    let statuses = statuses.filter_map(|path| fs::read_to_string(path).ok());
+    let of_name = |status: &String| status.starts_with(&format!("Name:\t{name}"));
+    statuses.filter(of_name).collect()
+}

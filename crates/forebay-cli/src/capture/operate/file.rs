@@ -63,7 +63,7 @@ impl MetricsFile {
 }
 
 /// Creates `NAME.part`, or with a number if another user has taken that name. Nothing that is there is opened: it may be a file of
-/// another user, who could then write the metrics.
+/// another user, and that user could then write the metrics.
 fn new_part(path: &Path) -> io::Result<(File, PathBuf)> {
     let mut number = 0;
     loop {

@@ -29,7 +29,7 @@ pub use snapshot::Publisher;
 use super::request::Request;
 use crate::{
     control::place::{self, Bound},
-    output,
+    output, privileges,
 };
 use anyhow::{Context, Result};
 use desk::Desk;
@@ -133,7 +133,15 @@ impl Sockets {
             server.desk.write(file)?;
         }
         let thread = std::thread::Builder::new().name("forebay-operate".into());
-        let thread = thread.spawn(move || server.run());
+        let thread = thread.spawn(move || {
+            // It parses what strangers send.
+            if server.file.is_none()
+                && let Err(error) = privileges::drop_files()
+            {
+                output::warning(output::causes(&error));
+            }
+            server.run();
+        });
         Ok(Some(Operate {
             publisher: Publisher::new(latest, store_bytes),
             ended,

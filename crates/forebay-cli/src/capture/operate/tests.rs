@@ -346,7 +346,7 @@ fn the_file_is_replaced_as_a_whole_and_nothing_that_is_there_is_opened() {
     let watched = watched(BURSTS, Output::Count, SessionConfig::default());
     let path = folder.path("lan.prom");
     let mut file = MetricsFile::new(path.clone().into());
-    // A FIFO that nobody reads would hold up whoever opens it; a folder cannot be removed.
+    // A folder cannot be removed, so another name is used; a link is removed and not followed.
     std::fs::create_dir_all(format!("{path}.part/full")).unwrap();
     let victim = folder.path("victim");
     std::os::unix::fs::symlink(&victim, format!("{path}.part1")).unwrap();

@@ -41,6 +41,10 @@ impl Request {
         if let Some(user) = &self.user {
             user.assume()?;
         }
+        let opens_more = self.write.is_some() || self.recorder.is_some();
+        if !opens_more && self.watched.metrics_file.is_none() {
+            privileges::drop_files()?;
+        }
         self.refuse_other_link_types(&ports)?;
         Ok((ports, sandbox))
     }
