@@ -248,7 +248,9 @@ fn as_text(path: &Path, info: &Info) -> String {
     let oddities = [
         ("Lengths raised", odd.raised_lengths),
         ("Times limited", odd.limited_times),
+        ("Times carried", odd.carried_times),
         ("Broken options", odd.broken_options),
+        ("Unknown interfaces", odd.unknown_interfaces),
     ];
     for (label, count) in oddities.into_iter().filter(|(_, count)| *count > 0) {
         lines.put(label, count);
@@ -361,7 +363,9 @@ fn as_json(path: &Path, info: &Info) -> Value {
         "odd_packets": {
             "raised_lengths": info.odd.raised_lengths,
             "limited_times": info.odd.limited_times,
+            "carried_times": info.odd.carried_times,
             "broken_options": info.odd.broken_options,
+            "unknown_interfaces": info.odd.unknown_interfaces,
         },
         "comments": info.comments,
         "error": info.error.as_ref().map(|error| error.to_string()),

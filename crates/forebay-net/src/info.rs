@@ -67,7 +67,7 @@ pub struct Info {
     pub odd: Odd,
     /// Comments on packets. Those on sections, interfaces and statistics are counted in [`Section::comments`].
     pub comments: u64,
-    /// Why the file could not be read to its end. All other fields cover the part that was read.
+    /// Why the file could not be read to its end, or completely. All other fields cover the part that was read.
     pub error: Option<Error>,
 }
 
@@ -246,6 +246,7 @@ impl Counting {
 fn read(mut file: File, work: &AtomicU64) -> Info {
     let mut counting = Counting::default();
     let error = file.each_frame(work, |frame| counting.add(frame)).err();
+    let unreadable = file.report().unreadable;
     let interfaces = file.interfaces().iter().enumerate();
     let of_one = |(at, interface): (usize, &Interface)| OneInterface {
         interface: interface.clone(),
@@ -266,9 +267,10 @@ fn read(mut file: File, work: &AtomicU64) -> Info {
         skipped: file.skipped(),
         odd: Odd {
             broken_options: counting.odd.broken_options + file.skipped().broken_options,
+            unknown_interfaces: unreadable.packets,
             ..counting.odd
         },
         comments: counting.comments,
-        error,
+        error: error.or_else(|| unreadable.error(file.name())),
     }
 }

@@ -123,8 +123,10 @@ pub fn object(
         "odd_packets": {
             "raised_lengths": summary.odd.raised_lengths,
             "limited_times": summary.odd.limited_times,
+            "carried_times": summary.odd.carried_times,
             "broken_options": summary.odd.broken_options,
             "late": summary.odd.late,
+            "unknown_interfaces": summary.odd.unknown_interfaces,
         },
         "not_copied": {
             "comments": summary.left.comments,

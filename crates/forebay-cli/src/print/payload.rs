@@ -58,6 +58,19 @@ impl Printer {
         ports: Ports,
         out: &mut Text,
     ) -> Option<Printed> {
+        let known = match ports {
+            _ if [53, 5353, 5355].iter().any(|&port| has(ports, port)) => Some(("domain", 12)),
+            (_, 4789 | 8472) | (8472, _) => Some(("VXLAN", 8)),
+            _ if has(ports, 6081) => Some(("Geneve", 8)),
+            _ => None,
+        };
+        if let Some((name, header)) = known
+            && data.len < header
+        {
+            // The packet is complete: its sender made it too short.
+            out.put(name).put(" [length ").num(data.len);
+            return Some(out.put(" < ").num(header).put("] (invalid)").done());
+        }
         Some(match ports {
             _ if has(ports, 53) || has(ports, 5355) => self.dns(data, false, out),
             _ if has(ports, 5353) => self.dns(data, true, out),
@@ -192,7 +205,22 @@ mod tests {
                 udp(53, b"\0\x07\x01\0\0\x01\0\0\0\0\0\0\x01a\0\0\x01\0\x01"),
                 "10.0.0.2.53: 7+ A? a. (19)",
             ),
-            (udp(53, b"\0\x07"), "10.0.0.2.53:  [|domain]"),
+            (
+                udp(53, b""),
+                "10.0.0.2.53: domain [length 0 < 12] (invalid)",
+            ),
+            (
+                udp(53, &[7; 11]),
+                "10.0.0.2.53: domain [length 11 < 12] (invalid)",
+            ),
+            (
+                udp(4789, b""),
+                "10.0.0.2.4789: VXLAN [length 0 < 8] (invalid)",
+            ),
+            (
+                udp(6081, &[0; 4]),
+                "10.0.0.2.6081: Geneve [length 4 < 8] (invalid)",
+            ),
         ] {
             let line = line_of(1, &packet);
             assert!(line.ends_with(end), "{line}");

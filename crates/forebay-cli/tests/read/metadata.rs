@@ -344,6 +344,34 @@ fn packets_that_had_to_be_changed_are_counted_and_reported() {
     assert_eq!(counts(&info(&input)["odd_packets"], kinds), [2, 1, 1]);
 }
 
+#[test]
+fn a_packet_of_an_unknown_interface_is_counted_and_everything_after_it_is_read() {
+    let unknown = block(6, &packet(7, 1, 2, &[]));
+    for many in [0, 100_000] {
+        let before = everything(many);
+        let after = block(6, &packet(0, 9, 9, &[]));
+        let (folder, input, output) = to_copy([&before[..], &unknown, &after, &unknown].concat());
+        let other = folder.file("other.pcapng", everything(0));
+        let packets = u64::from(many) + 5;
+        for filter in ["", "'arp'"] {
+            let ran = run!("capture -r {input} -r {other} -w {output} --json {filter}");
+            assert_eq!(ran.status.code(), Some(1));
+            assert_eq!(law(&ran), [packets, packets, 0]);
+            assert_eq!(ran.json()["odd_packets"]["unknown_interfaces"], 2);
+            let expected = format!(
+                "block at byte {} is of interface 7, its section has 1 so far: 2 such packets are skipped",
+                before.len()
+            );
+            contains(ran.json()["error"].as_str().unwrap(), &expected);
+            contains(ran.log(), &expected);
+        }
+        let found = info(&input);
+        assert_eq!(found["packets"], packets - 2);
+        assert_eq!(found["odd_packets"]["unknown_interfaces"], 2);
+        contains(run!("repair {input}").succeeds().text(), "is whole");
+    }
+}
+
 /// A classic file whose packets are longer than it says; tshark reads them whole.
 #[test]
 fn packets_longer_than_the_snapshot_length_of_their_file_stay_whole() {

@@ -19,7 +19,7 @@ mod window;
 
 use crate::format::read::{Decoder, Kind, Section, Skipped, Step, Zeros, with_packets_read};
 use crate::port::{
-    Block, Burst, Counts, Frame, Frames, Interface, Port, PortInfo, PortReport, Wake,
+    Block, Burst, Counts, Frame, Frames, Interface, Port, PortInfo, PortReport, Unreadable, Wake,
 };
 use compressed::{Failed, Stream};
 use forebay::standard;
@@ -104,6 +104,30 @@ pub struct File {
     is_torn: bool,
     /// Blocks that precede the frames of the present burst in a copy.
     offered: Vec<Block>,
+    skipped: SkippedPackets,
+}
+
+/// The number of packets that were skipped, and the first one.
+#[derive(Default)]
+struct SkippedPackets {
+    packets: u64,
+    first: String,
+}
+
+impl SkippedPackets {
+    fn add(&mut self, what: String) {
+        if self.packets == 0 {
+            self.first = what;
+        }
+        self.packets += 1;
+    }
+
+    fn report(&self) -> Unreadable<'_> {
+        Unreadable {
+            packets: self.packets,
+            first: &self.first,
+        }
+    }
 }
 
 /// Packet counts, and what putting the last frame back needs.
@@ -289,6 +313,7 @@ impl File {
             has_ended: false,
             is_torn: false,
             offered: Vec::new(),
+            skipped: SkippedPackets::default(),
         })
     }
 
@@ -319,7 +344,14 @@ impl File {
                         Zeros::End => return self.fail_at_zeros(),
                         Zeros::More(bytes) => break bytes,
                     },
-                    Err(fault) => return self.fail(&fault.at(self.window.offset()), None),
+                    Err(fault) => {
+                        let what = fault.at(self.window.offset());
+                        let Some(len) = fault.skip() else {
+                            return self.fail(&what, None);
+                        };
+                        self.skipped.add(what);
+                        self.window.begin += len;
+                    }
                 }
             };
             match self.stream.read(self.window.room(record)) {
@@ -549,7 +581,7 @@ impl Frames for File {
                     self.window.begin += len;
                     break;
                 }
-                // The next `find_packet` sees the same record, and reads further or fails.
+                // The next `find_packet` sees the same record, and reads further, skips it or fails.
                 Ok(Step::More(_) | Step::Zeros) | Err(_) => break,
             }
         }
@@ -633,6 +665,7 @@ impl Port for File {
         PortReport {
             file_statistics: self.decoder.recorded(),
             reading: self.stream.source().reading(),
+            unreadable: self.skipped.report(),
             ..PortReport::default()
         }
     }

@@ -82,6 +82,8 @@ impl Marks {
     /// Its time is before that of a packet that was handed out earlier, although several threads or interfaces are read in the order of
     /// time.
     pub const LATE: Marks = Marks(16);
+    /// The fraction of a second in the file is negative, or a second or more. It is added to the seconds.
+    pub const CARRIED_TIME: Marks = Marks(32);
 
     /// No irregularity.
     #[inline(always)]
@@ -121,10 +123,14 @@ pub struct Odd {
     pub raised_lengths: u64,
     /// Packets with [`Marks::LIMITED_TIME`].
     pub limited_times: u64,
+    /// Packets with [`Marks::CARRIED_TIME`].
+    pub carried_times: u64,
     /// Packets, interfaces and sections with [`Marks::BROKEN_OPTIONS`].
     pub broken_options: u64,
     /// Packets with [`Marks::LATE`].
     pub late: u64,
+    /// Packets of interfaces that the file does not describe. They are skipped.
+    pub unknown_interfaces: u64,
 }
 
 impl Odd {
@@ -132,6 +138,7 @@ impl Odd {
     pub fn count(&mut self, marks: Marks) {
         self.raised_lengths += u64::from(marks.has(Marks::RAISED_LENGTH));
         self.limited_times += u64::from(marks.has(Marks::LIMITED_TIME));
+        self.carried_times += u64::from(marks.has(Marks::CARRIED_TIME));
         self.broken_options += u64::from(marks.has(Marks::BROKEN_OPTIONS));
         self.late += u64::from(marks.has(Marks::LATE));
     }
@@ -141,8 +148,10 @@ impl AddAssign for Odd {
     fn add_assign(&mut self, other: Odd) {
         self.raised_lengths += other.raised_lengths;
         self.limited_times += other.limited_times;
+        self.carried_times += other.carried_times;
         self.broken_options += other.broken_options;
         self.late += other.late;
+        self.unknown_interfaces += other.unknown_interfaces;
     }
 }
 

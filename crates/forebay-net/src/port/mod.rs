@@ -67,7 +67,7 @@ mod unfinished;
 pub(crate) use in_file::LATE_COMMENT;
 pub use in_file::{Block, BlockKind, InFile, InSection, Left, Marks, Odd};
 pub use link_type::LinkType;
-pub use report::{Outages, PortReport, SocketLosses, Statistics};
+pub use report::{Outages, PortReport, SocketLosses, Statistics, Unreadable};
 pub use runs::{EncodedRun, EncodedRuns, Handover};
 pub use threads::{Fanout, ThreadCounts};
 pub use unfinished::Unfinished;

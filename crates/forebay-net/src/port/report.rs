@@ -1,6 +1,7 @@
 //! What only some ports know about themselves, and the statistics of an interface.
 
 use super::threads::ThreadCounts;
+use forebay::Error;
 use std::time::Duration;
 
 /// What only some ports know ([`Port::report`](super::Port::report)). The default is for ports that know nothing of it.
@@ -22,6 +23,34 @@ pub struct PortReport<'a> {
     pub file_statistics: &'a [Option<Statistics>],
     /// For a regular file: the bytes that are read so far, and its length. Other sources have no known end.
     pub reading: Option<(u64, u64)>,
+    /// Packets of a capture file that were skipped so far.
+    pub unreadable: Unreadable<'a>,
+}
+
+/// Packets of a capture file that cannot be read, although the file can be read beyond them. They are not in
+/// [`Counts`](super::Counts).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unreadable<'a> {
+    /// Number of packets.
+    pub packets: u64,
+    /// Where the first one is, and why it cannot be read.
+    pub first: &'a str,
+}
+
+impl Unreadable<'_> {
+    /// An error about the file of this name, if there are such packets.
+    pub fn error(&self, name: &str) -> Option<Error> {
+        let are = match self.packets {
+            0 => return None,
+            1 => "packet is",
+            _ => "packets are",
+        };
+        let Unreadable { packets, first } = self;
+        Some(Error::new(
+            name,
+            format!("{first}: {packets} such {are} skipped"),
+        ))
+    }
 }
 
 /// Frames that the sockets of an AF_XDP port lost, by cause.

@@ -177,6 +177,9 @@ impl ReplaySource {
             let Some(frame) = burst.next_frame() else {
                 drop(burst);
                 if matches!(reader.file.arm()?, Wake::End) {
+                    let unreadable = reader.file.report().unreadable;
+                    let error = unreadable.error(reader.file.name());
+                    self.failed = self.failed.take().or(error);
                     self.reader = None;
                 }
                 continue;

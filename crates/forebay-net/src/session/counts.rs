@@ -136,8 +136,17 @@ impl Intake {
     /// Packets that differ from the contents of their files.
     pub fn odd(&self) -> Odd {
         let mut odd = Odd::default();
-        self.feeds.iter().for_each(|feed| odd += feed.odd);
+        for feed in &self.feeds {
+            odd += feed.odd;
+            odd.unknown_interfaces += feed.port.report().unreadable.packets;
+        }
         odd
+    }
+
+    /// The first file that had packets which could not be read.
+    pub fn unreadable(&self) -> Option<forebay::Error> {
+        let of_feed = |feed: &Feed| feed.port.report().unreadable.error(feed.port.name());
+        self.feeds.iter().find_map(of_feed)
     }
 
     /// The sources, without the counters of their ports.

@@ -358,6 +358,7 @@ impl Session {
         let filters_uncounted = is_uncounted && self.config.filter.is_some();
         let (gaps, sources) = (self.intake.gaps(), self.intake.counted_sources());
         let odd = self.intake.odd();
+        let port_error = troubles.port.or_else(|| self.intake.unreadable());
         let mut left = Left::default();
         let (wire_bytes, cut) = (self.intake.wire_bytes, self.intake.cut);
         let store = self.intake.store_info();
@@ -427,7 +428,7 @@ impl Session {
             sources,
             shared,
             store,
-            port_error: troubles.port,
+            port_error,
             store_error,
         }
     }

@@ -267,7 +267,8 @@ fn every_variant_of_the_classic_format_is_read_as_libpcap_reads_it() {
                 for (sec, fraction, kept, wire_len) in [
                     (0, 1, 0, 60),
                     (u32::MAX, 999_999, 40, 60),
-                    (5, 4_000_000_000, 80, 1500),
+                    // A negative number.
+                    (1_000_000, 4_000_000_000_u32, 80, 1500),
                 ] {
                     let data = vec![0x33; kept];
                     let scale = if magic == nano { 1 } else { 1000 };
@@ -275,7 +276,8 @@ fn every_variant_of_the_classic_format_is_read_as_libpcap_reads_it() {
                         // Also where the file's snapshot length is shorter.
                         data: data.clone(),
                         wire_len,
-                        time_ns: sec as u64 * 1_000_000_000 + fraction as u64 * scale,
+                        time_ns: (sec as u64 * 1_000_000_000)
+                            .wrapping_add_signed(i64::from(fraction as i32) * scale),
                         ..packet(0)
                     };
                     let kept = kept as u32;

@@ -130,12 +130,7 @@ fn every_malformed_block_is_reported_with_its_offset() {
     for (kind, words, expected) in [
         (
             6,
-            &[1, 0, 0, 0, 0][..],
-            "is of interface 1, its section has 1 so far",
-        ),
-        (
-            6,
-            &[0, 0, 0, 5, 0, 0],
+            &[0, 0, 0, 5, 0, 0][..],
             "says 5 captured bytes and has room for 4",
         ),
         (
@@ -158,15 +153,56 @@ fn every_malformed_block_is_reported_with_its_offset() {
         file.block(kind, &file.words(words));
         breaks(&file, &whole, at, expected);
     }
-    let mut file = whole.clone();
-    file.section(&[]);
-    file.simple(packet(4));
-    breaks(
-        &file,
-        &whole,
-        at + 28,
-        "is of interface 0, its section has 0 so far",
-    );
+}
+
+#[test]
+fn packets_of_an_unknown_interface_are_skipped_and_counted_and_reading_goes_on() {
+    for big in [false, true] {
+        let mut file = pcapng(big);
+        let at = file.bytes.len();
+        let whole = file.packets.clone();
+        for kind in [6, 2] {
+            file.packet(kind, 1, 5, &[], packet(9));
+        }
+        file.interface(1, 0, &[]);
+        let mut known = packet(5);
+        (known.interface, known.time_ns) = (1, 7_000);
+        file.packet(6, 1, 7, &[], known.clone());
+        file.section(&[]);
+        file.simple(packet(4));
+        let found = read(&file.bytes);
+        assert_eq!(found.packets, [&whole[..], &[known]].concat());
+        assert_eq!(found.error, None);
+        let file = found.file.unwrap();
+        let error = file.report().unreadable.error("capture").unwrap();
+        let expected = format!(
+            "capture: block at byte {at} is of interface 1, its section has 1 so far: 3 such packets are skipped"
+        );
+        assert_eq!(error.to_string(), expected);
+    }
+}
+
+/// As in C's `timeval`, the fraction of a second is a signed number.
+#[test]
+fn fractions_of_a_second_that_are_negative_or_too_large_are_carried_and_marked() {
+    let (carried, limited) = (Marks::CARRIED_TIME, Marks::LIMITED_TIME);
+    for (magic, seconds, fraction, ns, mark) in [
+        (0xa1b2_c3d4, 1001, 4_294_948_296, 1_000_981_000_000, carried),
+        (0xa1b2_cd34, 1001, 1_500_000, 1_002_500_000_000, carried),
+        (0xa1b2_c3d4, 0, u32::MAX, 0, limited),
+        (0xa1b2_3c4d, 1001, u32::MAX, 1_000_999_999_999, carried),
+        (0xa1b2_3c4d, 7, 1_000_000_000, 8_000_000_000, carried),
+        (0xa1b2_c3d4, 7, 999_999, 7_999_999_000, Marks::default()),
+    ] {
+        for big in [false, true] {
+            let mut file = pcap(magic, big);
+            let extra: &[u8] = if magic == 0xa1b2_cd34 { &[7; 8] } else { &[] };
+            file.record([seconds, fraction, 4, 9], extra, &[1; 4], packet(4));
+            let found = read(&file.bytes);
+            assert_eq!(found.packets.last().unwrap().time_ns, ns);
+            assert_eq!(marks(&file.bytes).last(), Some(&mark));
+        }
+    }
 }
 
 /// Requires that the packets of `whole` are read, and then this error at `byte`.

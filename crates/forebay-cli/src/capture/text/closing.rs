@@ -25,6 +25,16 @@ pub fn odd_lines(odd: &Odd) -> Vec<String> {
             "with a time before 1970 or after 2554: the nearest possible time is used",
         ),
         (
+            odd.carried_times,
+            packets,
+            "whose fraction of a second is negative, or a second or more: it is added to the seconds",
+        ),
+        (
+            odd.unknown_interfaces,
+            packets,
+            "of an interface that the file does not describe: skipped, and in no other count",
+        ),
+        (
             odd.late,
             ["packet is", "packets are"],
             "out of the order of time, with a comment: packets of the other threads or interfaces were not waited for any longer",

@@ -90,6 +90,8 @@ pub(super) enum EventKind {
     Statistics(u32, Statistics),
     /// A block that belongs in a copy.
     Block(Block),
+    /// A packet that cannot be read.
+    Skipped(String),
 }
 
 /// Why no batch follows this one.
@@ -108,6 +110,8 @@ pub(super) enum Ending {
 #[derive(Default)]
 pub(super) struct Batch {
     pub window: u64,
+    /// The offset of the window in the file.
+    pub base: u64,
     pub bytes: Vec<u8>,
     pub matches: Vec<Match>,
     /// In the order of `matches`.

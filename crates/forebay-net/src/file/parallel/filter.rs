@@ -8,7 +8,7 @@
 //! ```
 //! All of them note the same packets with the same ordinals.
 
-use super::batch::{Batch, Loss, Match};
+use super::batch::{Batch, EventKind, Loss, Match};
 use crate::{
     filter::bpf::{self, BatchFilter, Program, WIDTH},
     format::read::{Decoder, Fault, Step},
@@ -63,7 +63,14 @@ pub(super) fn filter_in_order(
                     return Stop::Described;
                 }
                 Ok(Step::More(record)) => return Stop::More(record),
-                Err(fault) => return Stop::Fault(fault),
+                Err(fault) => {
+                    let Some(len) = fault.skip() else {
+                        return Stop::Fault(fault);
+                    };
+                    batch.note(EventKind::Skipped(fault.at(batch.base + *at as u64)));
+                    *at += len;
+                    continue;
+                }
             },
         };
         let Some(program) = programs.get(frame.interface as usize) else {

@@ -2,6 +2,7 @@
 
 use super::batch::EventKind;
 use crate::{
+    file::SkippedPackets,
     format::read::Decoder,
     port::{Block, Interface, Statistics},
 };
@@ -16,10 +17,11 @@ pub(super) struct FileMetadata {
     pub blocks: Vec<Block>,
     /// Blocks that the present burst offers.
     pub offered: Vec<Block>,
+    pub skipped: SkippedPackets,
 }
 
 impl FileMetadata {
-    pub fn new(decoder: &mut Decoder) -> Self {
+    pub fn new(decoder: &mut Decoder, skipped: SkippedPackets) -> Self {
         FileMetadata {
             interfaces: decoder.interfaces().to_vec(),
             statistics: decoder.recorded().to_vec(),
@@ -27,6 +29,7 @@ impl FileMetadata {
             has_pending_losses: false,
             blocks: decoder.take_blocks(),
             offered: Vec::new(),
+            skipped,
         }
     }
 
@@ -41,6 +44,7 @@ impl FileMetadata {
                 self.statistics[*interface as usize] = Some(*counts);
             }
             EventKind::Block(block) => self.blocks.push(block.clone()),
+            EventKind::Skipped(what) => self.skipped.add(what.clone()),
         }
     }
 

@@ -177,10 +177,11 @@ impl ParallelFile {
             failure,
             has_ended,
             offered: _,
+            skipped,
             is_torn: _,
         } = file;
         let begin = window.offset();
-        let metadata = FileMetadata::new(&mut decoder);
+        let metadata = FileMetadata::new(&mut decoder, skipped);
         let mut plain = stream.into_plain_file();
         // Offsets count from where the file was opened, which is normally its beginning.
         let offset = plain.as_mut().and_then(|file| file.stream_position().ok());

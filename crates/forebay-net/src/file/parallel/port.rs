@@ -271,6 +271,7 @@ impl Port for ParallelFile {
         PortReport {
             file_statistics: &self.metadata.statistics,
             reading: self.workers.reading(),
+            unreadable: self.metadata.skipped.report(),
             ..PortReport::default()
         }
     }

@@ -142,6 +142,7 @@ impl Worker {
             }
             batch.window = self.order.claim();
             window.base = self.begin + batch.window * self.window_bytes as u64;
+            batch.base = window.base;
             window.end = 0;
             // An error is reported when the missing bytes are needed.
             let _ = window.fill(

@@ -108,7 +108,7 @@ pub enum Zeros {
     More(usize),
 }
 
-/// Why a file cannot be read beyond a record.
+/// Why a record cannot be read, and normally the file beyond it.
 ///
 /// ```
 /// use forebay_net::format::read::Fault;
@@ -119,6 +119,7 @@ pub enum Zeros {
 pub struct Fault {
     unit: &'static str,
     what: String,
+    skip: Option<usize>,
 }
 
 impl Fault {
@@ -127,7 +128,13 @@ impl Fault {
         Fault {
             unit,
             what: what.into(),
+            skip: None,
         }
+    }
+
+    /// The length of the record, if it is a packet and the file can be read beyond it.
+    pub fn skip(&self) -> Option<usize> {
+        self.skip
     }
 
     /// The fault as a message about the record at `offset`, after `packets` packets.
@@ -136,7 +143,7 @@ impl Fault {
     }
 
     pub(crate) fn at(&self, offset: u64) -> String {
-        let Fault { unit, what } = self;
+        let Fault { unit, what, .. } = self;
         format!("{unit} at byte {offset} {what}")
     }
 
@@ -226,7 +233,7 @@ impl Decoder {
     /// Decodes the record at the beginning of `bytes`, which continue where the last record ended.
     ///
     /// # Errors
-    /// The record is malformed: nothing after it can be read.
+    /// The record is malformed: nothing after it can be read, unless [`Fault::skip`] has its length.
     pub fn next<'a>(&mut self, bytes: &'a [u8]) -> Result<Step<'a>, Fault> {
         reader_of!(self, reader => reader.next(bytes))
     }

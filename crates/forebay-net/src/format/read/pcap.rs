@@ -8,6 +8,7 @@
 //! - In versions 2.0 to 2.2 and 543.0 the two lengths are exchanged; in 2.3 they may be.
 //! - A packet longer than the file's snapshot length is read completely, which libpcap does not do. A length above that of any
 //!   packet is an error, because the bytes are not a length.
+//! - A fraction of a second or more is added to the seconds. As in C's `timeval`, it is a signed number: 4294948296 is -19000.
 //! - Records of zeros are packets only if other bytes follow: see [`Zeros`].
 //! - The upper half of the link-type field contains the length of frame check sequences, as pcapng's `if_fcslen` does.
 //!
@@ -21,6 +22,7 @@ use std::sync::Arc;
 const MICROSECONDS: u32 = 0xa1b2_c3d4;
 const NANOSECONDS: u32 = 0xa1b2_3c4d;
 const MODIFIED: u32 = 0xa1b2_cd34;
+const NS_A_SECOND: u64 = 1_000_000_000;
 const FILE_HEADER: usize = 24;
 /// Bits of the link-type field without a meaning. The four uppermost bits are the length of a check sequence.
 const RESERVED: u32 = 0x03ff_0000;
@@ -156,8 +158,27 @@ impl Reader {
         if wire_len < caplen {
             return None;
         }
+        if order.word(head, 4) >= self.fractions_a_second() {
+            return None;
+        }
         let data = bytes.get(self.record_header..len)?;
         Some((self.frame(order, head, data, wire_len), len))
+    }
+
+    #[inline(always)]
+    fn fractions_a_second(&self) -> u32 {
+        (NS_A_SECOND / self.ns_a_fraction) as u32
+    }
+
+    /// The time of a record whose fraction is not below a second, and its mark.
+    #[cold]
+    fn carried_time(&self, head: &[u8; RECORD_HEADER]) -> (u64, Marks) {
+        let (seconds, fraction) = (self.order.word(head, 0), self.order.word(head, 4));
+        let ns = i64::from(fraction as i32) * self.ns_a_fraction as i64;
+        match (u64::from(seconds) * NS_A_SECOND).checked_add_signed(ns) {
+            Some(time_ns) => (time_ns, Marks::CARRIED_TIME),
+            None => (0, Marks::LIMITED_TIME),
+        }
     }
 
     #[inline(always)]
@@ -168,7 +189,7 @@ impl Reader {
         data: &'a [u8],
         wire_len: u32,
     ) -> Frame<'a> {
-        let seconds = order.word(head, 0) as u64 * 1_000_000_000;
+        let seconds = order.word(head, 0) as u64 * NS_A_SECOND;
         let fraction = order.word(head, 4) as u64 * self.ns_a_fraction;
         Frame {
             data,
@@ -219,9 +240,12 @@ impl Records for Reader {
             return Ok(Step::Zeros);
         }
         let mut frame = self.frame(self.order, head, &record[self.record_header..], wire_len);
+        if self.order.word(head, 4) >= self.fractions_a_second() {
+            (frame.time_ns, frame.marks) = self.carried_time(head);
+        }
         if wire_len < caplen {
             frame.wire_len = caplen;
-            frame.marks = Marks::RAISED_LENGTH;
+            frame.marks = frame.marks.with(Marks::RAISED_LENGTH);
         }
         Ok(Step::Packet(frame, len))
     }

@@ -5,8 +5,8 @@
 //!  number of the interface:  0  1                            2
 //! ```
 //! - The decoder numbers interfaces through all sections. In the file, the numbers of each section begin at 0.
-//! - A packet block is rejected unless its two lengths are equal, multiples of four and at most 16 MiB, its data ends inside the
-//!   block, and its interface is known.
+//! - A packet block is rejected unless its two lengths are equal, multiples of four and at most 16 MiB, and its data ends inside the
+//!   block. If its interface is unknown, only this block is rejected ([`Fault::skip`]).
 //! - A packet of a simple packet block gets the time 0. Its captured length is computed from the snapshot length.
 //! - Of a packet's options, only direction and drops are used. [`Skipped`] counts the blocks that are not used.
 //! - The length of a section is ignored.
@@ -124,7 +124,7 @@ impl Reader {
             return Err(data_too_long(caplen, body.len() - PACKET_HEAD));
         };
         let Some(detail) = self.metadata.details.get(interface as usize) else {
-            return Err(self.no_interface(interface));
+            return Err(self.no_interface(interface, body));
         };
         let ticks = (order.word(head, 12) as u64) << 32 | order.word(head, 16) as u64;
         let options = &body[PACKET_HEAD + padded(caplen as usize)..];
@@ -314,7 +314,7 @@ impl Reader {
     fn simple<'a>(&self, body: &'a [u8]) -> Result<Step<'a>, Fault> {
         let (head, rest) = split_head::<SIMPLE_HEAD>(body)?;
         let Some(detail) = self.metadata.details.first() else {
-            return Err(self.no_interface(0));
+            return Err(self.no_interface(0, body));
         };
         let wire_len = self.order.word(head, 8);
         let caplen = rest.len().min(wire_len.min(detail.snaplen) as usize);
@@ -328,10 +328,13 @@ impl Reader {
     }
 
     #[cold]
-    fn no_interface(&self, number: u32) -> Fault {
+    fn no_interface(&self, number: u32, body: &[u8]) -> Fault {
         let there = self.metadata.details.len();
         let what = format!("is of interface {number}, its section has {there} so far");
-        Fault::new("block", what)
+        Fault {
+            skip: Some(body.len() + 4),
+            ..Fault::new("block", what)
+        }
     }
 }
 
