@@ -1,7 +1,7 @@
-//! Standard input and standard output as files, or an error if the program was started without them.
+//! Standard input, output and error as files, or an error if the program was started without them.
 //!
 //! If a program is started with standard output closed (`>&-` in a shell), Rust's runtime opens `/dev/null` in its place before
-//! `main`, and everything written is lost without an error. So this module records, before Rust's runtime starts, which of the two
+//! `main`, and everything written is lost without an error. So this module records, before Rust's runtime starts, which of them
 //! were closed. A program that was started with `>/dev/null` gets no error.
 
 use crate::{Error, Result, sys::stdio::was_closed};
@@ -36,6 +36,25 @@ pub fn output() -> Result<File> {
         "standard output",
         &io::stdout(),
         "Give it a file, a pipe or >/dev/null",
+    )
+}
+
+/// Standard error, likewise.
+///
+/// ```
+/// use std::io::Write;
+/// forebay::standard::error()?.write_all(b"").unwrap();
+/// # Ok::<(), forebay::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`input`].
+pub fn error() -> Result<File> {
+    open(
+        2,
+        "standard error",
+        &io::stderr(),
+        "Give it a file, a pipe or 2>/dev/null",
     )
 }
 

@@ -42,8 +42,11 @@ pub fn run(flags: Flags) -> Result<ExitCode> {
     if let Mode::Program(form) = request.mode {
         return dump::print(&request, form);
     }
-    if request.prints_object && request.json_stream() == Stream::Output {
-        standard::output()?;
+    if request.prints_object {
+        match request.json_stream() {
+            Stream::Output => standard::output()?,
+            Stream::Error => standard::error()?,
+        };
     }
     if request.mode == Mode::LinkTypes {
         output::answer(&request.link_types()?)?;

@@ -41,10 +41,11 @@ impl Needs {
         self
     }
 
-    /// Writes this file, FIFO or device, or creates this file.
+    /// Writes this file, FIFO or device, or creates this file. No file is created through a link.
     pub fn writing(mut self, path: &Path) -> Self {
         let target = target_of(path);
         match target.metadata() {
+            Err(_) if path.is_symlink() => {}
             Err(_) => self.new_files.push(folder(&target).into()),
             Ok(found) => {
                 if found.is_file() {

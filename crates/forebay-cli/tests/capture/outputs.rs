@@ -93,6 +93,13 @@ fn an_output_that_is_closed_from_the_start_is_an_error_and_dev_null_is_none() {
             lacks(ran(writes, null).log(), "is closed");
         }
     }
+    for writes in ["-w -", "--print"] {
+        let line = format!("capture -i sim -c 10 {writes} --json");
+        let output = ran(&line, "2>&-");
+        assert_eq!(output.status.code(), Some(1), "{line}");
+        assert!(output.stdout.is_empty(), "{line}");
+        ran(&line, "2>/dev/null").succeeds();
+    }
     for reads in ["capture -r - -w /dev/null", "info -", "pipe -o /dev/null"] {
         ran(reads, "<&-").fails(1, "standard input: it is closed");
     }

@@ -328,6 +328,29 @@ mod attacks {
     }
 
     #[test]
+    fn a_link_that_leads_nowhere_opens_neither_its_target_nor_a_folder() {
+        if !offers("Landlock") || !offers("seccomp") {
+            return;
+        }
+        let (folder, fifo) = Folder::with("fifo");
+        mkfifo(&fifo);
+        let (elsewhere, link) = (folder.path("elsewhere"), folder.path("link"));
+        fs::create_dir(&elsewhere).unwrap();
+        std::os::unix::fs::symlink(format!("{elsewhere}/target"), &link).unwrap();
+        let mut child = Mortal(start!("capture -r {fifo} -w {link}"));
+        let writer = fs::File::options().write(true).open(&fifo).unwrap();
+        wait_until(|| modes(&child.0) == [FILTERED]);
+        let possessed = Possessed::new(&child.0);
+        for path in [format!("{elsewhere}/target"), folder.path("beside"), link] {
+            let flags = libc::O_CREAT | libc::O_WRONLY;
+            let made = call!(possessed, SYS_openat, HERE, &path[..], flags, 0o600);
+            assert!(made.iter().all(|&it| it == EACCES), "{path}: {made:?}");
+        }
+        drop((possessed, writer));
+        assert_eq!(child.0.wait().unwrap().code(), Some(1));
+    }
+
+    #[test]
     fn no_thread_makes_a_socket_or_runs_a_program() {
         if !offers("seccomp") {
             return;
