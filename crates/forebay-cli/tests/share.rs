@@ -179,6 +179,38 @@ fn nothing_is_left_of_a_killed_capture_and_its_readers_keep_what_they_have() {
     assert_eq!(listed(&name), None);
 }
 
+/// The packets are shared in the buffers of the file, or copied to a ring.
+#[test]
+fn readers_of_a_capture_that_failed_report_that_and_every_packet_is_in_their_counts() {
+    for format in ["pcapng", "pcap"] {
+        let (folder, name) = (Folder::new(), name(&format!("full-{format}")));
+        let (disk, of_capture) = (folder.path("small"), folder.path("capture.json"));
+        let script = format!(
+            "forebay capture -i {RATE} --share {name} --format {format} -w {disk}/a --json >{of_capture} &
+             until forebay shares | grep -q {name}; do sleep 0.1; done
+             forebay capture -i share:{name} --count --json; code=$?
+             wait; exit $code"
+        );
+        let Some(reader) = on_small_disk(&disk, "12M", &script) else {
+            return;
+        };
+        let expected = format!("share:{name}: the capture that shares its packets failed");
+        let json = reader.fails(1, expected).lawful();
+        let capture: Value = serde_json::from_slice(&fs::read(of_capture).unwrap()).unwrap();
+        contains(
+            capture["error"].as_str().unwrap(),
+            "no space left on device",
+        );
+        let shared = count(&capture["shared"]["packets"]);
+        assert!(count(&json["received"]) <= shared, "{json} {capture}");
+        assert_eq!(
+            count(&json["interface_dropped"]),
+            count(&capture["received"]) - shared,
+            "{json} {capture}"
+        );
+    }
+}
+
 #[test]
 fn only_permitted_users_read_and_they_need_no_capability() {
     if !rustix::process::geteuid().is_root() || !has("setpriv") {

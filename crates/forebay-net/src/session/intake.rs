@@ -106,11 +106,11 @@ impl Intake {
         self.publisher = Some(publisher);
     }
 
-    /// Ends the share, if there is one, and returns the number of packets published.
-    pub fn end_share(&mut self, lost_in_sources: u64) -> Option<u64> {
+    /// Ends the share, if there is one, and returns the number of packets published. If the capture `has_failed`, its readers report that.
+    pub fn end_share(&mut self, lost_in_sources: u64, has_failed: bool) -> Option<u64> {
         let store = self.writing.as_mut().map(|it| &mut it.store);
         let publisher = self.publisher.take()?;
-        Some(publisher.finish_in(lost_in_sources, store))
+        Some(publisher.finish_in(lost_in_sources, has_failed, store))
     }
 
     /// Takes up to `budget` frames of one port. Returns their number, and what had no room for more.

@@ -354,11 +354,13 @@ impl Session {
         let mut refused = self.intake.refused();
         // What came after the output had failed was not shared either.
         let lost = counts::lost_in_sources(&ledger).saturating_add(refused);
-        let shared = self.intake.end_share(lost);
+        let port_error = troubles.port.or_else(|| self.intake.unreadable());
+        let is_failure = |error: &Error| error.raw_os_error() != Some(libc::EPIPE);
+        let has_failed = port_error.is_some() || troubles.store.as_ref().is_some_and(is_failure);
+        let shared = self.intake.end_share(lost, has_failed);
         let filters_uncounted = is_uncounted && self.config.filter.is_some();
         let (gaps, sources) = (self.intake.gaps(), self.intake.counted_sources());
         let odd = self.intake.odd();
-        let port_error = troubles.port.or_else(|| self.intake.unreadable());
         let mut left = Left::default();
         let (wire_bytes, cut) = (self.intake.wire_bytes, self.intake.cut);
         let store = self.intake.store_info();
@@ -401,7 +403,7 @@ impl Session {
         }
         let store_error = troubles.store.map(|error| error.about(self.output));
         match &store_error {
-            Some(error) if error.raw_os_error() != Some(libc::EPIPE) => {
+            Some(error) if is_failure(error) => {
                 ledger.dropped.disk = refused;
             }
             _ => ledger.dropped.writer = refused,

@@ -28,8 +28,10 @@ pub(super) struct Incoming {
     kind: Medium,
     /// The interfaces described so far.
     pub interfaces: Vec<Interface>,
-    /// Packets that the capture lost before it could share them, once it has ended properly.
+    /// Packets that the capture lost before it could share them, once it has ended.
     lost: Option<u64>,
+    /// The capture has ended because it failed.
+    pub has_failed: bool,
     pub head: Head,
     bytes: Box<[u8]>,
     /// The bytes of the packet.
@@ -63,6 +65,7 @@ impl Incoming {
             kind,
             interfaces: Vec::new(),
             lost: None,
+            has_failed: false,
             head: Head::default(),
             bytes: vec![0; bytes].into(),
             data: 0..0,
@@ -99,7 +102,9 @@ impl Incoming {
                     }
                     self.interfaces.push(interface);
                 }
-                Note::End { lost } => self.lost = Some(lost),
+                Note::End { lost, has_failed } => {
+                    (self.lost, self.has_failed) = (Some(lost), has_failed);
+                }
             }
         }
         Ok(self.lost)

@@ -360,17 +360,25 @@ impl Publisher {
     /// Ends the share properly: readers end when they have read the packets that are left. A publisher that is dropped without
     /// this call ends it, too, but its readers do not learn the last count of lost packets.
     pub fn finish(self, lost_in_sources: u64) {
-        self.finish_in(lost_in_sources, None);
+        self.finish_in(lost_in_sources, false, None);
     }
 
     /// As [`finish`](Publisher::finish); returns the number of packets shared. If they are shared in the buffers of `store`, readers end when
-    /// it is closed.
-    pub(crate) fn finish_in(mut self, lost_in_sources: u64, store: Option<&mut Appender>) -> u64 {
+    /// it is closed. If the capture `has_failed`, readers in other processes end with an error.
+    pub(crate) fn finish_in(
+        mut self,
+        lost_in_sources: u64,
+        has_failed: bool,
+        store: Option<&mut Appender>,
+    ) -> u64 {
         let mut store = store;
         self.set_lost(lost_in_sources);
         self.publish_from(store.as_deref_mut());
         let packets = self.shared();
-        let end = Note::End { lost: self.lost };
+        let end = Note::End {
+            lost: self.lost,
+            has_failed,
+        };
         // Room was kept for it.
         self.note(&end.bytes(), store);
         packets

@@ -26,6 +26,8 @@ const LATE_NS: u64 = 300_000_000;
 /// processors receive at the same moment.
 const LATE_IN_ORDER_NS: u64 = 10_000_000;
 
+const ALL_ARE_READ: &str = "All packets that it had shared are read";
+
 /// A port that reads the packets of a share.
 ///
 /// Each tap reads at its own speed. If it is so slow that packets are overwritten before it has read them, it skips them
@@ -33,8 +35,8 @@ const LATE_IN_ORDER_NS: u64 = 10_000_000;
 /// that it has skipped: in [`Counts::dropped`], and in [`Frame::dropped_before`] of the next packet. What the publishing capture itself has lost
 /// since the tap began is [`Counts::interface_dropped`]: these packets were lost before they were shared.
 ///
-/// When the capture ends properly, the tap ends after the last packet. When its process is killed, the tap delivers what is in
-/// memory and then returns an error.
+/// When the capture ends properly, the tap ends after the last packet. When the capture of another process fails or is killed, the tap
+/// delivers what is in memory and then returns an error.
 pub struct Tap {
     name: String,
     /// The memory, and the last packet fetched.
@@ -266,6 +268,11 @@ impl Tap {
             self.has_ended = true;
             let read = self.read_notes();
             read.map_err(|damage| self.damaged(damage))?;
+            // In the same process, the session returns what failed.
+            if self.has_closed && self.incoming.has_failed && self.link.is_some() {
+                let error = Error::new(&self.name, "the capture that shares its packets failed");
+                return Err(error.advise(ALL_ARE_READ));
+            }
             return Ok(true);
         }
         // If the clock is set back, `wall` goes on.
@@ -401,7 +408,7 @@ impl Port for Tap {
                 return Ok(Wake::End);
             }
             let error = Error::new(&self.name, "the capture that shares its packets was killed");
-            return Err(error.advise("All packets that it had shared are read"));
+            return Err(error.advise(ALL_ARE_READ));
         }
         Ok(Wake::At(self.clock.now() + self.poll_every_ns))
     }

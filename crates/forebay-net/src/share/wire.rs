@@ -3,7 +3,7 @@
 //! ```text
 //!  packet:     time_ns 8 │ lost 8 │ wire_len 4 │ interface 2 │ direction 1 │ 0 │ bytes kept …
 //!  interface:  1 │ resolution 1 │ link 2 │ snaplen 4 │ bits_per_second 8 │ name_len 2 │ description_len 2 │ name │ description
-//!  end:        2 │ 0 ×7 │ lost 8
+//!  end:        2 │ failed 1 │ 0 ×6 │ lost 8
 //! ```
 //! A reader trusts none of these bytes: everything that a value may not be is a [`ShareDamage`].
 
@@ -106,8 +106,12 @@ impl Head {
 pub(super) enum Note {
     /// The next interface.
     Interface(Interface),
-    /// The capture has ended properly, after it had lost this many packets before it could share them.
-    End { lost: u64 },
+    /// The capture has ended, after it had lost this many packets before it could share them.
+    End {
+        lost: u64,
+        /// A source or its output failed.
+        has_failed: bool,
+    },
 }
 
 impl Note {
@@ -126,8 +130,8 @@ impl Note {
                 bytes.extend(description.as_bytes());
                 bytes
             }
-            Note::End { lost } => {
-                let mut bytes = vec![END, 0, 0, 0, 0, 0, 0, 0];
+            Note::End { lost, has_failed } => {
+                let mut bytes = vec![END, (*has_failed).into(), 0, 0, 0, 0, 0, 0];
                 bytes.extend(lost.to_le_bytes());
                 bytes
             }
@@ -165,7 +169,10 @@ impl Note {
             Some(&END) => {
                 let bytes = note.first_chunk::<16>().ok_or(SHORT)?;
                 match u64_at(bytes, 8) {
-                    lost @ 0..=MAX_LOST => Ok(Note::End { lost }),
+                    lost @ 0..=MAX_LOST => Ok(Note::End {
+                        lost,
+                        has_failed: bytes[1] != 0,
+                    }),
                     _ => Err(ShareDamage("a count of lost packets is impossible")),
                 }
             }
@@ -218,7 +225,11 @@ mod tests {
             bits_per_second: Some(1_000_000_000),
             ..Interface::default()
         };
-        for note in [Note::Interface(interface), Note::End { lost: 5 }] {
+        let end = |has_failed| Note::End {
+            lost: 5,
+            has_failed,
+        };
+        for note in [Note::Interface(interface), end(false), end(true)] {
             assert_eq!(Note::parse(&note.bytes()), Ok(note));
         }
     }
