@@ -303,6 +303,53 @@ fn tshark_reads_pcap_over_ip_and_a_client_that_never_reads_loses_only_its_own_pa
 }
 
 #[test]
+fn one_user_cannot_take_all_places_of_the_server() {
+    if !rustix::process::geteuid().is_root() || !has("setpriv") || !has("bash") {
+        return children::skip("root, setpriv and bash, to connect as other users");
+    }
+    let line = "capture -i sim:rate=1M,host=none --serve tcp:0 --count --json";
+    let mut capture = started(line, "forebay: serving on tcp:");
+    let address = heard(&mut capture, " ").trim_end().to_owned();
+    let (host, port) = address.split_once(':').unwrap();
+    // Connects this often, prints how many connections are served, and keeps them.
+    let script = format!(
+        "served=0
+         for fd in $(seq 100 $1); do
+             eval \"exec $fd<>/dev/tcp/{host}/{port}\"
+             [ \"$(head -c 1 <&$fd | wc -c)\" = 1 ] && served=$((served + 1))
+         done
+         echo served $served; read"
+    );
+    let user = |user: u32, connections: u32| {
+        let mut command = Command::new("setpriv");
+        let user = format!("--reuid={user}");
+        command.args([&user, "--clear-groups", "bash", "-c", &script, "bash"]);
+        command.arg((99 + connections).to_string());
+        let mut child = Mortal(
+            command
+                .stdin(std::process::Stdio::piped())
+                .stdout(std::process::Stdio::piped())
+                .spawn()
+                .unwrap(),
+        );
+        let mut served = String::new();
+        let output = child.0.stdout.as_mut().unwrap();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut served).unwrap();
+        (child, served)
+    };
+    let mut staying = Vec::new();
+    for (number, expected) in [(12_345, 8), (12_346, 8), (12_347, 8), (12_348, 0), (0, 8)] {
+        let (child, served) = user(number, 10);
+        assert_eq!(served, format!("served {expected}\n"), "user {number}");
+        staying.push(child);
+    }
+    drop(staying);
+    let json = stopped(capture).keeps_the_law();
+    let served = &json["shared"]["served"];
+    assert_eq!(counts(served, ["clients", "refused"]), [32, 18]);
+}
+
+#[test]
 fn interfaces_that_appear_while_all_are_captured_appear_in_the_readers() {
     lab(&["tcpreplay"], || {
         let (folder, name) = (Folder::new(), name("late"));

@@ -2,7 +2,7 @@
 //! `af_xdp` calls itself.
 //!
 //! The functions access only the descriptors and mappings that they are given. Their callers are `link` (netlink, drivers),
-//! `af_packet` and `af_xdp` (sockets and rings), `share` (which user connects) and `repair` (other writers of a file).
+//! `af_packet` and `af_xdp` (sockets and rings), `share` (which user connects), `serve` (netlink) and `repair` (other writers of a file).
 #![allow(unsafe_code)]
 // Without live capture only the functions for files have a caller.
 #![cfg_attr(not(feature = "live"), allow(dead_code))]

@@ -12,7 +12,7 @@ use crate::{
 };
 use anyhow::{Context, Result};
 use forebay_net::{
-    serve::{Client, Served, Server},
+    serve::{self, Client, Served, Server},
     share::{Access, Bound, Listener, Publisher, ShareSource},
     units,
 };
@@ -27,7 +27,7 @@ pub struct Sharing {
     /// The memory for packets.
     bytes: u64,
     bound: Option<(Bound, Access)>,
-    listener: Option<TcpListener>,
+    listener: Option<serve::Bound>,
 }
 
 /// The readers of a running capture.
@@ -76,7 +76,7 @@ impl Sharing {
                 request.offer.iter_mut().for_each(|it| it.address = None);
                 None
             }
-            Ok(listener) => listener,
+            Ok(listener) => listener.map(serve::Bound::from),
         };
         if bound.is_none() && listener.is_none() {
             request.offer = None;

@@ -7,6 +7,8 @@
 //! Each client has a few buffers. If it reads too slowly, these fill up, and then packets are overwritten before its tap has read them.
 //! The ledger of the client counts them as lost. Bytes that a client sends are not read.
 
+mod places;
+
 use crate::{
     ledger::Ledger,
     session::{Control, Output, Session, SessionConfig, Summary},
@@ -17,6 +19,7 @@ use forebay::{
     store::{Limit, StoreConfig},
     sync::Signal,
 };
+use places::{Holder, Holders, is_full};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::{
     fs::File,
@@ -31,8 +34,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Clients at the same time.
-const MAX_CLIENTS: usize = 32;
 /// After each connection, so that a user who connects in a loop takes little of a processor.
 const REST: Duration = Duration::from_millis(10);
 /// Buffers of a client.
@@ -64,7 +65,7 @@ pub struct Client {
 pub struct Served {
     /// Clients that have left.
     pub clients: u64,
-    /// Clients that were turned away because there were 32 already, or because of an error of the system.
+    /// Clients that were turned away because there was no place for them, or because of an error of the system.
     pub refused: u64,
     /// Packets sent to them.
     pub sent: u64,
@@ -78,11 +79,38 @@ pub struct Served {
 
 /// Sends the packets of a share to every TCP client, as pcapng.
 ///
-/// Up to 32 clients are served at the same time. Each gets the packets from its connection on, and loses packets if it is slow;
+/// Up to 32 clients are served at the same time: up to 8 of one user of this machine or of one host, apart from root and the user of
+/// this process. The last 8 places are theirs. Each client gets the packets from its connection on, and loses packets if it is slow;
 /// nothing that it does holds up the capture or other clients. A client that closes its sending side counts as having left.
 pub struct Server {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<Served>>,
+}
+
+/// A socket that listens, and one that asks the kernel to which user a client belongs. In a program that enters a sandbox, make it before.
+#[derive(Debug)]
+pub struct Bound {
+    listener: TcpListener,
+    holders: Holders,
+}
+
+impl From<TcpListener> for Bound {
+    fn from(listener: TcpListener) -> Bound {
+        Bound {
+            listener,
+            holders: Holders::new(),
+        }
+    }
+}
+
+impl Bound {
+    /// The address at which it listens.
+    ///
+    /// # Errors
+    /// As [`TcpListener::local_addr`].
+    pub fn local_addr(&self) -> std::io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
 }
 
 #[derive(Debug)]
@@ -92,16 +120,17 @@ struct Shared {
 }
 
 impl Server {
-    /// Serves the clients of `listener`. `left` is called on the server's thread for each client that has left.
+    /// Serves the clients of a [`TcpListener`] or [`Bound`]. `left` is called on the server's thread for each client that has left.
     ///
     /// # Errors
     /// The system has no more descriptors or threads.
     pub fn start(
-        listener: TcpListener,
+        bound: impl Into<Bound>,
         source: &ShareSource,
         left: impl Fn(&Client) + Send + 'static,
     ) -> Result<Server> {
         let failed = |tried, error: std::io::Error| Error::new("serve", tried).because(error);
+        let Bound { listener, holders } = bound.into();
         listener
             .set_nonblocking(true)
             .map_err(|error| failed("setting up the socket", error))?;
@@ -111,6 +140,7 @@ impl Server {
         });
         let mut door = Door {
             listener,
+            holders,
             source: source.clone(),
             shared: shared.clone(),
             clients: Vec::new(),
@@ -154,6 +184,7 @@ impl Drop for Server {
 /// The state of the server's thread.
 struct Door {
     listener: TcpListener,
+    holders: Holders,
     source: ShareSource,
     shared: Arc<Shared>,
     clients: Vec<Serving>,
@@ -169,6 +200,7 @@ struct Door {
 struct Serving {
     number: u64,
     address: SocketAddr,
+    holder: Holder,
     began: Instant,
     /// A copy, to notice that the client has left while no packet is sent.
     socket: OwnedFd,
@@ -216,17 +248,19 @@ impl Door {
             // Otherwise this thread would run all the time while the system has no descriptor left.
             Err(_) => return std::thread::sleep(PAUSE),
         };
-        if self.clients.len() >= MAX_CLIENTS {
+        let local = socket.local_addr();
+        let holder = local.map_or(Holder::User(None), |it| self.holders.of(address, it));
+        if is_full(holder, self.clients.iter().map(|it| it.holder)) {
             self.served.refused += 1;
             return;
         }
-        match self.serve(socket, address) {
+        match self.serve(socket, address, holder) {
             Ok(client) => self.clients.push(client),
             Err(_) => self.served.refused += 1,
         }
     }
 
-    fn serve(&mut self, socket: TcpStream, address: SocketAddr) -> Result<Serving> {
+    fn serve(&mut self, socket: TcpStream, address: SocketAddr, holder: Holder) -> Result<Serving> {
         let failed = |error: std::io::Error| Error::new("serve", "serving a client").because(error);
         let copy = OwnedFd::from(socket.try_clone().map_err(failed)?);
         let of_tap = TapConfig::default();
@@ -261,6 +295,7 @@ impl Door {
         Ok(Serving {
             number,
             address,
+            holder,
             began: Instant::now(),
             socket: copy,
             is_leaving: false,
