@@ -163,6 +163,26 @@ fn packets_that_were_cut_are_sent_padded_or_skipped() {
 }
 
 #[test]
+fn packets_of_an_unknown_interface_are_skipped_and_the_next_file_is_sent() {
+    use forebay_testing::blocks::{block, section, words};
+    lab(&[], || {
+        let (folder, whole) = captured("whole.pcapng", "count=10");
+        let packet = |interface| {
+            let head = words(&[interface, 0, 1, 60, 60]);
+            block(6, &[&head[..], &[2; 60]].concat())
+        };
+        let begin = [section(&[]), block(1, &words(&[1, 0]))].concat();
+        let file = [&begin[..], &packet(0), &packet(7), &packet(0)].concat();
+        let file = folder.file("unknown.pcapng", file);
+        for memory in ["", "-K"] {
+            let output = run!("replay -i va --json -t {file} {whole} {memory}");
+            output.fails(1, "1 such packet is skipped");
+            assert_eq!(count(&accounted(&output)["accepted"]), 12);
+        }
+    });
+}
+
+#[test]
 fn rewritten_packets_arrive_with_right_checksums() {
     lab(&["tcpdump"], || {
         let (folder, a) = captured("a.pcap", "count=500,size=imix");
