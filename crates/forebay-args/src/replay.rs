@@ -8,7 +8,7 @@ use forebay_net::{
     transmit::Rate,
     units,
 };
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 pub const HELP: &str = "\
 Changes that --rewrite makes, several separated by commas:
@@ -33,6 +33,8 @@ Examples:
   forebay replay web.pcapng -i eth0
   # Twice as fast, without end
   forebay replay web.pcapng -i eth0 -x 2 -l 0
+  # Gaps of more than 5 seconds become 5 seconds
+  forebay replay night.pcapng -i eth0 --max-gap 5
   # 100,000 packets a second, from memory
   forebay replay web.pcapng -i eth0 -p 100k -K
   # Only DNS, to another network
@@ -71,6 +73,10 @@ pub struct Replay {
     /// Send as fast as possible
     #[arg(short = 't', long, group = "speed")]
     pub topspeed: bool,
+
+    /// Wait no longer than TIME between two packets, where the file has a longer gap: 10, 500ms. The gaps after it are kept
+    #[arg(long, value_name = "TIME", value_parser = values::time, conflicts_with_all = ["pps", "mbps", "topspeed"])]
+    pub max_gap: Option<Duration>,
 
     /// Send all files LOOPS times; 0: until a signal
     #[arg(short = 'l', long = "loop", value_name = "LOOPS", default_value = "1", value_parser = loops)]

@@ -70,6 +70,7 @@ fn config(flags: &Flags) -> Result<ReplayConfig> {
     Ok(ReplayConfig {
         files: flags.files.clone(),
         speed,
+        max_gap: flags.max_gap,
         rounds: (flags.loops > 0).then_some(flags.loops),
         limit: flags.limit,
         filter,

@@ -10,11 +10,16 @@ use forebay_net::{
     transmit::TxPort,
     units,
 };
-use std::time::Duration;
+use std::{cell::Cell, time::Duration};
+
+/// A wait that is longer than this is reported.
+const LONG_WAIT: Duration = Duration::from_secs(5);
 
 pub struct Notices<'a> {
     flags: &'a Flags,
     start: String,
+    /// When the packet is due whose wait was reported last.
+    reported: Cell<Duration>,
 }
 
 impl<'a> Notices<'a> {
@@ -31,7 +36,11 @@ impl<'a> Notices<'a> {
             _ => "as fast as captured".into(),
         };
         let start = format!("sending {files} on {}, {speed}", port.name());
-        Notices { flags, start }
+        Notices {
+            flags,
+            start,
+            reported: Cell::default(),
+        }
     }
 
     pub fn start(&self) {
@@ -46,8 +55,26 @@ impl<'a> Notices<'a> {
 
     pub fn progress(&self, progress: &ReplayProgress) {
         if !self.flags.sending.quiet {
+            self.report_wait(progress);
             output::show(|columns| progress_line(progress, columns));
         }
+    }
+
+    /// Reports once when the next packet is due, if that is not soon.
+    fn report_wait(&self, progress: &ReplayProgress) {
+        let Some(due) = progress.next_due else { return };
+        let wait = due.saturating_sub(progress.elapsed);
+        if wait < LONG_WAIT || self.reported.replace(due) == due {
+            return;
+        }
+        let advice = match (self.flags.pps, self.flags.mbps) {
+            (None, None) => ". --max-gap limits such waits",
+            _ => "",
+        };
+        let wait = output::clock(wait);
+        note_wrapped(format_args!(
+            "the next packet is due in {wait} (hours:minutes:seconds){advice}"
+        ));
     }
 
     pub fn end(&self, summary: &ReplaySummary, port: &dyn TxPort) {

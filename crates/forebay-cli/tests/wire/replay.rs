@@ -112,6 +112,38 @@ fn a_replay_is_not_faster_than_asked_for() {
 }
 
 #[test]
+fn a_long_wait_is_reported_and_can_be_limited() {
+    lab(&[], || {
+        let folder = Folder::new();
+        let mut file = classic(&vec![vec![0x88; 60]; 4]);
+        // The second packet, and only that one, is 18 hours after the first.
+        let second = 24 + 16 + 60;
+        file[second..second + 4].copy_from_slice(&64_800_u32.to_le_bytes());
+        let a = folder.file("a.pcap", file);
+        let mut child = start!("replay -i va --json {a}");
+        let log = heard(&mut child, "limits such waits\n");
+        contains(log, "the next packet is due in 17:59:59");
+        assert_eq!(accounted(&stopped(child))["unsent"], 3);
+        // The wait may have been asked for.
+        let mut child = start!("replay -i va --json {a} -p 0.01");
+        let log = heard(&mut child, "seconds)\n");
+        contains(log, "the next packet is due in 0:01:39");
+        assert_eq!(accounted(&stopped(child))["unsent"], 3);
+
+        let output = run!("replay -i va --json {a} --max-gap 200ms");
+        lacks(output.log(), "the next packet is due");
+        let json = accounted(output.succeeds());
+        let took = json["seconds"].as_f64().unwrap();
+        assert!((0.2..60.0).contains(&took), "{json}");
+        assert_eq!(counts(&json, ["accepted", "unsent"]), [4, 0]);
+        for speed in ["-p 10", "-M 1", "-t"] {
+            let output = run!("replay -i va {a} --max-gap 1 {speed}");
+            output.fails(2, "cannot be used with");
+        }
+    });
+}
+
+#[test]
 fn frames_that_are_too_long_fail_with_advice_and_the_others_arrive() {
     lab(&[], || {
         let folder = Folder::new();

@@ -37,6 +37,7 @@
 
 mod compose;
 mod rewrite;
+mod schedule;
 mod source;
 
 pub use rewrite::{Outcome, Rewrite};
@@ -48,6 +49,7 @@ use crate::{
 };
 use compose::Composer;
 use forebay::{Error, Result, packet::Packet, time::Clock};
+use schedule::Schedule;
 use source::{Input, ReplaySource};
 use std::{collections::VecDeque, path::PathBuf, time::Duration};
 
@@ -73,6 +75,9 @@ pub struct ReplayConfig {
     pub files: Vec<PathBuf>,
     /// When packets are due.
     pub speed: Speed,
+    /// With [`Speed::Recorded`]: the longest gap between two packets. A packet whose time is further away than that from the one
+    /// before it, in either direction, moves the schedule of those after it. `None`, the default: no limit.
+    pub max_gap: Option<Duration>,
     /// How often to send all files; `None`: until a stop. 1 by default.
     pub rounds: Option<u64>,
     /// Stop after this many packets.
@@ -94,6 +99,7 @@ impl Default for ReplayConfig {
         ReplayConfig {
             files: Vec::new(),
             speed: Speed::Recorded(1.0),
+            max_gap: None,
             rounds: Some(1),
             limit: None,
             filter: None,
@@ -163,6 +169,8 @@ pub struct ReplayProgress {
     pub counts: ReplayCounts,
     /// The share of the present file that has been read, 0 to 1, if its size is known.
     pub done: Option<f64>,
+    /// When the next packet is due, counted as `elapsed`; `None` while none is ready.
+    pub next_due: Option<Duration>,
     /// The interface accepts no packets now.
     pub is_stalled: bool,
     /// Files are being read into memory, and nothing is sent yet.
@@ -268,7 +276,7 @@ impl Replay {
             now: 0,
             has_pending: false,
             pace: Pace::start(self.clock.clone()),
-            schedule: Schedule::default(),
+            schedule: Schedule::new(&self.config),
             ended: None,
             stalled_since: None,
             stalled: 0,
@@ -554,7 +562,6 @@ impl Replaying {
             let mut packet = reserved.pop();
             let is_at_limit = self.replay.config.limit == Some(self.schedule.packets);
             let (composer, schedule) = (&mut self.composer, &mut self.schedule);
-            let speed = self.replay.config.speed;
             let mut composed = Ok(false);
             let mut due = 0;
             let mut take = |input: Input<'_>| {
@@ -567,7 +574,7 @@ impl Replaying {
                     composed = composer.fill(packet, &input).map(|()| true);
                     len = packet.len();
                 }
-                due = schedule.due(speed, len, input.time_ns, input.is_first);
+                due = schedule.due(len, input.time_ns, input.is_first);
             };
             let is_there = match is_at_limit {
                 true => Ok(false),
@@ -615,43 +622,9 @@ impl Replaying {
             elapsed: Duration::from_nanos(self.pace.now()),
             counts: self.counts(port),
             done: self.source.reading().map(share),
+            next_due: self.ready.front().map(|it| Duration::from_nanos(it.0)),
             is_stalled: self.stalled_since.is_some(),
             is_preloading,
         });
-    }
-}
-
-/// When each packet is due.
-#[derive(Default)]
-struct Schedule {
-    /// Packets and bits that are scheduled.
-    packets: u64,
-    bits: u64,
-    /// When the last packet was due.
-    last: u64,
-    /// The time of the file's first packet, and when that one was due.
-    first_time: u64,
-    first_due: u64,
-}
-
-impl Schedule {
-    /// When the next packet is due, in nanoseconds since the start.
-    fn due(&mut self, speed: Speed, len: u32, time_ns: u64, is_first: bool) -> u64 {
-        let due = match speed {
-            Speed::Recorded(factor) => {
-                if is_first {
-                    (self.first_time, self.first_due) = (time_ns, self.last);
-                }
-                let since = time_ns.saturating_sub(self.first_time) as f64 / factor;
-                self.first_due.saturating_add(since as u64).max(self.last)
-            }
-            Speed::Packets(rate) => rate.due_ns(self.packets),
-            Speed::Bits(rate) => rate.due_ns(self.bits),
-            Speed::Top => 0,
-        };
-        self.packets += 1;
-        self.bits += u64::from(len) * 8;
-        self.last = due;
-        due
     }
 }
