@@ -183,7 +183,8 @@ fn frames_that_are_too_long_for_the_other_side_have_failed() {
         let child = bridge("");
         let sender = Sender::pinned("a0");
         sender.numbers(0..10, 1514).unwrap();
-        sender.numbers(10..17, 3000).unwrap();
+        sender.numbers(10..13, 1515).unwrap();
+        sender.numbers(13..17, 3000).unwrap();
         sender.numbers(17..20, 60).unwrap();
         let ran = stopped(child);
         let [forth, _] = directions(&ran);
@@ -409,7 +410,8 @@ fn frames_that_are_too_long_for_the_other_side_fail_also_with_shared_memory() {
         let captured = capture("b0", &at_b);
         let sender = Sender::pinned("a0");
         sender.numbers(0..10, 1514).unwrap();
-        sender.numbers(10..17, 3000).unwrap();
+        sender.numbers(10..13, 1515).unwrap();
+        sender.numbers(13..17, 3000).unwrap();
         sender.numbers(17..20, 60).unwrap();
         sender.numbers(20..25, 3010).unwrap();
         let [forth, _] = directions(&stopped(child));

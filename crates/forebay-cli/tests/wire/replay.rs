@@ -4,6 +4,7 @@ use crate::{
     lab::{self, carries, classic, ip, lab, up},
     listening, listening_on,
     support::*,
+    xdp::xdp_lab,
 };
 use serde_json::Value;
 use std::{io::Write, process::Output};
@@ -171,6 +172,29 @@ fn frames_that_are_too_long_fail_with_advice_and_the_others_arrive() {
             let json = accounted(&output);
             assert_eq!(counts(&json["failed"], ["too_long", "too_short"]), [2, 1]);
             capture.wait_with_output().unwrap().succeeds();
+        }
+    });
+}
+
+#[test]
+fn only_a_tag_makes_a_frame_longer_than_the_mtu_allows_with_af_xdp_too() {
+    xdp_lab(|| {
+        let folder = Folder::new();
+        let frame = |kind: u16, len: usize| {
+            let mut frame = vec![1; len];
+            frame[12..14].copy_from_slice(&kind.to_be_bytes());
+            frame
+        };
+        let lens = [1513, 1514, 1515, 1516, 1517, 1518, 1519];
+        // The tag of a provider's network (802.1ad) makes no room.
+        let frames = [0x88b5, 0x8100, 0x88a8].map(|kind| lens.map(|len| frame(kind, len)));
+        let a = folder.file("a.pcap", classic(&frames.concat()));
+        for interface in ["va", "va --tx-ring", "va -K", "xdp:va"] {
+            let output = run!("replay -i {interface} --json -t {a}");
+            output.fails(3, "11 packets are longer than the 1514 bytes that va sends");
+            let json = accounted(&output);
+            assert_eq!(count(&json["failed"]["too_long"]), 11, "{json}");
+            assert_eq!(count(&json["accepted"]), 2 + 6 + 2, "{json}");
         }
     });
 }

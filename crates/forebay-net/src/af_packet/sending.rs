@@ -245,14 +245,15 @@ impl AfPacketTx {
         let Some(len) = packet.len().checked_sub(self.described) else {
             return Some(|failed| &mut failed.too_short);
         };
-        let longest = match packet.as_slice().split_first_chunk() {
+        let (frame, longest) = match packet.as_slice().split_first_chunk() {
             // The kernel splits it.
             Some((header, frame)) if self.described > 0 => {
-                Unfinished::from_header(*header).longest_frame(frame) as u32
+                let longest = Unfinished::from_header(*header).longest_frame(frame);
+                (frame, longest as u32)
             }
-            _ => len,
+            _ => (packet.as_slice(), len),
         };
-        self.outbox.misfit(longest.min(len))
+        self.outbox.misfit(frame, longest.min(len))
     }
 
     /// Copies packets that lie in several slots into one each. Returns how many packets, from the front, are in one slot now, or
@@ -326,7 +327,7 @@ impl TxPort for AfPacketTx {
             return 0;
         };
         let outbox = &mut self.outbox;
-        let fitting = frames.take_while(|frame| outbox.misfit(frame.len() as u32).is_none());
+        let fitting = frames.take_while(|frame| outbox.misfit(frame, frame.len() as u32).is_none());
         // The caller commits the first one that is not taken. Then an error is counted.
         let taken = messages.send(self.socket.as_fd(), fitting).unwrap_or(0);
         outbox.counts.sent += taken as u64;

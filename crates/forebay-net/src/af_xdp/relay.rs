@@ -192,7 +192,7 @@ impl TxPort for Relay {
         let outgoing = &mut self.outgoing;
         let len = frame.len() as u32;
         let mut fail = None;
-        if let Some(cause) = outgoing.outbox.misfit(len) {
+        if let Some(cause) = outgoing.outbox.misfit(frame, len) {
             fail = Some(cause);
         } else if outgoing.is_blocked() {
             fail = Some(|failed| &mut failed.link_down); // and so have those before it

@@ -189,7 +189,7 @@ impl TxPort for AfXdpTx {
             && vacant > 0
             && let Some(packet) = left.next()
         {
-            if let Some(cause) = self.0.outbox.misfit(packet.len()) {
+            if let Some(cause) = self.0.outbox.misfit(packet.as_slice(), packet.len()) {
                 *cause(&mut self.0.outbox.counts.failed) += 1;
             } else if let Err(packet) = self.place(packet) {
                 packets.push(packet); // no slot is free for a copy

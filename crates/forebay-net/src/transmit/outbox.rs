@@ -124,12 +124,16 @@ impl Outbox {
         self.config.queue_frames as usize - pending
     }
 
-    /// How to count a frame of this length if it cannot be sent.
-    pub fn misfit(&self, len: u32) -> Option<Cause> {
+    /// How to count a frame of this length if it cannot be sent. Its header is at the beginning of `frame`.
+    pub fn misfit(&self, frame: &[u8], len: u32) -> Option<Cause> {
         if len < self.min_frame_bytes {
             return Some(|failed| &mut failed.too_short);
         }
-        (len > self.max_frame_bytes + VLAN_TAG).then_some(|failed| &mut failed.too_long)
+        // As the kernel does for AF_PACKET (`packet_extra_vlan_len_allowed` in net/packet/af_packet.c). For AF_XDP it does not check.
+        let is_tagged =
+            self.min_frame_bytes == ETHERNET_HEADER && frame.get(12..14) == Some(&[0x81, 0]);
+        let tag = if is_tagged { VLAN_TAG } else { 0 };
+        (len > self.max_frame_bytes + tag).then_some(|failed| &mut failed.too_long)
     }
 
     /// Copies a packet, which may lie in several slots, into one of ours; `None` if none is free. The packet must not be too long.

@@ -76,23 +76,28 @@ fn foreign_shared_short_and_long_packets_are_copied_or_counted() {
         };
         let mut pool = Pool::new(&config).unwrap();
         let mut make = |bytes: &[u8]| packet(&mut pool, bytes);
+        // Only a tag makes room for four bytes more.
+        let tagged =
+            |len: usize| [&frame(2, len)[..12], &[0x81, 0, 0, 7], &frame(2, len)[12..]].concat();
         let own = fill(&mut to, &frames(1..2, 60)).remove(0);
         let mut packets = vec![
             make(&frame(0, 60)),
             own.share(),
             own,
             make(&[0; 13]),
-            make(&[0; 1519]),
-            make(&frame(2, 1518)),
+            make(&frame(1, 1515)),
+            make(&frame(1, 1518)),
+            make(&tagged(1515)),
+            make(&tagged(1514)),
         ];
-        assert_eq!(to.commit(&mut packets).unwrap(), 6);
+        assert_eq!(to.commit(&mut packets).unwrap(), 8);
         transmit::drain(&mut to, &Control::new().unwrap()).unwrap();
         let counts = sent(&to);
-        assert_eq!((counts.accepted, counts.failed.total()), (4, 2));
-        assert_eq!((counts.failed.too_short, counts.failed.too_long), (1, 1));
+        assert_eq!((counts.accepted, counts.failed.total()), (4, 4));
+        assert_eq!((counts.failed.too_short, counts.failed.too_long), (1, 3));
         arrive(
             &mut from,
-            &[frame(0, 60), frame(1, 60), frame(1, 60), frame(2, 1518)],
+            &[frame(0, 60), frame(1, 60), frame(1, 60), tagged(1514)],
         );
     });
 }
