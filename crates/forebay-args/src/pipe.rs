@@ -126,7 +126,7 @@ pub struct Pipe {
     #[arg(short = 't', long)]
     pub timer: bool,
 
-    /// Display the time left, if the size is known
+    /// Display the time left at the rate of the last 10 seconds, if the size is known
     #[arg(short = 'e', long)]
     pub eta: bool,
 

@@ -132,9 +132,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
 fn check(filter: &Filter, first: &Name, name: &str) -> Result<()> {
     let (link, _) = open::link_of(first)?;
     match filter.compile(link, View::Packet, 262_144) {
-        Err(error) if !error.matches_nothing() => {
-            Err(forebay::Error::new(name, error.to_string()).into())
-        }
+        Err(error) if !error.matches_nothing() => Err(error.refused_by(name).into()),
         _ => Ok(()),
     }
 }

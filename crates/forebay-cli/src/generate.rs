@@ -2,7 +2,7 @@
 
 use crate::{
     args::{Criterion, Generate as Flags},
-    output::{self, Line, Stream, note_wrapped},
+    output::{self, Line, Stream, TimeLeft, note_wrapped},
     sending::{self, Sender, failed_line, time},
 };
 use anyhow::Result;
@@ -24,6 +24,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     if !flags.sending.quiet {
         note_wrapped(format_args!("sending on {name}: {}", config.spec));
     }
+    let (all, left) = (config.spec.count, TimeLeft::default());
     let wants_counts = sender.counts_requests();
     let sent = generate::run(
         sender.port.as_mut(),
@@ -35,7 +36,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
                 note_wrapped(law(progress));
             }
             if !flags.sending.quiet {
-                output::show(|columns| progress_line(progress, config.spec.count, columns));
+                output::show(|columns| progress_line(progress, (all, &left), columns));
             }
         },
     )?;
@@ -146,7 +147,11 @@ fn print(flags: &Flags, sent: &Generated) {
     }
 }
 
-fn progress_line(progress: &Generated, count: Option<u64>, columns: usize) -> String {
+fn progress_line(
+    progress: &Generated,
+    (all, left): (Option<u64>, &TimeLeft),
+    columns: usize,
+) -> String {
     let mut line = Line::default();
     line.put(2, output::clock(progress.elapsed));
     line.put(
@@ -157,11 +162,11 @@ fn progress_line(progress: &Generated, count: Option<u64>, columns: usize) -> St
         1,
         format!("{}pps", units::scaled(progress.frames_per_second())),
     );
-    if let Some(count) = count {
-        let done = progress.frames as f64 / count as f64;
+    if let Some(all) = all {
+        let done = progress.frames as f64 / all as f64;
         line.put(3, output::percent(done).trim_start().to_owned());
         if progress.frames > 0 {
-            line.put(4, output::time_left(done, progress.elapsed));
+            line.put(4, left.text(done, progress.elapsed));
         }
     }
     line.put(0, format!("failed {}", progress.counts.failed.total()));

@@ -210,8 +210,8 @@ impl TransferDisplay {
                 buffer: false,
                 ..Fields::usual()
             },
-            name: None,
             size: body_length,
+            ..Layout::default()
         };
     }
 

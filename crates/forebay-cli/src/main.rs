@@ -70,7 +70,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             output::error(output::causes(&error));
-            ExitCode::from(if error.is::<usage::Usage>() { 2 } else { 1 })
+            usage::exit_code(&error)
         }
     };
     match output::finish() {

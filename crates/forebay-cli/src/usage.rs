@@ -8,6 +8,7 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 use forebay_net::filter::{self, Filter};
+use std::process::ExitCode;
 
 /// A bad request: exit code 2.
 #[derive(Debug)]
@@ -20,6 +21,17 @@ impl std::fmt::Display for Usage {
 }
 
 impl std::error::Error for Usage {}
+
+/// The exit code after an error: 2 for a bad request, also if only a port or file could find that its filter makes no sense.
+pub fn exit_code(error: &anyhow::Error) -> ExitCode {
+    let is_bad = error.is::<Usage>() || error.downcast_ref().is_some_and(refuses_filter);
+    ExitCode::from(if is_bad { 2 } else { 1 })
+}
+
+/// Whether the error is about a filter.
+pub fn refuses_filter(error: &forebay::Error) -> bool {
+    filter::Error::of(error).is_some()
+}
 
 pub fn refuse<T>(what: impl Into<String>) -> Result<T> {
     Err(Usage(what.into()).into())

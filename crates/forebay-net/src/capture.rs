@@ -168,7 +168,7 @@ impl Capture {
         let mut programs = filter.cloned().map(Programs::new);
         if let Some(programs) = &mut programs {
             let checked = programs.check(port.interfaces());
-            checked.map_err(|error| Error::invalid("filter", error.to_string()))?;
+            checked.map_err(|error| error.refused_by(port.name()))?;
         }
         Ok(Capture {
             taking: Taking {

@@ -35,7 +35,7 @@ pub struct Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// An error about `on` (a path, an interface, "ring"; may be empty) while doing `tried`.
+    /// An error about `on` (a path, an interface, "ring"; may be empty) while doing `tried` (may be empty if there is a cause).
     pub fn new(on: impl Into<String>, tried: impl Into<String>) -> Self {
         Error {
             on: on.into(),
@@ -106,16 +106,16 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.on.is_empty() {
-            write!(f, "{}: ", self.on)?;
-        }
-        f.write_str(&self.tried)?;
-        if let Some(cause) = &self.cause {
+        let cause = self.cause.as_ref().map(|cause| {
             let text = cause.to_string();
             let mut letters = text.chars();
             let first = letters.next().map(|c| c.to_lowercase().to_string());
-            write!(f, ": {}{}", first.unwrap_or_default(), letters.as_str())?;
-        }
+            first.unwrap_or_default() + letters.as_str()
+        });
+        let parts = [&self.on, &self.tried, &cause.unwrap_or_default()];
+        let parts = parts.map(String::as_str).into_iter();
+        let parts: Vec<_> = parts.filter(|it| !it.is_empty()).collect();
+        f.write_str(&parts.join(": "))?;
         if !self.advice.is_empty() {
             write!(f, ". {}", self.advice)?;
         }

@@ -4,6 +4,7 @@ use super::{
     escape::plain,
     printer::{finish, hide, show, start},
     progress::reading,
+    time_left::TimeLeft,
 };
 use std::{
     io::{IsTerminal, stderr},
@@ -37,13 +38,13 @@ impl Meter {
             let (sender, ended) = channel();
             let done = done.clone();
             let thread = spawn(move || {
-                let began = Instant::now();
+                let (began, left) = (Instant::now(), TimeLeft::default());
                 while ended.recv_timeout(EVERY) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-                    let share = done.load(Relaxed) as f64 / all as f64;
+                    let share = (done.load(Relaxed) as f64 / all as f64).min(1.0);
                     let elapsed = began.elapsed();
                     // The threads that print are started when they are needed.
                     if start(false).is_ok() {
-                        show(|columns| reading(&name, share.min(1.0), elapsed, columns));
+                        show(|columns| reading(&name, (share, &left), elapsed, columns));
                     }
                 }
             });

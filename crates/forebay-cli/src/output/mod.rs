@@ -10,6 +10,7 @@ mod printer;
 mod progress;
 mod reports;
 mod terminal;
+mod time_left;
 
 pub use escape::{json, plain};
 pub use forebay_net::units::counted;
@@ -18,5 +19,6 @@ pub use notes::{
     answer, causes, error, note, note_wrapped, packets, say_wrapped, some_of, warning,
 };
 pub use printer::{Stream, finish, hide, keep, report, say, show, start, summary, write_whole};
-pub use progress::{Fields, Layout, Line, clock, percent, time_left, wrapped, wrapped_at};
+pub use progress::{Fields, Layout, Line, percent, wrapped, wrapped_at};
 pub use reports::{Form, report_on};
+pub use time_left::{TimeLeft, clock};

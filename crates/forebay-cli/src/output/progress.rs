@@ -5,6 +5,7 @@
 //!  pipe, get  name: 3.42 GiB 0:00:31 [ 118 MiB/s] buffer 64 % [======>        ] 42 % ETA 0:00:43
 //! ```
 
+use super::time_left::{TimeLeft, clock};
 use forebay_io::pipe::Progress;
 use forebay_net::units;
 use std::time::Duration;
@@ -93,17 +94,7 @@ pub struct Layout {
     pub name: Option<String>,
     /// Expected number of bytes.
     pub size: Option<u64>,
-}
-
-/// `0:00:31`, `25:01:02`.
-pub fn clock(time: Duration) -> String {
-    let seconds = time.as_secs();
-    format!(
-        "{}:{:02}:{:02}",
-        seconds / 3600,
-        seconds / 60 % 60,
-        seconds % 60
-    )
+    pub left: TimeLeft,
 }
 
 /// ` 42 %`, rounded down.
@@ -111,23 +102,19 @@ pub fn percent(done: f64) -> String {
     format!("{:3.0} %", (done * 100.0).floor())
 }
 
-/// `ETA 0:00:43` if this share was done in this time, or dashes while that is unknown.
-pub fn time_left(done: f64, elapsed: Duration) -> String {
-    let seconds = elapsed.as_secs_f64() / done * (1.0 - done);
-    match Duration::try_from_secs_f64(seconds) {
-        Ok(left) if left < Duration::from_secs(360_000) => format!("ETA {}", clock(left)),
-        _ => "ETA -:--:--".into(),
-    }
-}
-
 /// `night.pcapng: 0:00:31 [======>        ]  42 % ETA 0:00:43`: how much of a file is read.
-pub fn reading(name: &str, done: f64, elapsed: Duration, columns: usize) -> String {
+pub fn reading(
+    name: &str,
+    (done, left): (f64, &TimeLeft),
+    elapsed: Duration,
+    columns: usize,
+) -> String {
     let mut line = Line::default();
     line.put(2, format!("{name}:"));
     line.put(3, clock(elapsed));
     line.0.push((4, Field::Bar(Some(done), 0)));
     line.put(0, percent(done));
-    line.put(0, time_left(done, elapsed));
+    line.put(0, left.text(done, elapsed));
     line.fit(" ", columns)
 }
 
@@ -197,7 +184,7 @@ impl Layout {
                 line.put(6, percent(done));
             }
             if fields.eta && done < 1.0 {
-                line.put(2, time_left(done, progress.elapsed));
+                line.put(2, self.left.text(done, progress.elapsed));
             }
         }
         line.fit(" ", columns)
@@ -252,6 +239,7 @@ mod tests {
             },
             name: None,
             size,
+            left: TimeLeft::default(),
         }
     }
 

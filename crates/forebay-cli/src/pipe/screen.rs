@@ -27,7 +27,7 @@ impl Screen {
             layout: Layout {
                 fields: fields(flags),
                 name: flags.name.clone(),
-                size: None,
+                ..Layout::default()
             },
             is_shown: may_show && !flags.quiet && !flags.numeric,
             is_numeric: flags.numeric && !flags.quiet,

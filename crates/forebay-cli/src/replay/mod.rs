@@ -9,7 +9,7 @@ use crate::{
     args::Replay as Flags,
     output::{self, Stream},
     sending::Sender,
-    usage::refuse,
+    usage::{refuse, refuses_filter},
 };
 use anyhow::Result;
 use forebay::time::Clock;
@@ -82,6 +82,9 @@ fn config(flags: &Flags) -> Result<ReplayConfig> {
 }
 
 fn exit_code(summary: &ReplaySummary) -> ExitCode {
+    if summary.error.as_ref().is_some_and(refuses_filter) {
+        return ExitCode::from(2);
+    }
     if summary.error.is_some() || summary.law().is_err() {
         return ExitCode::from(1);
     }

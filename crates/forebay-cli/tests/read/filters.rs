@@ -105,7 +105,7 @@ fn a_filter_has_to_make_sense_for_one_of_several_files_only() {
     // For none of them: the error is printed, and nothing is created.
     let output = folder.path("none.pcapng");
     run!("capture -r {raw} -r {raw} -w {output} vlan")
-        .fails(1, "'vlan' is not supported on link type RAW");
+        .fails(2, "'vlan' is not supported on link type RAW");
     assert!(!std::path::Path::new(&output).exists());
 }
 

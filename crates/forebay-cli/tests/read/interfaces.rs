@@ -98,7 +98,7 @@ fn where_a_filter_makes_no_sense_nothing_matches_and_the_rest_is_read() {
     assert_eq!(law(&ran), [3, 2, 1], "{}", ran.log());
     // On none of them: then it is the filter that is wrong.
     folder.file("in.pcapng", [section(), raw, packet(0, 1)].concat());
-    run!("capture -r {input} vlan").fails(1, "'vlan' is not supported on link type RAW");
+    run!("capture -r {input} vlan").fails(2, "'vlan' is not supported on link type RAW");
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn nonsense_is_refused_before_anything_is_made() {
         2 | -r {input} -F {text} udp  | -F
         1 | -r {input} -F {missing}   | No such file
         2 | -r - -r -                 | only once
-        1 | -r {input} inbound        | inbound
+        2 | -r {input} inbound        | inbound
         1 | -r {missing}              | no such file
         1 | -r {empty}                | is empty
         1 | -r {text}                 | neither pcap nor pcapng

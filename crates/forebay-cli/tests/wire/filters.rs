@@ -25,6 +25,54 @@ fn the_kernel_lets_pass_what_the_filter_keeps() {
 }
 
 #[test]
+fn a_filter_that_is_refused_is_a_bad_request_and_only_the_kernel_limits_its_length() {
+    lab(&[], || {
+        let (folder, a) = captured("a.pcap", "count=10");
+        let hosts: Vec<_> = (0..2000)
+            .map(|n| format!("10.1.{}.{}", n / 250, n % 250))
+            .collect();
+        let long = folder.file("long", format!("not host {}", hosts.join(" or ")));
+        let too_long = "instructions";
+        for (command, wrong) in [
+            ("capture -i va -F", too_long),
+            ("capture -i any -F", too_long),
+            ("capture -d -i va -F", too_long),
+            ("capture --threads 2 -i va --count -F", too_long),
+        ] {
+            run!("{command} {long}").fails(2, wrong);
+        }
+        for command in [
+            format!("capture -r {a} --count --json -F {long}"),
+            format!("capture -i sim:count=10 --count --json -F {long}"),
+        ] {
+            let json = run!("{command}").keeps_the_law();
+            assert_eq!(count(&json["filtered"]), 0, "{json}");
+        }
+        let listing = run!("capture -ddd -r {a} -F {long}");
+        let first = listing.succeeds().text().lines().next().unwrap();
+        assert!(first.parse::<u32>().unwrap() > 4096);
+        let listing = run!("bridge va vb --tap /dev/null inbound");
+        listing.fails(2, "'inbound' is not in");
+
+        let refused = "is not supported on link type";
+        let mut raw = std::fs::read(&a).unwrap();
+        raw[20] = 101; // the link type of the classic format
+        let raw = folder.file("raw.pcap", raw);
+        for command in [
+            format!("capture -r {raw} --count vlan"),
+            format!("capture -r {raw} -d vlan"),
+            format!("capture -r {raw} vlan"),
+            format!("verify -r {raw} vlan"),
+            format!("top --once -r {raw} vlan"),
+        ] {
+            run!("{command}").fails(2, refused);
+        }
+        run!("replay {a} -i va -f 'ip and ip6'").fails(2, "no packet of link type EN10MB");
+        run!("capture -i va ip and ip6").fails(2, "no packet of link type EN10MB");
+    });
+}
+
+#[test]
 fn tags_are_filtered_where_the_kernel_keeps_them() {
     lab(&["tcpreplay"], || {
         let load = Load::new(1);

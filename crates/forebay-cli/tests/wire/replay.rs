@@ -323,6 +323,14 @@ fn bad_requests_are_refused_with_what_to_do() {
         raw[20] = 101; // the link type of the classic format
         let raw = folder.file("raw.pcap", raw);
         run!("replay -i va {raw}").fails(1, "packets of the type RAW");
+        contains(run!("replay -i va {raw}").log(), "tcprewrite --dlt=enet");
+        if std::fs::exists("/dev/net/tun").unwrap() {
+            ip("tuntap add dev tt mode tun");
+            let output = run!("replay -i tt {a}");
+            output.fails(1, "packets of the type EN10MB");
+            lacks(output.log(), "tcprewrite");
+            contains(output.log(), "editcap -L -C 14 -T rawip");
+        }
         let missing = folder.path("missing.pcap");
         run!("replay -i va {missing}").fails(1, "missing.pcap");
         let empty = folder.file("empty.pcap", classic(&[]));

@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     filter::{
-        Filter, View,
+        self, Filter, View,
         bpf::{Instruction, Program, code},
     },
     link::{Link, Netlink},
@@ -103,7 +103,7 @@ impl<'a> Which<'a> {
     ) -> Result<Option<Vec<Instruction>>> {
         let filter = config.filter.as_ref();
         let keep = || vec![Instruction::new(code::RET_K, snaplen)];
-        let wrong = |error: crate::filter::Error| Error::new(self.name(), error.to_string());
+        let wrong = |error: filter::Error| error.refused_by(self.name());
         let for_its_own = |filter: &Filter| {
             let compiled = filter.compile(self.link_type(), View::Socket, snaplen);
             compiled.map(instructions).map_err(wrong)
@@ -123,13 +123,10 @@ impl<'a> Which<'a> {
         let program = by_hardware(own.unwrap_or_else(keep), raw);
         match program.len() {
             0..=Program::MOST => Ok(Some(program)),
-            many => Err(Error::new(
-                self.name(),
-                format!(
-                    "the filter needs {many} instructions for Ethernet and raw IP together; a program may have up to {}",
-                    Program::MOST
-                ),
-            )
+            many => Err(wrong(filter::Error::of_all(format!(
+                "the expression needs {many} instructions for Ethernet and raw IP together; the kernel accepts {}",
+                Program::MOST
+            )))
             .advise("Shorten it, such as with net instead of many hosts, or name the interfaces, each with -i")),
         }
     }

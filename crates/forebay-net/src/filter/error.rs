@@ -1,6 +1,10 @@
 //! Errors in an expression: what is wrong, what to do, and the word at fault.
 
-use std::{fmt, ops::Range};
+use std::{
+    fmt,
+    io::{self, ErrorKind},
+    ops::Range,
+};
 
 /// An expression that cannot be parsed, or not compiled for this link type. It points at the word at fault.
 ///
@@ -57,6 +61,30 @@ impl Wrong {
 }
 
 impl Error {
+    /// The whole expression is at fault.
+    pub(crate) fn of_all(what: String) -> Error {
+        Wrong::new(0..0, what).in_text("")
+    }
+
+    /// As the error of a port, a file or an interface, named `on`, that cannot use the expression. [`of`](Error::of) finds it again.
+    ///
+    /// ```
+    /// use forebay_net::filter::{Error, Filter};
+    /// let wrong = "tcp prot 80".parse::<Filter>().unwrap_err();
+    /// let error = wrong.clone().refused_by("eth0");
+    /// assert_eq!(error.to_string(), format!("eth0: {wrong}"));
+    /// assert_eq!(Error::of(&error), Some(&wrong));
+    /// ```
+    pub fn refused_by(self, on: impl Into<String>) -> forebay::Error {
+        let cause = io::Error::new(ErrorKind::InvalidInput, self);
+        forebay::Error::invalid(on, "").because(cause)
+    }
+
+    /// The error in the expression that `error` is about, if there is one.
+    pub fn of(error: &forebay::Error) -> Option<&Error> {
+        error.cause()?.get_ref()?.downcast_ref()
+    }
+
     /// The error and what to do about it, in one line.
     pub fn what(&self) -> &str {
         &self.what

@@ -55,6 +55,7 @@ use std::{str::FromStr, sync::Arc};
 /// |---|---|
 /// | length | 256 KiB |
 /// | nesting | 100 levels |
+/// | instructions of its program | 65,535; 4,096 if the kernel runs it |
 ///
 /// ```
 /// use forebay_net::{filter::{Filter, View}, port::LinkType};
@@ -127,7 +128,8 @@ impl Filter {
     /// # Errors
     /// * A test cannot apply to this link type, or to this view.
     /// * No packet can match (`ip and ip6`).
-    /// * The program would be longer than the kernel accepts ([`Program::MOST`]).
+    /// * The program would be longer than the kernel accepts ([`Program::MOST`], for [`View::Socket`]), or longer than
+    ///   [`Program::MAX_LEN`].
     ///
     /// ```
     /// use forebay_net::{filter::{Filter, View}, port::LinkType};
@@ -146,7 +148,7 @@ impl Filter {
     /// rejects every packet.
     ///
     /// # Errors
-    /// The program would be longer than the kernel accepts.
+    /// The program would be too long, as for [`compile`](Filter::compile).
     ///
     /// ```
     /// use forebay_net::{filter::{Filter, View}, port::LinkType};

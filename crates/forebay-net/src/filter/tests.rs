@@ -246,8 +246,22 @@ fn what_is_too_much_is_refused() {
     assert!(refused(&ids).what().contains("deep"));
     let sum = refused(&format!("{}1 = 1", "len + ".repeat(30_000)));
     assert!(sum.what().contains("operators"), "{sum}");
-    let hosts = refused(&format!("host {}", hosts(2500)));
-    assert!(hosts.what().contains("4096 instructions"), "{hosts}");
+    // Only the kernel has this limit.
+    let hosts = parse(&format!("host {}", hosts(2500))).unwrap();
+    let compiled = |view| hosts.compile(LinkType::ETHERNET, view, 65_535);
+    let by_kernel = compiled(View::Socket).unwrap_err();
+    assert!(
+        by_kernel.what().contains("4096 instructions"),
+        "{by_kernel}"
+    );
+    let here = compiled(View::Packet).unwrap();
+    assert!(here.instructions().len() > Program::MOST);
+    let run = |to| here.run(&packet(6, [1; 4], to, [1, 2]), 60) > 0;
+    assert_eq!([run([10, 0, 9, 249]), run([10, 0, 10, 0])], [true, false]);
+    let sum = |n: u32| format!("ip[{n}]+").repeat(150);
+    let sums: Vec<_> = (0..150).map(|n| format!("{}1=0", sum(n))).collect();
+    let long = refused(&sums.join(" or "));
+    assert!(long.what().contains("65535 instructions"), "{long}");
     let many = refused(&format!("{}ip", "ip[0] = 1 or ".repeat(19_500)));
     assert!(many.what().contains("questions"), "{many}");
     assert!(refused(&"tcp or ".repeat(50_000)).what().contains("bytes"));

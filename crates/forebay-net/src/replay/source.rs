@@ -238,12 +238,20 @@ impl Reader {
         if found != link {
             let tried =
                 format!("sending packets of the type {found} on {sender}, whose type is {link}");
-            return Err(Error::invalid(self.file.name(), tried)
-                .advise("Only packets of the interface's own type can be sent. tcprewrite --dlt=enet converts files of some types"));
+            let convert = match (found, link) {
+                (_, LinkType::ETHERNET) => ". tcprewrite --dlt=enet converts files of some types",
+                (LinkType::ETHERNET, LinkType::RAW) => {
+                    ". editcap -L -C 14 -T rawip removes Ethernet headers without tags"
+                }
+                _ => "",
+            };
+            return Err(Error::invalid(self.file.name(), tried).advise(format!(
+                "Only packets of the interface's own type can be sent{convert}"
+            )));
         }
         if let Some(programs) = &mut self.programs {
-            let refused = |error: crate::filter::Error| Error::invalid("", error.to_string());
-            programs.check(interfaces).map_err(refused)?;
+            let checked = programs.check(interfaces);
+            checked.map_err(|error| error.refused_by(self.file.name()))?;
         }
         let program = self.programs.as_mut().map(|programs| programs.of(link));
         let at = number as usize;

@@ -451,7 +451,7 @@ fn check(filter: &Filter, feeds: &[Feed]) -> Result<Option<String>> {
     let odd = errors.iter().find(|(_, error)| error.matches_nothing());
     match (odd, errors.first()) {
         (Some((_, error)), _) => Ok(Some(error.what().to_owned())),
-        (None, Some((name, error))) => Err(Error::new(*name, error.to_string())),
+        (None, Some((name, error))) => Err(error.clone().refused_by(*name)),
         (None, None) => Ok(None),
     }
 }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     listening::{listening, not_as_on_the_wire},
-    output::{self, Line, Stream, counted, note_wrapped, packets, say, say_wrapped},
+    output::{self, Line, Stream, TimeLeft, counted, note_wrapped, packets, say, say_wrapped},
     sandbox::Sandbox,
     signals, verify,
 };
@@ -36,6 +36,7 @@ pub struct Screen {
     /// Whether a progress line is displayed.
     draws: bool,
     writes: bool,
+    left: TimeLeft,
     counts: bool,
     metadata: bool,
     snaplen: u32,
@@ -73,6 +74,7 @@ impl Screen {
                 && !request.writes_stdout()
                 && !shares_terminal(request),
             writes: request.write.is_some(),
+            left: TimeLeft::default(),
             counts: request.only_counts,
             metadata: request.session.metadata,
             snaplen: request.session.snaplen,
@@ -141,7 +143,7 @@ impl Screen {
 
     pub fn progress(&self, progress: &Progress) {
         if self.draws {
-            output::show(|columns| progress_line(progress, self.writes, columns));
+            output::show(|columns| progress_line(progress, self, columns));
         }
     }
 
@@ -253,12 +255,12 @@ impl Screen {
 
     /// The counts in a line, for the service manager.
     pub fn status(&self, progress: &Progress) -> String {
-        progress_line(progress, self.writes, usize::MAX)
+        progress_line(progress, self, usize::MAX)
     }
 
     /// Prints the counts, on request or periodically; false if nobody reads them.
     pub fn counts(&self, progress: &Progress) -> bool {
-        let counts = progress_line(progress, self.writes, usize::MAX);
+        let counts = progress_line(progress, self, usize::MAX);
         output::report(Stream::Error, &format!("forebay: {counts}"))
     }
 
@@ -378,7 +380,7 @@ fn report_violation(summary: &Summary) {
 const MOST_OUTAGE_LINES: u32 = 10;
 
 /// The counts in this many columns, without fields that do not fit.
-fn progress_line(progress: &Progress, writes: bool, columns: usize) -> String {
+fn progress_line(progress: &Progress, screen: &Screen, columns: usize) -> String {
     let seconds = progress.elapsed.as_secs();
     let reading = progress.reading.filter(|&(_, len)| len > 0);
     let read = reading.map(|(read, len)| read as f64 / len as f64);
@@ -402,14 +404,14 @@ fn progress_line(progress: &Progress, writes: bool, columns: usize) -> String {
     line.put(1, format!("{} {packets}", taken.trim_end()));
     if let Some(read) = read {
         line.put(0, output::percent(read).trim_start().to_owned());
-        line.put(0, output::time_left(read, progress.elapsed));
+        line.put(0, screen.left.text(read, progress.elapsed));
     }
     line.put(2, rate(progress.packets_per_second, "pps"));
     line.put(5, rate(progress.bits_per_second, "b/s"));
     if !lost.is_empty() {
         line.put(0, lost);
     }
-    if writes {
+    if screen.writes {
         let written = units::scaled(progress.written_bytes as f64);
         line.put(4, format!("buffer {:.0} %", progress.fill * 100.0));
         line.put(6, format!("{written}B written"));

@@ -1,5 +1,5 @@
 //! The rules that a program must keep, so that [`run`](super::Program::run) can skip all checks. They are those of the
-//! kernel's `bpf_check_classic`.
+//! kernel's `bpf_check_classic`, except for the length.
 
 use super::{Instruction, Program, code::*};
 use std::fmt;
@@ -32,8 +32,8 @@ impl std::error::Error for Invalid {}
 
 pub(super) fn check(instructions: &[Instruction]) -> Result<(), Invalid> {
     let len = instructions.len();
-    if !(1..=Program::MOST).contains(&len) {
-        let most = Program::MOST;
+    let most = Program::MAX_LEN;
+    if !(1..=most).contains(&len) {
         return Err(Invalid::new(format!(
             "a program has 1 to {most} instructions, not {len}"
         )));

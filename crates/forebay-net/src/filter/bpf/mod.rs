@@ -83,10 +83,12 @@ pub struct Program {
 impl Program {
     /// The maximum number of instructions that the kernel accepts (`BPF_MAXINSNS`).
     pub const MOST: usize = 4096;
+    /// The maximum number of instructions of a program. The kernel does not accept all of these.
+    pub const MAX_LEN: usize = 65_535;
 
-    /// Checks a program by the kernel's rules, which are stricter than libpcap's:
+    /// Checks a program by the kernel's rules, except for its length. They are stricter than libpcap's:
     ///
-    /// * it has 1 to [`MOST`](Program::MOST) instructions, all known;
+    /// * it has 1 to [`MAX_LEN`](Program::MAX_LEN) instructions, all known;
     /// * jumps go forward and stay inside the program;
     /// * a scratch cell is written before it is read;
     /// * no division by a constant 0, and constant shifts are below 32;

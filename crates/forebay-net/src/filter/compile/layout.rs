@@ -8,7 +8,10 @@ use super::{
     Said,
     graph::{ACCEPT, Graph, REJECT, Target},
 };
-use crate::filter::bpf::{Instruction, Program, code};
+use crate::filter::{
+    View,
+    bpf::{Instruction, Program, code},
+};
 
 struct Layout {
     /// The last instruction comes first.
@@ -20,7 +23,11 @@ struct Layout {
     snaplen: u32,
 }
 
-pub(super) fn lay_out(graph: &Graph, snaplen: u32) -> Said<Program> {
+pub(super) fn lay_out(graph: &Graph, view: View, snaplen: u32) -> Said<Program> {
+    let (most, whose) = match view {
+        View::Socket => (Program::MOST, "the kernel accepts"),
+        View::Packet => (Program::MAX_LEN, "a program may have"),
+    };
     let mut used = vec![false; graph.end()];
     used[graph.start] = true;
     for target in (0..graph.end()).rev() {
@@ -50,10 +57,9 @@ pub(super) fn lay_out(graph: &Graph, snaplen: u32) -> Said<Program> {
             .backwards
             .extend(steps.map(|step| Instruction::new(step.code, step.k)));
         layout.placed(target);
-        if layout.backwards.len() > Program::MOST {
+        if layout.backwards.len() > most {
             return Err(format!(
-                "the expression needs more than the {} instructions that a program may have; write it shorter, such as net instead of many hosts",
-                Program::MOST
+                "the expression needs more than the {most} instructions that {whose}; write it shorter, such as net instead of many hosts"
             ));
         }
     }

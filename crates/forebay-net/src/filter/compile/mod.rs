@@ -106,7 +106,7 @@ pub(super) fn compile(
                     "no packet of link type {name} can match this; write 'or' where either may hold"
                 )));
             }
-            Ok(layout::lay_out(&graph, snaplen)?)
+            Ok(layout::lay_out(&graph, view, snaplen)?)
         });
     built.map_err(|failed| match failed {
         Failed::Other(what) => Wrong::new(0..0, what),
