@@ -15,7 +15,8 @@ Changes that --rewrite makes, several separated by commas:
   mac-src=MAC        or mac-dst=MAC
   mac=OLD=NEW        on both sides; also mac-src, mac-dst
   ip=OLD=NEW         addresses or prefixes of one length, also in
-                     ARP; ip-src, ip-dst: only on one side
+                     ARP, neighbour discovery and packets that
+                     ICMP quotes; ip-src, ip-dst: on one side
   port=OLD=NEW       of TCP and UDP; also port-src, port-dst
   vlan=ID            sets the outer tag, or adds one
   vlan=OLD=NEW       changes the number of the outer tag

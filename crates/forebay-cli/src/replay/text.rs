@@ -135,7 +135,7 @@ impl<'a> Notices<'a> {
         }
         if counts.incomplete > 0 {
             note_wrapped(format_args!(
-                "{} could not be rewritten completely, because headers or checksums are cut, in fragments, or damaged",
+                "{} could not be rewritten completely: headers, quoted packets or checksums are cut, in fragments or damaged, or a neighbour solicitation has a new target and not its group",
                 packets(counts.incomplete)
             ));
         }

@@ -259,6 +259,46 @@ fn rewritten_packets_arrive_with_right_checksums() {
 }
 
 #[test]
+fn tcpdump_finds_only_new_addresses_in_icmp_errors_and_neighbour_discovery() {
+    lab(&["tcpdump"], || {
+        let folder = Folder::new();
+        let ipv4 = |protocol: u8, len: u8, data: &[u8]| {
+            let header = [0x45, 0, 0, len, 0, 1, 0, 0, 64, protocol, 0, 0];
+            [&header[..], &[10, 0, 0, 1, 10, 0, 0, 2], data].concat()
+        };
+        let quoted = ipv4(17, 28, &[0, 80, 0, 53, 0, 8, 0, 0]);
+        let error = ipv4(1, 56, &[&[3, 1, 0, 0, 0, 0, 0, 0], &quoted[..]].concat());
+        let address = |last| [&[0x20, 1, 0xd, 0xb8][..], &[0; 11], &[last]].concat();
+        let body = [
+            &[136, 0, 0, 0, 0x40, 0, 0, 0][..],
+            &address(1),
+            &[2, 1, 2, 0, 0, 0, 0, 1],
+        ];
+        let header = [0x60, 0, 0, 0, 0, 32, 58, 255];
+        let advertised = [&header[..], &address(1), &address(2), &body.concat()].concat();
+        let frame = |kind: [u8; 2], packet: &[u8]| {
+            [&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1], &kind[..], packet].concat()
+        };
+        let frames = [frame([8, 0], &error), frame([0x86, 0xdd], &advertised)];
+        let a = folder.file("a.pcap", classic(&frames));
+        let changes = "--rewrite ip=10.0.0.0/24=10.7.7.0/24,ip=2001:db8::/32=fd00:7::/32,mac-src=2:0:0:0:7:7,checksums";
+        let (_, json) = arrived(&folder, &format!("{a} -t {changes}"), 2);
+        assert_eq!(counts(&json, ["rewritten", "rewrite_incomplete"]), [2, 0]);
+        let path = folder.path("got.pcapng");
+        let output = tool_output(format!("tcpdump -n -e -vv -r {path}"));
+        let text = output.text();
+        contains(text, "10.7.7.1.80 > 10.7.7.2.53");
+        contains(text, "[icmp6 sum ok]");
+        contains(text, "tgt is fd00:7::1");
+        // Two senders, and the option.
+        assert_eq!(text.matches("02:00:00:00:07:07").count(), 3, "{text}");
+        lacks(text, "10.0.0.");
+        lacks(text, "wrong");
+        lacks(text, "bad icmp6");
+    });
+}
+
+#[test]
 fn an_interrupt_ends_a_replay_with_exact_counts() {
     lab(&[], || {
         let (_folder, a) = captured("a.pcap", "count=100");

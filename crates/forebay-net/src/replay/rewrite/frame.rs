@@ -1,6 +1,6 @@
 //! Changes the bytes of one Ethernet frame. Every length is checked: frames come from files.
 
-use super::{Change, Rewrite};
+use super::{Change, Rewrite, Sides};
 use crate::port::{folded, sum};
 use forebay::packet::Packet;
 
@@ -9,8 +9,9 @@ use forebay::packet::Packet;
 pub struct Outcome {
     /// Something was changed.
     pub changed: bool,
-    /// A change may have been due in a header or checksum that the frame does not contain: it was cut when it was captured, or its
-    /// headers are damaged.
+    /// A change may have been due in a header, a quoted packet or a checksum that the frame does not contain: it was cut when it was
+    /// captured, or its headers are damaged. Or the target of a neighbour solicitation was changed, and the group to which it is sent
+    /// was not.
     pub incomplete: bool,
 }
 
@@ -47,9 +48,11 @@ impl Rewrite {
             rewrite: self,
             bytes,
             delta: 0,
+            is_cut,
+            is_quote: false,
             outcome,
         };
-        if edit.frame(is_cut).is_none() {
+        if edit.frame().is_none() {
             edit.outcome.incomplete = true;
         }
         edit.outcome
@@ -131,19 +134,23 @@ fn word(bytes: &[u8], at: usize) -> Option<u16> {
 }
 
 /// One frame that is being changed.
-struct Edit<'a> {
-    rewrite: &'a Rewrite,
-    bytes: &'a mut [u8],
+pub(super) struct Edit<'a> {
+    pub rewrite: &'a Rewrite,
+    /// Up to the end of the IP datagram, if its header has been read.
+    pub bytes: &'a mut [u8],
     /// What the changes since this was 0 add to the sum of all words: new words, and complements of old ones.
-    delta: u64,
-    outcome: Outcome,
+    pub delta: u64,
+    pub is_cut: bool,
+    /// The headers are those of a packet that an ICMP message quotes, which may be only the beginning of it.
+    pub is_quote: bool,
+    pub outcome: Outcome,
 }
 
 /// All functions return `None` if the frame ends too early.
 impl Edit<'_> {
-    fn frame(&mut self, is_cut: bool) -> Option<()> {
-        self.mac(0, false)?;
-        self.mac(6, true)?;
+    fn frame(&mut self) -> Option<()> {
+        self.mac(0, Sides::Destination)?;
+        self.mac(6, Sides::Source)?;
         let mut at = ADDRESSES;
         let mut kind = word(self.bytes, at)?;
         for _ in 0..MAX_TAGS {
@@ -156,8 +163,8 @@ impl Edit<'_> {
         self.delta = 0; // no checksum covers MAC addresses
         at += 2;
         match kind {
-            IPV4 => self.ipv4(at, is_cut),
-            IPV6 => self.ipv6(at, is_cut),
+            IPV4 => self.ipv4(at),
+            IPV6 => self.ipv6(at),
             ARP => self.arp(at),
             _ => Some(()),
         }
@@ -179,11 +186,11 @@ impl Edit<'_> {
         self.rewrite.changes.iter().find_map(new)
     }
 
-    fn mac(&mut self, at: usize, is_source: bool) -> Option<()> {
+    pub fn mac(&mut self, at: usize, side: Sides) -> Option<()> {
         let old: [u8; 6] = self.bytes.get(at..at + 6)?.try_into().ok()?;
         let new = self.first(|change| match *change {
             Change::Mac { sides, from, to } => {
-                let applies = sides.has(is_source) && from.is_none_or(|from| from == old);
+                let applies = sides.apply_to(side) && from.is_none_or(|from| from == old);
                 applies.then_some(to)
             }
             _ => None,
@@ -194,13 +201,27 @@ impl Edit<'_> {
         Some(())
     }
 
-    fn address(&mut self, at: usize, is_v4: bool, is_source: bool) -> Option<()> {
-        let len = if is_v4 { 4 } else { 16 };
+    pub fn address(&mut self, at: usize, is_v4: bool, side: Sides) -> Option<()> {
+        let (len, bits) = if is_v4 { (4, 32) } else { (16, 128) };
+        self.prefix((at, len), bits, is_v4, side)
+    }
+
+    /// The first `len` bytes of an address, whose first `bits` bits count. A change for longer prefixes does not apply.
+    pub fn prefix(
+        &mut self,
+        (at, len): (usize, usize),
+        bits: u32,
+        is_v4: bool,
+        side: Sides,
+    ) -> Option<()> {
         let mut old = [0; 16];
-        old[..len].copy_from_slice(self.bytes.get(at..at + len)?);
+        old.get_mut(..len)?
+            .copy_from_slice(self.bytes.get(at..at + len)?);
         let old = u128::from_be_bytes(old);
         let new = self.first(|change| match change {
-            Change::Ip { sides, from, to } if sides.has(is_source) => from.replaced(old, is_v4, to),
+            Change::Ip { sides, from, to } if sides.apply_to(side) && from.len <= bits => {
+                from.replaced(old, is_v4, to)
+            }
             _ => None,
         });
         if let Some(new) = new {
@@ -222,13 +243,18 @@ impl Edit<'_> {
     fn arp(&mut self, at: usize) -> Option<()> {
         let is_ethernet_and_ipv4 = [0, 1, 0x08, 0, 6, 4];
         if *self.bytes.get(at..at + 6)? == is_ethernet_and_ipv4 {
-            self.address(at + 14, true, true)?;
-            self.address(at + 24, true, false)?;
+            self.mac(at + 8, Sides::Source)?;
+            self.address(at + 14, true, Sides::Source)?;
+            // A request does not have it yet.
+            if *self.bytes.get(at + 18..at + 24)? != [0; 6] {
+                self.mac(at + 18, Sides::Destination)?;
+            }
+            self.address(at + 24, true, Sides::Destination)?;
         }
         Some(())
     }
 
-    fn ipv4(&mut self, at: usize, is_cut: bool) -> Option<()> {
+    pub fn ipv4(&mut self, at: usize) -> Option<()> {
         let header = self.bytes.get(at..at + 20)?;
         let header_len = usize::from(header[0] & 0x0f) * 4;
         if header[0] >> 4 != 4 || header_len < 20 {
@@ -237,13 +263,17 @@ impl Edit<'_> {
         let total = usize::from(word(header, 2)?);
         let fragment = word(header, 6)?;
         let protocol = header[9];
-        self.address(at + 12, true, true)?;
-        self.address(at + 16, true, false)?;
+        self.address(at + 12, true, Sides::Source)?;
+        self.address(at + 16, true, Sides::Destination)?;
         self.mend(at + 10)?;
         // The pseudo-header holds the same words, so the difference goes on to the next checksum.
         if fragment & 0x1fff == 0 {
             let pseudo = sum(&self.bytes[at + 12..at + 20]) + u64::from(protocol);
-            let is_whole = fragment & 0x2000 == 0 && !is_cut;
+            let is_whole = fragment & 0x2000 == 0 && !self.is_cut;
+            // It is 0 if the hardware was to split the packet.
+            if total >= header_len {
+                self.end_at(at + total);
+            }
             let end = (is_whole && total >= header_len).then_some(at + total);
             self.transport(at + header_len, protocol, pseudo, end, true)?;
         }
@@ -258,17 +288,21 @@ impl Edit<'_> {
         Some(())
     }
 
-    fn ipv6(&mut self, at: usize, is_cut: bool) -> Option<()> {
+    pub fn ipv6(&mut self, at: usize) -> Option<()> {
         let header = self.bytes.get(at..at + 40)?;
         if header[0] >> 4 != 6 {
             return None;
         }
         let end = at + 40 + usize::from(word(header, 4)?);
         let mut next = header[6];
-        self.address(at + 8, false, true)?;
+        self.address(at + 8, false, Sides::Source)?;
         let before = self.delta;
-        self.address(at + 24, false, false)?;
-        let mut is_whole = !is_cut;
+        self.address(at + 24, false, Sides::Destination)?;
+        // It is 0 in a jumbogram.
+        if end > at + 40 {
+            self.end_at(end);
+        }
+        let mut is_whole = !self.is_cut;
         let mut pseudo = sum(&self.bytes[at + 8..at + 40]);
         let mut from = at + 40;
         loop {
@@ -299,6 +333,13 @@ impl Edit<'_> {
         self.transport(from, next, pseudo, is_whole.then_some(end), false)
     }
 
+    /// What follows the datagram, such as padding, is not looked at.
+    fn end_at(&mut self, end: usize) {
+        if !self.is_quote && end < self.bytes.len() {
+            self.bytes = &mut std::mem::take(&mut self.bytes)[..end];
+        }
+    }
+
     /// `end`: where the datagram ends, if all of it may be in the frame.
     fn transport(
         &mut self,
@@ -318,20 +359,27 @@ impl Edit<'_> {
         };
         let (has_ports, has_pseudo) = (!matches!(protocol, ICMP | ICMPV6), protocol != ICMP);
         if has_ports {
-            self.port(at, true)?;
-            self.port(at + 2, false)?;
+            self.port(at, Sides::Source)?;
+            self.port(at + 2, Sides::Destination)?;
         }
         if !has_pseudo {
             self.delta = 0;
         }
+        let inside = match has_ports {
+            true => Some(()),
+            false => self.message(at, is_v4),
+        };
         let is_wanted = self.delta > 0 || self.recomputes();
         if !is_wanted {
-            return Some(());
+            return inside;
         }
-        let old = word(self.bytes, checksum)?;
+        let Some(old) = word(self.bytes, checksum) else {
+            // Few bytes are quoted of TCP. They may end before the checksum.
+            return (self.is_quote && !self.is_cut).then_some(());
+        };
         // In IPv4, 0 means that there is no checksum.
         if matches!(protocol, UDP | UDP_LITE) && is_v4 && old == 0 {
-            return Some(());
+            return inside;
         }
         self.mend(checksum)?;
         if self.recomputes() && protocol != UDP_LITE {
@@ -346,16 +394,16 @@ impl Edit<'_> {
         if matches!(protocol, UDP | UDP_LITE) && word(self.bytes, checksum) == Some(0) {
             self.bytes[checksum..checksum + 2].fill(0xff);
         }
-        Some(())
+        inside
     }
 
-    fn port(&mut self, at: usize, is_source: bool) -> Option<()> {
+    fn port(&mut self, at: usize, side: Sides) -> Option<()> {
         let wants = |change: &Change| matches!(change, Change::Port { .. });
         let Some(old) = word(self.bytes, at) else {
             return (!self.rewrite.changes.iter().any(wants)).then_some(());
         };
         let new = self.first(|change| match *change {
-            Change::Port { sides, from, to } if sides.has(is_source) && from == old => Some(to),
+            Change::Port { sides, from, to } if sides.apply_to(side) && from == old => Some(to),
             _ => None,
         });
         if let Some(new) = new {
@@ -365,6 +413,7 @@ impl Edit<'_> {
     }
 
     fn recomputes(&self) -> bool {
-        self.rewrite.changes.contains(&Change::Checksums)
+        // Of a quoted packet, not all is there.
+        !self.is_quote && self.rewrite.changes.contains(&Change::Checksums)
     }
 }

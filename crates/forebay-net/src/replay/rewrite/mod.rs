@@ -9,10 +9,11 @@
 //! stays wrong, also in the first fragment of a datagram and in frames that were cut when they were captured. `checksums`
 //! computes them anew instead, where the whole datagram is in the frame.
 //!
-//! The first IP header after the Ethernet header and its VLAN tags is changed, and the addresses in ARP. Headers inside tunnels,
-//! quoted packets in ICMP errors, and addresses in neighbour discovery are not.
+//! The first IP header after the Ethernet header and its VLAN tags is changed, and the addresses in ARP and neighbour discovery. Packets
+//! that ICMP errors and redirects quote are changed as they would be themselves. Headers inside tunnels are not.
 
 mod frame;
+mod message;
 mod spec;
 
 #[cfg(test)]
@@ -85,12 +86,9 @@ enum Sides {
 }
 
 impl Sides {
-    fn has(self, is_source: bool) -> bool {
-        match self {
-            Sides::Source => is_source,
-            Sides::Destination => !is_source,
-            Sides::Both => true,
-        }
+    /// Whether a change of these sides applies to a field of `side`. `Both`: a field that belongs to neither.
+    fn apply_to(self, side: Sides) -> bool {
+        self == Sides::Both || self == side
     }
 }
 

@@ -281,6 +281,15 @@ fn addresses_in_arp_change_and_other_protocols_are_left_alone() {
         &[10, 0, 0, 2],
     ]
     .concat();
+    let after = rewritten(
+        "mac-src=4:4:4:4:4:4,mac-dst=5:5:5:5:5:5",
+        &ethernet(0x0806, &request),
+    );
+    assert_eq!((&after[22..28], &after[32..38]), (&[4; 6][..], &[0; 6][..]));
+    let mut answer = request.clone();
+    answer[18..24].fill(3);
+    let after = rewritten("mac-dst=5:5:5:5:5:5", &ethernet(0x0806, &answer));
+    assert_eq!((&after[22..28], &after[32..38]), (&[2; 6][..], &[5; 6][..]));
     let after = rewritten("ip=10.0.0.0/24=10.9.9.0/24", &ethernet(0x0806, &request));
     assert_eq!(
         (&after[28..32], &after[38..42]),
@@ -296,6 +305,225 @@ fn addresses_in_arp_change_and_other_protocols_are_left_alone() {
     assert_eq!(rewritten("port=80=1", &sctp), sctp);
 }
 
+/// An ICMP message over IPv4, with a right checksum.
+fn icmp(kind: u8, rest: [u8; 4], quoted: &[u8]) -> Vec<u8> {
+    let mut message = [&[kind, 1, 0, 0], &rest[..], quoted].concat();
+    let checksum = !total(&message);
+    message[2..4].copy_from_slice(&checksum.to_be_bytes());
+    ipv4(1, 0, &message)
+}
+
+/// The same over IPv6; `body` follows the checksum.
+fn icmp6(kind: u8, body: &[u8]) -> Vec<u8> {
+    let mut message = [&[kind, 0, 0, 0], body].concat();
+    let checksum = !total_with(&v6_addresses(), 58, &message);
+    message[2..4].copy_from_slice(&checksum.to_be_bytes());
+    ipv6(58, &[], &message)
+}
+
+#[test]
+fn quoted_packets_change_as_they_would_themselves() {
+    let text = "ip-src=10.0.0.1=172.16.0.9,ip=10.0.0.0/16=192.168.0.0/16,port=80=8,port-dst=8080=1,ip=2001:db8::/32=fd00::/32";
+    for protocol in [6, 17] {
+        let quoted = ipv4(protocol, 0x4000, &datagram(protocol, &V4, &[9; 71]));
+        let itself = rewritten(text, &quoted);
+        // 8 bytes of the datagram are quoted, or more; the last byte may have no partner.
+        for len in [8, 18, 20, 31, 40] {
+            for kind in [3, 4, 5, 11, 12] {
+                let gateway = [10, 0, 9, 9];
+                let after = rewritten(text, &icmp(kind, gateway, &quoted[14..38 + len]));
+                assert_eq!(
+                    after[46..],
+                    itself[14..38 + len],
+                    "type {kind}, {len} bytes"
+                );
+                assert_eq!(total(&after[38..]), 0xffff, "type {kind}, {len} bytes");
+                assert_eq!(after[26..30], [172, 16, 0, 9]);
+                let is_changed = after[42..46] == [192, 168, 9, 9];
+                assert_eq!(is_changed, kind == 5, "only a redirect has a gateway");
+            }
+        }
+        let quoted = ipv6(
+            protocol,
+            &[],
+            &datagram(protocol, &v6_addresses(), &[9; 71]),
+        );
+        let itself = rewritten(text, &quoted);
+        for kind in 1..=4 {
+            let body = [&[0, 0, 5, 0], &quoted[14..90]].concat();
+            let after = rewritten(text, &icmp6(kind, &body));
+            assert_eq!(after[62..], itself[14..90], "type {kind}");
+            assert!(is_right_v6(&after, 58, 54));
+        }
+    }
+    // What only looks like a quoted packet stays, and so does a checksum that is not wanted.
+    let quoted = ipv4(17, 0, &datagram(17, &V4, b""));
+    let echo = icmp(0, [0; 4], &quoted[14..]);
+    assert_eq!(rewritten(text, &echo)[46..], quoted[14..]);
+    let mut unchecked = quoted.clone();
+    unchecked[44..46].fill(0);
+    let after = rewritten(text, &icmp(3, [0; 4], &unchecked[14..]));
+    assert_eq!(after[76..78], [0, 0]);
+    // With `checksums`, the checksums of quoted packets are still updated by the difference.
+    let cut = &quoted[14..44];
+    let after = rewritten(&format!("{text},checksums"), &icmp(3, [0; 4], cut));
+    assert_eq!(total(&after[38..]), 0xffff);
+    // A padded frame: what follows the datagram is no part of the quoted packet.
+    let mut padded = icmp(3, [0; 4], &quoted[14..42]);
+    let expected = rewritten(text, &padded);
+    padded.extend([0; 9]);
+    assert_eq!(rewritten(text, &padded), [&expected[..], &[0; 9]].concat());
+}
+
+#[test]
+fn neighbour_discovery_names_the_new_addresses() {
+    let [me, other, third] =
+        [1, 2, 7].map(|last| [&[0x20, 1, 0xd, 0xb8][..], &[0; 11], &[last]].concat());
+    let moved = |address: &[u8]| [&[0xfd, 0, 0, 9], &address[4..]].concat();
+    let link = |kind: u8, last: u8| vec![kind, 1, 2, 0, 0, 0, 0, last];
+    let text =
+        "ip=2001:db8::/32=fd00:9::/32,mac=2:0:0:0:0:1=6:0:0:0:0:1,mac=2:0:0:0:0:2=6:0:0:0:0:2";
+    let prefix = |bits: u8, address: &[u8]| [&[3, 4, bits, 0xc0], &[7; 12][..], address].concat();
+    let servers = |a: &[u8], b: &[u8]| [&[25, 5, 0, 0, 0, 0, 0, 9], a, b].concat();
+    let quoted = ipv6(17, &[], &datagram(17, &v6_addresses(), b""));
+    let header = [4, 7, 0, 0, 0, 0, 0, 0];
+    let redirected = |ip: &[u8]| [&header[..], &ip[14..]].concat();
+    let itself = rewritten(text, &quoted);
+    let new = |kind: u8, last: u8| [kind, 1, 6, 0, 0, 0, 0, last].to_vec();
+    let route = |bytes: &[u8]| [&[24, 2, 32, 0, 0, 0, 0, 1], bytes].concat();
+    for (kind, before, after) in [
+        (
+            133,
+            vec![vec![0; 4], link(1, 1)],
+            vec![vec![0; 4], new(1, 1)],
+        ),
+        (
+            134,
+            vec![
+                vec![5; 12],
+                link(1, 2),
+                prefix(64, &me),
+                servers(&me, &third),
+            ],
+            vec![
+                vec![5; 12],
+                new(1, 2),
+                prefix(64, &moved(&me)),
+                servers(&moved(&me), &moved(&third)),
+            ],
+        ),
+        // A change of longer prefixes says nothing about this one.
+        (
+            134,
+            vec![vec![5; 12], prefix(16, &me)],
+            vec![vec![5; 12], prefix(16, &me)],
+        ),
+        (
+            134,
+            vec![vec![5; 12], route(&me[..8])],
+            vec![vec![5; 12], route(&moved(&me)[..8])],
+        ),
+        (
+            135,
+            vec![vec![0; 4], other.clone(), link(1, 1)],
+            vec![vec![0; 4], moved(&other), new(1, 1)],
+        ),
+        (
+            136,
+            vec![vec![0; 4], me.clone(), link(2, 2)],
+            vec![vec![0; 4], moved(&me), new(2, 2)],
+        ),
+        (
+            137,
+            vec![
+                vec![0; 4],
+                third.clone(),
+                other.clone(),
+                link(2, 1),
+                redirected(&quoted),
+            ],
+            vec![
+                vec![0; 4],
+                moved(&third),
+                moved(&other),
+                new(2, 1),
+                redirected(&itself),
+            ],
+        ),
+        // Options that are not known stay.
+        (
+            136,
+            vec![vec![0; 4], me.clone(), link(99, 2)],
+            vec![vec![0; 4], moved(&me), link(99, 2)],
+        ),
+    ] {
+        let frame = icmp6(kind, &before.concat());
+        let changed = rewritten(text, &frame);
+        assert_eq!(changed[58..], after.concat(), "type {kind}");
+        assert!(is_right_v6(&changed, 58, 54), "type {kind}");
+        // A frame that ends earlier is counted.
+        for len in [56, 60, frame.len() - 9, frame.len() - 1] {
+            let (_, outcome) = rewritten_of(text, &frame[..len], frame.len());
+            assert!(outcome.incomplete, "type {kind}, {len} bytes");
+        }
+        // The check sequence after it is not an option.
+        let longer = [&frame[..], &[1, 1, 2, 0]].concat();
+        assert_eq!(
+            rewritten(text, &longer),
+            [&changed[..], &[1, 1, 2, 0]].concat()
+        );
+    }
+    // Sides: the target of a solicitation is a destination, that of an advertisement a source.
+    let [solicited, advertised] = [135, 136].map(|kind| {
+        let frame = icmp6(
+            kind,
+            &[vec![0; 4], third.clone(), link(kind - 134, 9)].concat(),
+        );
+        let after = rewritten("ip-src=2001:db8::7=fd00::7,mac-src=4:4:4:4:4:4", &frame);
+        assert_eq!(after[80..86], [4; 6], "both have the address of the sender");
+        after[62] == 0xfd
+    });
+    assert_eq!([solicited, advertised], [false, true]);
+    // The group of a solicitation has the last bytes of the target.
+    let mut group = icmp6(135, &[vec![0; 4], third.clone()].concat());
+    group[38..51].copy_from_slice(&[0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff]);
+    for (text, incomplete) in [
+        ("ip=2001:db8::7=fd00::7", false),
+        ("ip=2001:db8::7=fd00::8", true),
+    ] {
+        let (_, outcome) = rewritten_of(text, &group, group.len());
+        assert_eq!(
+            (outcome.changed, outcome.incomplete),
+            (true, incomplete),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn messages_that_are_cut_or_damaged_are_counted_if_a_change_may_be_due() {
+    let quoted = ipv4(6, 0, &datagram(6, &V4, b"text"));
+    let frame = icmp(11, [0; 4], &quoted[14..46]);
+    for len in 38..frame.len() {
+        let (_, outcome) = rewritten_of("ip=10.0.0.0/8=11.0.0.0/8", &frame[..len], frame.len());
+        assert!(outcome.incomplete, "{len} bytes");
+        let (_, outcome) = rewritten_of("mac-src=2:0:0:0:0:9,vlan=7", &frame[..len], frame.len());
+        assert!(!outcome.incomplete, "{len} bytes");
+    }
+    let no_packet = icmp(3, [0; 4], &[0; 28]);
+    assert!(
+        rewritten_of("ip=10.0.0.1=10.0.0.9", &no_packet, no_packet.len())
+            .1
+            .incomplete
+    );
+    let no_length = icmp6(133, &[0, 0, 0, 0, 1, 0, 2, 0, 0, 0, 0, 1]);
+    assert!(
+        rewritten_of("mac-src=2:0:0:0:0:9", &no_length, no_length.len())
+            .1
+            .incomplete
+    );
+}
+
 #[test]
 fn damaged_frames_do_no_harm() {
     let mut dice = Dice(26);
@@ -307,6 +535,22 @@ fn damaged_frames_do_no_harm() {
             &datagram(17, &v6_addresses(), b"text"),
         ),
         ethernet(0x8100, &[0, 5, 0x81, 0, 0, 6, 8, 6, 0, 1, 8, 0, 6, 4]),
+        icmp(
+            5,
+            [10, 0, 0, 1],
+            &ipv4(17, 0, &datagram(17, &V4, b"text"))[14..],
+        ),
+        icmp6(
+            137,
+            &[
+                &[0; 36][..],
+                &[1, 1, 2, 0, 0, 0, 0, 1, 25, 3],
+                &[7; 22],
+                &[24, 2],
+                &[9; 14],
+            ]
+            .concat(),
+        ),
     ];
     let text = "mac-dst=1:2:3:4:5:6,ip=0.0.0.0/0=1.2.3.4/0,ip=::/0=::1/0,port=80=1,vlan=none,vlan=7,checksums";
     for round in 0..20_000 {
