@@ -81,6 +81,60 @@ fn each_interface_keeps_its_name_link_type_and_resolution() {
 }
 
 #[test]
+fn a_classic_copy_holds_one_link_type_whatever_other_interfaces_there_are() {
+    let folder = Folder::new();
+    // Raw IP comes first, and once more after the packets; Ethernet has two time units.
+    let file = [
+        section(),
+        interface(101, 80, 6),
+        interface(1, 96, 6),
+        interface(1, 96, 9),
+        packet(1, 1),
+        packet(0, 2),
+        packet(2, 3),
+        interface(113, 80, 9),
+        packet(3, 4),
+    ];
+    let (input, output) = (
+        folder.file("in.pcapng", file.concat()),
+        folder.path("out.pcap"),
+    );
+    let ran = run!("capture -r {input} -w {output} --json 'ether[0] = 0x45 or vlan'");
+    assert_eq!(law(&ran), [4, 2, 2], "{}", ran.log());
+    let copied = std::fs::read(&output).unwrap();
+    let head = blocks::classic(0xa1b2_3c4d, 262_144, 1);
+    assert_eq!((&copied[..24], copied.len()), (&head[..], 24 + 2 * 20));
+    assert_eq!(copied[28..32], 1000_u32.to_le_bytes());
+    assert_eq!(copied[48..52], 3_u32.to_le_bytes());
+    // In a series, every file has the header; without packets, the first interface determines it.
+    let series = folder.path("series.pcap");
+    let line =
+        format!("capture -r {input} -w {series} --json -b packets:1 'ether[0] = 0x45 or vlan'");
+    assert_eq!(law(&run!("{line}")), [4, 2, 2]);
+    let files = folder
+        .names()
+        .into_iter()
+        .filter(|it| it.starts_with("series_"));
+    let all: Vec<_> = files
+        .map(|it| std::fs::read(folder.path(&it)).unwrap())
+        .collect();
+    assert_eq!(all.len(), 2);
+    assert!(all.iter().all(|it| it[..24] == head && it.len() == 44));
+    let none = run!("capture -r {input} -w {output} --json 'greater 100'");
+    assert_eq!(law(&none), [4, 0, 4]);
+    assert_eq!(
+        std::fs::read(&output).unwrap(),
+        blocks::classic(0xa1b2_c3d4, 262_144, 101)
+    );
+    // A mixture is refused at the first packet of another type.
+    let two = "EN10MB (Ethernet), RAW (Raw IP): a .pcap file cannot hold packets of different link types. Name it .pcapng";
+    run!("capture -r {input} -w {output}").fails(1, two);
+    assert_eq!(std::fs::read(&output).unwrap().len(), 44);
+    let ran = run!("capture -r {input} -y EN10MB --count");
+    ran.fails(2, "in.pcapng has the link types RAW, EN10MB. Leave -y out");
+}
+
+#[test]
 fn where_a_filter_makes_no_sense_nothing_matches_and_the_rest_is_read() {
     let folder = Folder::new();
     let [ethernet, raw] = [interface(1, 96, 6), interface(101, 80, 6)];

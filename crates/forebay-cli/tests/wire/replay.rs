@@ -6,6 +6,7 @@ use crate::{
     support::*,
     xdp::xdp_lab,
 };
+use forebay_testing::blocks;
 use serde_json::Value;
 use std::{io::Write, process::Output};
 
@@ -396,6 +397,53 @@ fn bad_requests_are_refused_with_what_to_do() {
         let output = run!("replay -i va --json -t {torn}");
         output.fails(1, "torn.pcap");
         assert_eq!(count(&accounted(&output)["accepted"]), 9);
+    });
+}
+
+#[test]
+fn packets_of_another_link_type_that_the_filter_rejects_are_counted_as_filtered() {
+    lab(&[], || {
+        let folder = Folder::new();
+        let interface = |link: u32| blocks::block(1, &blocks::words(&[link, 0]));
+        // An IPv4 header of UDP, and what comes before it on Ethernet.
+        let mut ip = [0; 28];
+        (ip[0], ip[3], ip[9]) = (0x45, 28, 17);
+        let ethernet = [&[2; 12][..], &[8, 0], &ip].concat();
+        let packet = |number: u32, data: &[u8]| {
+            let len = data.len() as u32;
+            let head = blocks::words(&[number, 0, 0, len, len]);
+            blocks::block(6, &[&head[..], data].concat())
+        };
+        let file = [
+            blocks::section(&[]),
+            interface(1),
+            packet(0, &ethernet),
+            interface(101),
+            packet(1, &ip),
+            interface(227), // CAN
+            packet(2, &ip),
+            packet(0, &ethernet),
+        ];
+        let file = folder.file("several.pcapng", file.concat());
+        for memory in ["", "-K"] {
+            // The first makes sense for Ethernet only; the second is compiled for raw IP, too, and matches none of its packets.
+            for filter in ["'ether dst 2:2:2:2:2:2'", "'udp and greater 40'"] {
+                let line = format!("{file} -t {memory} -f {filter}");
+                let (_, json) = arrived(&folder, &line, 2);
+                assert_eq!(counts(&json, ["read", "filtered"]), [4, 2]);
+            }
+            let output = run!("replay -i va --json -t {memory} {file} -f udp");
+            output.fails(
+                1,
+                "sending packets of the type RAW (Raw IP) on va, whose type is EN10MB",
+            );
+            let json = accounted(&output);
+            assert_eq!(counts(&json, ["read", "filtered", "accepted"]), [1, 0, 1]);
+            // It makes sense, and no packet can match it: `capture -r` counts them as filtered, too.
+            let output = run!("replay -i va --json -t {memory} {file} -f 'greater 5 and less 4'");
+            let json = accounted(output.succeeds());
+            assert_eq!(counts(&json, ["read", "filtered"]), [4, 4]);
+        }
     });
 }
 

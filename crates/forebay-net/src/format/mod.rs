@@ -51,6 +51,12 @@ pub struct Described {
 }
 
 impl Described {
+    /// The number of the interface.
+    #[inline]
+    pub(crate) fn number(self) -> u32 {
+        self.number
+    }
+
     /// Whether packets of `interface`, which has this number in another pcapng file, are encoded identically in this one.
     pub(crate) fn equals(self, interface: &Interface, number: u32) -> bool {
         self.number == number && self.ticks.resolution() == interface.resolution

@@ -56,9 +56,18 @@ pub(super) struct ReplaySource {
 struct Reader {
     file: Box<dyn Port>,
     programs: Option<Programs>,
-    /// For each interface of the file whose frames can be sent: the program of the filter, if there is one.
-    checked: Vec<Option<Option<Arc<Program>>>>,
+    /// What was found about each interface of the file whose frames were read.
+    checked: Vec<Option<Checked>>,
     has_frames: bool,
+}
+
+/// An interface of a file.
+#[derive(Clone)]
+struct Checked {
+    /// The program of the filter, if there is one.
+    program: Option<Arc<Program>>,
+    /// Its link type is that of the interface that sends.
+    can_be_sent: bool,
 }
 
 impl ReplaySource {
@@ -185,11 +194,17 @@ impl ReplaySource {
                 continue;
             };
             self.read += 1;
-            let program = reader.checked.get(frame.interface as usize);
-            if let Some(Some(checked)) = program {
-                let matches = checked
-                    .as_ref()
-                    .is_none_or(|it| it.run(frame.data, frame.wire_len) > 0);
+            let checked = reader.checked.get(frame.interface as usize);
+            if let Some(Some(checked)) = checked {
+                let program = checked.program.as_ref();
+                let matches = program.is_none_or(|it| it.run(frame.data, frame.wire_len) > 0);
+                if matches && !checked.can_be_sent {
+                    self.read -= 1;
+                    let number = frame.interface as usize;
+                    burst.put_back();
+                    drop(burst);
+                    return Err(reader.refusal(number, self.link, &self.interface));
+                }
                 if matches {
                     each(Input {
                         data: frame.data,
@@ -207,7 +222,7 @@ impl ReplaySource {
             self.read -= 1;
             burst.put_back();
             drop(burst);
-            reader.check(interface, self.link, &self.interface)?;
+            reader.check(interface, self.link)?;
         }
     }
 
@@ -231,34 +246,48 @@ impl Reader {
         })
     }
 
-    /// Checks that frames of this interface of the file can be sent, and compiles the filter for them.
-    fn check(&mut self, number: u32, link: LinkType, sender: &str) -> Result<()> {
+    /// Compiles the filter for this interface of the file, and notes whether its frames can be sent.
+    fn check(&mut self, number: u32, link: LinkType) -> Result<()> {
         let interfaces = self.file.interfaces();
         let found = interfaces.get(number as usize).map_or(link, |it| it.link);
-        if found != link {
-            let tried =
-                format!("sending packets of the type {found} on {sender}, whose type is {link}");
-            let convert = match (found, link) {
-                (_, LinkType::ETHERNET) => ". tcprewrite --dlt=enet converts files of some types",
-                (LinkType::ETHERNET, LinkType::RAW) => {
-                    ". editcap -L -C 14 -T rawip removes Ethernet headers without tags"
-                }
-                _ => "",
-            };
-            return Err(Error::invalid(self.file.name(), tried).advise(format!(
-                "Only packets of the interface's own type can be sent{convert}"
-            )));
-        }
         if let Some(programs) = &mut self.programs {
-            let checked = programs.check(interfaces);
-            checked.map_err(|error| error.refused_by(self.file.name()))?;
+            // A filter that makes sense, but that no packet can match, rejects them all.
+            match programs.check(interfaces) {
+                Err(error) if !error.matches_nothing() => {
+                    return Err(error.refused_by(self.file.name()));
+                }
+                _ => {}
+            }
         }
-        let program = self.programs.as_mut().map(|programs| programs.of(link));
         let at = number as usize;
         if self.checked.len() <= at {
             self.checked.resize(at + 1, None);
         }
-        self.checked[at] = Some(program);
+        self.checked[at] = Some(Checked {
+            program: self.programs.as_mut().map(|programs| programs.of(found)),
+            can_be_sent: found == link,
+        });
         Ok(())
+    }
+
+    /// Why frames of this interface of the file cannot be sent on `sender`.
+    fn refusal(&self, number: usize, link: LinkType, sender: &str) -> Error {
+        let found = self
+            .file
+            .interfaces()
+            .get(number)
+            .map_or(link, |it| it.link);
+        let tried =
+            format!("sending packets of the type {found} on {sender}, whose type is {link}");
+        let convert = match (found, link) {
+            (_, LinkType::ETHERNET) => ". tcprewrite --dlt=enet converts files of some types",
+            (LinkType::ETHERNET, LinkType::RAW) => {
+                ". editcap -L -C 14 -T rawip removes Ethernet headers without tags"
+            }
+            _ => "",
+        };
+        Error::invalid(self.file.name(), tried).advise(format!(
+            "Only packets of the interface's own type can be sent: select them with -f{convert}"
+        ))
     }
 }

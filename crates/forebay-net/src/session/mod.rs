@@ -9,6 +9,7 @@
 //! One thread does everything except writing the file. It takes a packet from the memory of its source ([`crate::port`]), encodes it
 //! ([`crate::format`]) into a buffer of the store ([`forebay::store`]), and counts it ([`crate::ledger`]).
 
+mod classic;
 mod compress;
 mod config;
 mod counts;
@@ -50,6 +51,7 @@ pub use summary::{Behind, Event, Progress, Source, Summary};
 
 use crate::{
     filter::Filter,
+    format::Format,
     port::{Frame, Interface, Left, Port},
     share::Publisher,
 };
@@ -149,6 +151,9 @@ impl Session {
             rotation.validate()?;
         }
         let name = output.name();
+        if output.format(&config) == Format::Pcap {
+            refuse_other_links(&feeds).map_err(|error| error.about(&name))?;
+        }
         let interfaces: Vec<_> = feeds.iter().flat_map(|f| f.port.interfaces()).collect();
         let only_reads = feeds.iter().all(|feed| feed.in_turn);
         let reads_ahead = feeds.iter().all(|feed| feed.port.info().reads_ahead);
@@ -165,6 +170,9 @@ impl Session {
             intake.share(publisher);
         }
         intake.introduce_all()?;
+        if let Some(writing) = &mut intake.writing {
+            writing.begin_classic()?;
+        }
         Ok(Session {
             intake,
             config,
@@ -454,6 +462,19 @@ fn check(filter: &Filter, feeds: &[Feed]) -> Result<Option<String>> {
         (None, Some((name, error))) => Err(error.clone().refused_by(*name)),
         (None, None) => Ok(None),
     }
+}
+
+/// Checks that a classic file can hold packets of all live sources. What files and shares hold is known from their packets.
+///
+/// # Errors
+/// The link types of two sources differ.
+fn refuse_other_links(feeds: &[Feed]) -> Result<()> {
+    let live = feeds.iter().filter(|feed| !feed.in_turn);
+    let mut firsts = live.filter_map(|feed| feed.port.interfaces().first());
+    let first = firsts.next();
+    first.map_or(Ok(()), |first| {
+        firsts.try_for_each(|other| classic::refuse_other_link(first, other))
+    })
 }
 
 /// The first error of either side.

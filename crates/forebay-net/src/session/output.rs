@@ -1,6 +1,7 @@
 //! The output of a session: composes packets into the store.
 
 use super::{
+    classic::Classic,
     compress::{CompressedSink, Compression},
     config::SessionConfig,
     disk_space::{SpaceLimit, SpaceSink, SpaceWatch},
@@ -56,6 +57,11 @@ impl Output {
         }
     }
 
+    /// The format in which it is written.
+    pub(super) fn format(&self, config: &SessionConfig) -> Format {
+        config.format.unwrap_or(Format::of_path(self.path()))
+    }
+
     /// The path whose ending selects format and compression.
     fn path(&self) -> &Path {
         match self {
@@ -71,8 +77,8 @@ pub(super) struct Writing {
     pub store: Appender,
     pub format: Format,
     pub snaplen: u32,
-    /// The interface that determines the header of a classic file; irrelevant for pcapng.
-    first: Option<Interface>,
+    /// The one link type of a classic file; unused for pcapng.
+    classic: Classic,
     /// Number of interfaces written.
     known: u32,
     pub accepted_bytes: u64,
@@ -135,15 +141,9 @@ impl Writing {
         (only_reads, reads_ahead): (bool, bool),
         live: Option<Live>,
     ) -> Result<Option<Self>> {
-        let format = config.format.unwrap_or(Format::of_path(output.path()));
+        let format = output.format(config);
         let compresses = Compression::of_path(output.path()).is_some();
         let name = output.name();
-        let first = decisive(interfaces);
-        if let (Format::Pcap, Some(first)) = (format, &first) {
-            for other in interfaces {
-                refuse_other_link(first, other).map_err(|error| error.about(&name))?;
-            }
-        }
         let is_pcapng = format == Format::Pcapng && !matches!(output, Output::Count);
         if live.is_some() && (only_reads || !is_pcapng) {
             let what =
@@ -208,7 +208,7 @@ impl Writing {
             store,
             format,
             snaplen: config.snaplen,
-            first,
+            classic: Classic::default(),
             known: 0,
             accepted_bytes: 0,
             longest,
@@ -256,34 +256,66 @@ impl Writing {
         Ok(is_appended)
     }
 
-    /// Writes the description of an interface, before its first packet; `None`: no buffer is empty.
+    /// Writes the description of an interface, before its first packet; `None`: no buffer is empty. In a classic file, the
+    /// first packet determines what the header describes.
     ///
     /// # Errors
-    /// The interface differs in link type or resolution, and a classic file has only one of each; or the store failed.
+    /// The store failed.
     pub fn introduce(&mut self, interface: &Interface) -> Result<Option<Described>> {
-        let first = self.first.get_or_insert_with(|| interface.clone());
-        let decides = match self.format {
-            Format::Pcapng => interface,
-            Format::Pcap => {
-                refuse_other_link(first, interface)?;
-                if !self.microseconds {
-                    refuse_finer_times(first, interface)?;
+        let described = self.describe(interface, self.known);
+        let (copied, left) = self.metadata.of_interface(interface, interface);
+        match self.format {
+            Format::Pcapng => {
+                let block = self.format.interface(&copied, &described, self.snaplen);
+                if !self.begin(&block)? {
+                    return Ok(None);
                 }
-                first
             }
-        };
-        let mut described = self.format.describe(decides, self.known);
-        if self.microseconds {
-            described = described.in_microseconds();
-        }
-        let (copied, left) = self.metadata.of_interface(decides, interface);
-        let block = self.format.interface(&copied, &described, self.snaplen);
-        if !self.begin(&block)? {
-            return Ok(None);
+            Format::Pcap => self.classic.introduce(interface),
         }
         self.metadata.introduced(interface, left);
         self.known += 1;
         Ok(Some(described))
+    }
+
+    fn describe(&self, interface: &Interface, number: u32) -> Described {
+        let described = self.format.describe(interface, number);
+        match self.microseconds {
+            true => described.in_microseconds(),
+            false => described,
+        }
+    }
+
+    /// Writes the header of a classic file now if it cannot depend on the first packet; `false`: no buffer is empty.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn begin_classic(&mut self) -> Result<bool> {
+        match self.format == Format::Pcap && self.classic.is_uniform() {
+            true => self.admit(0),
+            false => Ok(true),
+        }
+    }
+
+    /// Checks that a classic file holds packets of this interface, and writes its header before the first packet; `false`: no
+    /// buffer is empty.
+    ///
+    /// # Errors
+    /// The interface differs in link type or resolution from those in the file; or the store failed.
+    #[cold]
+    fn admit(&mut self, number: u32) -> Result<bool> {
+        if self.classic.described().is_none() {
+            let (first, decides) = self.classic.decide(number);
+            let described = self.describe(&decides, 0);
+            let (copied, _) = self.metadata.of_interface(&decides, &first);
+            let header = self.format.interface(&copied, &described, self.snaplen);
+            if !self.begin(&header)? {
+                return Ok(false);
+            }
+            self.classic.begin(decides, described);
+        }
+        self.classic.admit(number, self.microseconds)?;
+        Ok(true)
     }
 
     /// Counts the options of a packet that are not written.
@@ -460,7 +492,11 @@ impl Writing {
             let error = Error::invalid("", "a .pcap file cannot hold times after February 2106");
             return Err(error.advise("Name it .pcapng"));
         }
-        self.compose(Format::Pcap, frame, described, accept)
+        if !self.classic.admits(described.number()) && !self.admit(described.number())? {
+            return Ok(false);
+        }
+        let described = self.classic.described().unwrap_or(*described);
+        self.compose(Format::Pcap, frame, &described, accept)
     }
 
     /// A separate function with a constant format, so that the compiler removes the checks of the format.
@@ -494,9 +530,9 @@ impl Writing {
             .is_some_and(SeriesState::is_between_files)
     }
 
-    /// Whether another file can follow. A classic file without an interface cannot even begin, so it continues.
+    /// Whether another file can follow. A classic file without a header continues.
     pub fn allows_another(&self) -> bool {
-        let can_end = self.known > 0 || self.format == Format::Pcapng;
+        let can_end = self.classic.described().is_some() || self.format == Format::Pcapng;
         can_end
             && self
                 .series
@@ -581,12 +617,9 @@ impl Writing {
     ) -> Result<()> {
         self.patiently(control, observe, Self::settle)?;
         self.patiently(control, observe, |writing| writing.put_blocks(Vec::new()))?;
-        if self.known == 0 && self.format == Format::Pcap {
+        if self.format == Format::Pcap && self.classic.described().is_none() {
             // Even an empty capture needs a header.
-            let nothing = Interface::default();
-            self.patiently(control, observe, |writing| {
-                Ok(writing.introduce(&nothing)?.is_some())
-            })?;
+            self.patiently(control, observe, |writing| writing.admit(0))?;
         }
         for (described, counts) in statistics {
             let block = self.format.statistics(counts, described);
@@ -621,43 +654,3 @@ const WARM: usize = 256 << 10;
 
 /// The classic format stores seconds in 32 bits.
 const LAST_OF_PCAP_NS: u64 = (1 << 32) * 1_000_000_000 - 1;
-
-/// The first interface, with the finest resolution of all, for the header of a classic file.
-fn decisive(interfaces: &[&Interface]) -> Option<Interface> {
-    let mut first = (*interfaces.first()?).clone();
-    for interface in interfaces {
-        if refuse_finer_times(&first, interface).is_err() {
-            first.resolution = interface.resolution;
-        }
-        first.snaplen = first.snaplen.max(interface.snaplen);
-        // If the interfaces come from different kinds of files, no file's header applies to all.
-        let is_classic =
-            |of: &Interface| of.in_file.as_ref().is_some_and(|it| it.classic.is_some());
-        if is_classic(&first) != is_classic(interface) {
-            first.in_file = None;
-        }
-    }
-    Some(first)
-}
-
-fn refuse_other_link(first: &Interface, other: &Interface) -> Result<()> {
-    let named = |it: &Interface| format!("{} is {}", it.name, it.link);
-    refuse_unless(first.link == other.link, || {
-        let (first, other) = (named(first), named(other));
-        format!("{first}, {other}: a .pcap file cannot hold interfaces of different link types")
-    })
-}
-
-fn refuse_finer_times(first: &Interface, other: &Interface) -> Result<()> {
-    let [one, two] = [first, other].map(|interface| Format::Pcap.describe(interface, 0));
-    refuse_unless(!two.is_finer_than(one), || {
-        "a .pcap file that began with microseconds cannot hold nanoseconds".into()
-    })
-}
-
-fn refuse_unless(holds: bool, what: impl FnOnce() -> String) -> Result<()> {
-    if holds {
-        return Ok(());
-    }
-    Err(Error::invalid("", what()).advise("Name it .pcapng"))
-}

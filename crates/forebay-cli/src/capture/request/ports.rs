@@ -130,14 +130,21 @@ impl Request {
             return Ok(());
         };
         for port in ports {
+            let mut types: Vec<String> = Vec::new();
             for interface in port.interfaces() {
-                let name = interface.link.names().map_or("unknown", |(name, _)| name);
-                if name != wanted {
-                    return refuse(format!(
-                        "-y {wanted}: {} has packets of the type {name} only. Leave -y out",
-                        port.name()
-                    ));
+                let number = || interface.link.0.to_string();
+                let name = (interface.link.names()).map_or_else(number, |(name, _)| name.into());
+                if !types.contains(&name) {
+                    types.push(name);
                 }
+            }
+            if types.iter().any(|it| it != wanted) {
+                let have = match &types[..] {
+                    [one] => format!("has packets of the type {one} only"),
+                    _ => format!("has the link types {}", types.join(", ")),
+                };
+                let name = port.name();
+                return refuse(format!("-y {wanted}: {name} {have}. Leave -y out"));
             }
         }
         Ok(())
