@@ -129,6 +129,7 @@ pub fn object(
             "unknown_interfaces": summary.odd.unknown_interfaces,
         },
         "not_copied": {
+            "interfaces": summary.left.interfaces,
             "comments": summary.left.comments,
             "options": summary.left.options,
             "name_resolution": summary.left.name_resolution,

@@ -101,6 +101,8 @@ fn a_classic_copy_holds_one_link_type_whatever_other_interfaces_there_are() {
     );
     let ran = run!("capture -r {input} -w {output} --json 'ether[0] = 0x45 or vlan'");
     assert_eq!(law(&ran), [4, 2, 2], "{}", ran.log());
+    contains(ran.log(), "2 interfaces of other link types not copied");
+    assert_eq!(ran.json()["not_copied"]["interfaces"], 2);
     let copied = std::fs::read(&output).unwrap();
     let head = blocks::classic(0xa1b2_3c4d, 262_144, 1);
     assert_eq!((&copied[..24], copied.len()), (&head[..], 24 + 2 * 20));
@@ -132,6 +134,36 @@ fn a_classic_copy_holds_one_link_type_whatever_other_interfaces_there_are() {
     assert_eq!(std::fs::read(&output).unwrap().len(), 44);
     let ran = run!("capture -r {input} -y EN10MB --count");
     ran.fails(2, "in.pcapng has the link types RAW, EN10MB. Leave -y out");
+}
+
+#[test]
+fn the_format_pcap_has_nanoseconds_also_if_only_a_late_interface_has_them() {
+    let folder = Folder::new();
+    let file = [
+        section(),
+        interface(1, 96, 6),
+        packet(0, 5),
+        interface(1, 96, 9),
+        packet(1, 7),
+    ];
+    let (input, output) = (
+        folder.file("in.pcapng", file.concat()),
+        folder.path("out.pcap"),
+    );
+    // The name alone: in microseconds, as the source was when the file began.
+    let late = "began with microseconds cannot hold nanoseconds. Name it .pcapng";
+    run!("capture -r {input} -w {output}").fails(1, late);
+    for (flags, magic, expected) in [
+        ("--format pcap", 0xa1b2_3c4d, [5000, 7]),
+        ("--format pcap-us", 0xa1b2_c3d4, [5, 0]),
+    ] {
+        run!("capture -r {input} -w {output} {flags}").succeeds();
+        let copied = std::fs::read(&output).unwrap();
+        assert_eq!(copied[..24], blocks::classic(magic, 262_144, 1));
+        for (at, time) in [28, 48].into_iter().zip(expected) {
+            assert_eq!(copied[at..at + 4], u32::to_le_bytes(time), "{flags}");
+        }
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::{
     Load, check,
-    lab::{carries, ip, lab},
+    lab::{self, carries, ip, lab},
     listening, listening_on, outage,
     support::*,
 };
@@ -150,6 +150,43 @@ fn all_interfaces_at_once_are_distinguished_in_each_file_of_a_series() {
             }
         }
         assert_eq!(of_late, 2000);
+    });
+}
+
+#[test]
+fn an_idle_tunnel_does_not_keep_packets_from_a_classic_file() {
+    lab(&["tcpreplay"], || {
+        if !std::path::Path::new("/dev/net/tun").exists() {
+            return lab::skip("/dev/net/tun");
+        }
+        ip("tuntap add dev tt mode tun");
+        ip("link set tt up");
+        let load = Load::new(50);
+        let [all, copy, live, read] =
+            ["all.pcapng", "copy.pcap", "live.pcap", "read.pcap"].map(|it| load.path(it));
+        let name = format!("tunnel-{}", std::process::id());
+        let child = listening_on("any", format!("-c 100 -w {all} --share {name}"));
+        let mut reader = start!("capture -i share:{name} --json -c 100 -w {read}");
+        heard(&mut reader, "forebay: listening on");
+        let classic = listening_on("any", format!("-c 100 -w {live}"));
+        load.send();
+        for child in [child, classic] {
+            child.wait_with_output().unwrap().keeps_the_law();
+        }
+        let read_output = reader.wait_with_output().unwrap();
+        let copied = run!("capture -r {all} -w {copy} --json");
+        for output in [read_output, copied] {
+            assert_eq!(count(&output.keeps_the_law()["written"]), 100);
+            assert_eq!(output.json()["not_copied"]["interfaces"], 1);
+            contains(output.log(), "forebay: 1 interface of another link type");
+        }
+        for path in [copy, live, read] {
+            let found = run!("info --json {path}").json();
+            assert_eq!(found["packets"], 100, "{path}");
+        }
+        // Two that were named are both wanted.
+        let refused = run!("capture -i va -i tt -w {}", load.path("both.pcap"));
+        refused.fails(1, "EN10MB (Ethernet) of va, RAW (Raw IP) of tt");
     });
 }
 

@@ -158,6 +158,8 @@ impl AddAssign for Odd {
 /// The metadata of a file that a copy of it lacks, counted by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Left {
+    /// Interfaces of other link types than the one that the copy can hold. No packets of them were kept.
+    pub interfaces: u64,
     /// Comments on packets, interfaces, sections and statistics.
     pub comments: u64,
     /// Other options.
@@ -198,8 +200,13 @@ impl Left {
     }
 
     /// Each kind with its singular and plural name, as in `1 comment` and `2 comments`.
-    pub fn by_kind(&self) -> [(&'static str, &'static str, u64); 7] {
+    pub fn by_kind(&self) -> [(&'static str, &'static str, u64); 8] {
         [
+            (
+                "interface of another link type",
+                "interfaces of other link types",
+                self.interfaces,
+            ),
             ("comment", "comments", self.comments),
             ("option", "options", self.options),
             (
@@ -221,6 +228,7 @@ impl Left {
 
 impl AddAssign for Left {
     fn add_assign(&mut self, other: Left) {
+        self.interfaces += other.interfaces;
         self.comments += other.comments;
         self.options += other.options;
         self.name_resolution += other.name_resolution;

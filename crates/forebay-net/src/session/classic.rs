@@ -4,12 +4,14 @@
 
 use crate::{
     format::{Described, Format},
-    port::Interface,
+    port::{Interface, Resolution},
 };
 use forebay::{Error, Result};
 
 #[derive(Default)]
 pub(super) struct Classic {
+    /// Times are in nanoseconds, whatever the sources have.
+    nanoseconds: bool,
     /// The interfaces of the sources, by number.
     interfaces: Vec<Interface>,
     /// What the header describes, once it is written.
@@ -19,6 +21,14 @@ pub(super) struct Classic {
 }
 
 impl Classic {
+    /// Without a header yet. `nanoseconds`: times are in nanoseconds, whatever the sources have.
+    pub fn new(nanoseconds: bool) -> Self {
+        Classic {
+            nanoseconds,
+            ..Classic::default()
+        }
+    }
+
     /// Adds an interface. Its packets may never arrive.
     pub fn introduce(&mut self, interface: &Interface) {
         self.interfaces.push(interface.clone());
@@ -64,12 +74,25 @@ impl Classic {
                 decides.in_file = None;
             }
         }
+        if self.nanoseconds {
+            decides.resolution = Resolution::NANOSECONDS;
+        }
         (first.clone(), decides)
     }
 
     /// Records that the header is written.
     pub fn begin(&mut self, decides: Interface, described: Described) {
         self.header = Some((decides, described));
+    }
+
+    /// The interfaces whose link type the file does not have.
+    pub fn left_out(&self) -> u64 {
+        let header = self.header.as_ref().map(|(header, _)| header);
+        let Some(header) = header.or(self.interfaces.first()) else {
+            return 0;
+        };
+        let others = self.interfaces.iter().filter(|it| it.link != header.link);
+        others.count() as u64
     }
 
     /// Admits packets of this interface.

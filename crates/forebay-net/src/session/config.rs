@@ -27,7 +27,8 @@ pub struct SessionConfig {
     /// included. If none is left, and for a single file, the capture ends. The space is checked before each write of up to one
     /// buffer of the store.
     pub keep_free: Option<KeepFree>,
-    /// The format of the output; `None`: the one that its name selects, or pcapng.
+    /// The format of the output; `None`: the one that its name selects, or pcapng. If it is set, times in the classic format are
+    /// in nanoseconds; otherwise in microseconds if the sources have no finer ones.
     pub format: Option<Format>,
     /// Write times in microseconds, for programs that read nothing finer.
     pub microseconds: bool,

@@ -382,7 +382,7 @@ impl Session {
             let (reports, compressor) = (writing.reports.clone(), writing.compressor.take());
             let (finisher, space) = (writing.finisher.take(), writing.space.take());
             let (single, space_watch) = (writing.single.take(), writing.space_watch.take());
-            left = writing.metadata.left;
+            left = writing.left();
             let (closing, error) = writing.finish(&statistics, has_failed, &self.control, observe);
             let finished;
             (finished, sync_abandoned) = wait(closing, &self.control, observe);

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     control::Control,
     format::{Described, Format, copied::left_of_packet},
-    port::{Block, BlockKind, Direction, EncodedRun, Frame, Interface, Marks, Statistics},
+    port::{Block, BlockKind, Direction, EncodedRun, Frame, Interface, Left, Marks, Statistics},
 };
 use forebay::{
     Error, Result,
@@ -208,7 +208,7 @@ impl Writing {
             store,
             format,
             snaplen: config.snaplen,
-            classic: Classic::default(),
+            classic: Classic::new(config.format.is_some() && !config.microseconds),
             known: 0,
             accepted_bytes: 0,
             longest,
@@ -366,6 +366,14 @@ impl Writing {
         match is_shared && self.metadata.has_room_for(block) {
             true => self.begin(&block.bytes),
             false => self.append(&block.bytes),
+        }
+    }
+
+    /// What a copy lacks so far.
+    pub fn left(&self) -> Left {
+        Left {
+            interfaces: self.classic.left_out(),
+            ..self.metadata.left
         }
     }
 
