@@ -156,7 +156,7 @@ pub struct Capture {
     pub file_size: Option<u64>,
 
     /// Start the next file every SECONDS. FILE may contain the % letters of strftime, such as %H. With -C as well, names also
-    /// get a number
+    /// get a number. With -r, the times of the packets count, also for -a and -b
     #[arg(short = 'G', value_name = "SECONDS", value_parser = values::time)]
     pub rotate_seconds: Option<Duration>,
 

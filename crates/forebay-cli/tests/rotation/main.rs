@@ -2,7 +2,7 @@
 //!
 //! `contents` is about what stands in the files, `naming` about what they are called and replace, `limits` about which are
 //! kept and when a capture ends, `failures` about files that cannot be created, `recovery` about files of captures
-//! that were killed, `space` about free space on the disk, `commands` about programs that run on them, and `requests` about what is
+//! that were killed, `space` about free space on the disk, `commands` about programs that run on them, `old_files` about files that are read and split by time, and `requests` about what is
 //! refused. Here is what they share.
 
 #[path = "../support/mod.rs"]
@@ -13,6 +13,7 @@ mod contents;
 mod failures;
 mod limits;
 mod naming;
+mod old_files;
 mod recovery;
 mod requests;
 mod space;

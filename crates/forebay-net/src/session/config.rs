@@ -19,7 +19,8 @@ pub struct SessionConfig {
     pub filter: Option<Filter>,
     /// Stop after this many packets.
     pub count: Option<u64>,
-    /// Stop after this time. Packets that the sources have received by then are written.
+    /// Stop after this time. Packets that the sources have received by then are written. If all sources are files, stop before the
+    /// packet that is later than the first one by this time.
     pub stop_after: Option<Duration>,
     /// Stop when a single output has this many bytes. A series uses [`Rotation::bytes`](super::Rotation::bytes) instead.
     pub file_bytes: Option<u64>,

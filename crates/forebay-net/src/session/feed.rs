@@ -5,7 +5,7 @@ use crate::{
     filter::{self, Filter, Programs, bpf::Program},
     format::Described,
     ledger::add_known,
-    port::{Counts, Frame, InFile, Interface, Odd, Port, Statistics, Wake},
+    port::{Block, Counts, Frame, InFile, Interface, Odd, Port, Statistics, Wake},
     share::Publisher,
 };
 use forebay::Result;
@@ -100,12 +100,18 @@ impl Feed {
 
     /// The time of its next packet, which stays in the port.
     pub fn next_time(&mut self) -> Result<Option<u64>> {
+        Ok(self.look_ahead()?.0)
+    }
+
+    /// The time of its next packet, which stays in the port, and the blocks before it, which do not.
+    pub fn look_ahead(&mut self) -> Result<(Option<u64>, Vec<Block>)> {
         let mut burst = self.port.receive(1)?;
+        let blocks = burst.take_blocks();
         let time_ns = burst.next_frame().map(|frame| frame.time_ns);
         if time_ns.is_some() {
             burst.put_back();
         }
-        Ok(time_ns)
+        Ok((time_ns, blocks))
     }
 
     /// Whether the port has ended. The port stays armed: the session may be about to sleep on it, and an unneeded wake-up is

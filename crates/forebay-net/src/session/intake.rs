@@ -5,6 +5,7 @@ use super::{
     feed::Feed,
     order::{InOrder, TimeOrder},
     output::Writing,
+    packet_times::PacketTimes,
     rotator::Rotator,
     sleeper::Sleeper,
     stages::{ByFilter, Each, FileLimits, Offer},
@@ -62,6 +63,8 @@ pub(super) struct Intake {
     /// Packets taken with fewer bytes than they had on the wire.
     pub cut: u64,
     rotator: Rotator,
+    /// Files are read, and times decide about the output.
+    times: Option<PacketTimes>,
     /// Several live ports are read in the order of time.
     order: Option<TimeOrder>,
     sleeper: Sleeper,
@@ -78,6 +81,12 @@ impl Intake {
         clock: Clock,
         control: Control,
     ) -> Self {
+        let reads_files = feeds.iter().all(|feed| feed.in_turn);
+        let stop_after = config.stop_after.map_or(u64::MAX, |after| {
+            u64::try_from(after.as_nanos()).unwrap_or(u64::MAX)
+        });
+        let has_series = writing.as_ref().is_some_and(|it| it.series.is_some());
+        let is_timed = reads_files && (has_series || stop_after < u64::MAX);
         let sleeper = Sleeper::new(feeds.len(), clock.clone(), control);
         Intake {
             order: TimeOrder::of(&feeds, &clock),
@@ -92,7 +101,8 @@ impl Intake {
             snaplen: config.snaplen,
             wire_bytes: 0,
             cut: 0,
-            rotator: Rotator::new(clock.clone()),
+            rotator: Rotator::new(clock.clone(), reads_files),
+            times: is_timed.then(|| PacketTimes::new(stop_after)),
             sleeper,
             // The first tick sets it.
             deadline: clock.now(),
@@ -148,7 +158,12 @@ impl Intake {
         let limits = is_limited.then_some(FileLimits);
         let (burst_of, lanes, left) = (&mut burst, &mut feed.lanes, self.left);
         // The loop is compiled once for any list, and again for the short lists that most sessions have.
+        let times = self.times.as_mut();
         let (took, stop) = match (order, filter, limits, offer, publisher) {
+            (None, filter, limits, offer, publisher) if times.is_some() => {
+                let stages = (filter, (times, (limits, (offer, publisher))));
+                taking::take(burst_of, lanes, writing, stages, left)
+            }
             (None, None, None, None, None) => taking::take(burst_of, lanes, writing, (), left),
             (None, Some(filter), None, None, None) => {
                 taking::take(burst_of, lanes, writing, filter, left)
@@ -247,8 +262,24 @@ impl Intake {
         Ok(found)
     }
 
-    /// Handles a full file: switches to the next one, or ends the capture. `false`: the output has no room for that.
+    /// Handles a full file, or what is due before the next packet of a file that is read: switches to the next one, or ends the capture. `false`: the output has no room for that.
     fn leave_full_file(&mut self) -> Result<bool, Error> {
+        if let Some(times) = &mut self.times {
+            self.rotator.packet_ns = times.now;
+            if let Some((now, is_first)) = times.take_waiting() {
+                let reached = match &mut self.writing {
+                    _ if times.is_over(now) => None,
+                    Some(writing) => {
+                        (self.rotator).reach_packet(&mut self.feeds, writing, (now, is_first))?
+                    }
+                    None => Some(true),
+                };
+                if reached.is_none() {
+                    self.left = 0;
+                }
+                return Ok(reached.unwrap_or(true));
+            }
+        }
         match &mut self.writing {
             Some(writing) if writing.allows_another() => {
                 self.rotator.next_file(&mut self.feeds, writing, false)
@@ -267,6 +298,9 @@ impl Intake {
         };
         if self.discarding.is_some() {
             return Ok(());
+        }
+        if let Some(times) = &self.times {
+            self.rotator.packet_ns = times.now;
         }
         let begun = (self.rotator).next_file_if_due(&mut self.feeds, writing, now, is_asked);
         begun.map_err(Broken::Store)

@@ -24,6 +24,7 @@ mod order;
 mod order_tests;
 mod output;
 mod output_reader;
+mod packet_times;
 mod paths;
 mod reports;
 mod retention;
@@ -142,7 +143,7 @@ impl Session {
         config.store.abandon = control.abandon();
         let filter = config.filter.as_ref();
         let feeds = ports.into_iter().map(|port| Feed::new(port, filter));
-        let feeds: Vec<_> = feeds.collect();
+        let mut feeds: Vec<_> = feeds.collect();
         for feed in &feeds {
             feed.port.info().runs_on(&clock, feed.port.name())?;
         }
@@ -154,24 +155,33 @@ impl Session {
         if output.format(&config) == Format::Pcap {
             refuse_other_links(&feeds).map_err(|error| error.about(&name))?;
         }
-        let interfaces: Vec<_> = feeds.iter().flat_map(|f| f.port.interfaces()).collect();
         let only_reads = feeds.iter().all(|feed| feed.in_turn);
+        let (begins_ns, blocks) = match (&output, feeds.first_mut()) {
+            (Output::Series(_), Some(first)) if only_reads => first.look_ahead()?,
+            _ => Default::default(),
+        };
+        let interfaces: Vec<_> = feeds.iter().flat_map(|f| f.port.interfaces()).collect();
         let reads_ahead = feeds.iter().all(|feed| feed.port.info().reads_ahead);
         let writing = Writing::open(
             output,
             &interfaces,
             &config,
             &clock,
-            (only_reads, reads_ahead),
+            (only_reads, reads_ahead, begins_ns),
             publisher.as_mut().and_then(Publisher::take_buffers),
         )?;
         let mut intake = Intake::new(feeds, writing, &config, clock.clone(), control.clone());
         if let Some(publisher) = publisher {
             intake.share(publisher);
         }
+        if only_reads {
+            // The times of the packets decide.
+            config.stop_after = None;
+        }
         intake.introduce_all()?;
         if let Some(writing) = &mut intake.writing {
             writing.begin_classic()?;
+            writing.metadata.blocks.extend(blocks);
         }
         Ok(Session {
             intake,

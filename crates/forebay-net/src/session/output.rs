@@ -130,15 +130,15 @@ impl Limits {
 }
 
 impl Writing {
-    /// Creates the output and composes its header; `None` if packets are only counted. `interfaces` are those known so far. If
-    /// other threads read ahead and a write is only another memory copy, this thread writes itself: a writer thread would cost a
+    /// Creates the output and composes its header; `None` if packets are only counted. `interfaces` are those known so far.
+    /// A series begins at `begins_ns`, or else now. If other threads read ahead and a write is only another memory copy, this thread writes itself: a writer thread would cost a
     /// wake-up, and would fetch the data from another processor's cache.
     pub fn open(
         output: Output,
         interfaces: &[&Interface],
         config: &SessionConfig,
         clock: &Clock,
-        (only_reads, reads_ahead): (bool, bool),
+        (only_reads, reads_ahead, begins_ns): (bool, bool, Option<u64>),
         live: Option<Live>,
     ) -> Result<Option<Self>> {
         let format = output.format(config);
@@ -185,7 +185,8 @@ impl Writing {
             }
             Output::Series(rotation) => {
                 limits = Limits::new(rotation.bytes, rotation.packets);
-                let (now, wall) = (clock.now(), clock.wall_now());
+                let now = clock.now();
+                let wall = begins_ns.unwrap_or(clock.wall_now());
                 series = Some(SeriesState::new(&rotation, reports.clone(), now, wall)?);
                 let (reports, sync) = (reports.clone(), config.store.sync);
                 let opened = rotation::open(&rotation, reports, sync, config.keep_free)?;
@@ -536,6 +537,13 @@ impl Writing {
         self.series
             .as_ref()
             .is_some_and(SeriesState::is_between_files)
+    }
+
+    /// Whether a file of a series lasts at a packet of this time, which is read from a file.
+    #[inline]
+    pub fn lasts_at(&self, time_ns: u64) -> bool {
+        let series = self.series.as_ref();
+        series.is_none_or(|series| series.lasts_at(time_ns))
     }
 
     /// Whether another file can follow. A classic file without a header continues.

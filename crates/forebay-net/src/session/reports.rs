@@ -167,6 +167,8 @@ pub(super) struct Reports(Arc<Mutex<Reported>>);
 struct Reported {
     /// Files registered but not opened yet: never more than the store has buffers.
     ordered: VecDeque<PathBuf>,
+    /// Another name for the file that is written.
+    renamed: Option<PathBuf>,
     /// Finished files that the session has not reported yet.
     announced: Vec<PathBuf>,
     /// Files of killed captures that the session has not reported yet.
@@ -204,6 +206,16 @@ impl Reports {
     /// Registers the name of the next file.
     pub fn order(&self, name: PathBuf) {
         self.inner().ordered.push_back(name);
+    }
+
+    /// Gives another name to the file that is written, which gets it when it is complete.
+    pub fn rename(&self, name: PathBuf) {
+        self.inner().renamed = Some(name);
+    }
+
+    /// That name, once.
+    pub fn take_renamed(&self) -> Option<PathBuf> {
+        self.inner().renamed.take()
     }
 
     /// The name for the next file to open.

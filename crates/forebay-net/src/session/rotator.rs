@@ -11,13 +11,19 @@ pub(super) struct Rotator {
     pub first_ns: Option<u64>,
     /// The wall-clock time at which this file began.
     began: u64,
+    /// Files are read, so their packets' times decide, not the clock.
+    reads_files: bool,
+    /// The time of the last packet of these files.
+    pub packet_ns: Option<u64>,
     /// The duration of the last permitted file has elapsed.
     pub is_time_up: bool,
 }
 
 impl Rotator {
-    pub fn new(clock: Clock) -> Self {
+    pub fn new(clock: Clock, reads_files: bool) -> Self {
         Rotator {
+            reads_files,
+            packet_ns: None,
             first_ns: None,
             began: clock.wall(clock.now()),
             is_time_up: false,
@@ -43,7 +49,11 @@ impl Rotator {
         (self.first_ns, self.began) = (None, end);
         let of_feed = |feed: &mut Feed| feed.share(begin, end);
         let shares: Vec<_> = feeds.iter_mut().flat_map(of_feed).collect();
-        writing.next_file(&shares, (now, self.clock.wall_now()), by_time)?;
+        let times = match self.packet_ns {
+            Some(time_ns) => (time_ns, time_ns),
+            None => (now, self.clock.wall_now()),
+        };
+        writing.next_file(&shares, times, by_time)?;
         writing.settle()
     }
 
@@ -55,7 +65,8 @@ impl Rotator {
         now: u64,
         is_asked: bool,
     ) -> Result<()> {
-        if writing.is_between_files() {
+        let is_never_due = self.reads_files && (!is_asked || self.packet_ns.is_none());
+        if writing.is_between_files() || is_never_due {
             return Ok(());
         }
         let allows_another = writing.allows_another();
@@ -73,9 +84,33 @@ impl Rotator {
         Ok(())
     }
 
-    /// The time at which the next file is due, if times decide.
+    /// Does what is due before a packet of a file, which has this time. `None`: the capture ends before it; `false`: the output
+    /// has no room for the next file yet.
+    pub fn reach_packet(
+        &mut self,
+        feeds: &mut [Feed],
+        writing: &mut Writing,
+        (time_ns, is_first): (u64, bool),
+    ) -> Result<Option<bool>> {
+        let allows_another = writing.allows_another();
+        let Some(series) = &mut writing.series else {
+            return Ok(Some(true));
+        };
+        if is_first {
+            series.begin_at(time_ns)?;
+        } else if series.is_due_at(time_ns) {
+            if allows_another {
+                return self.next_file(feeds, writing, true).map(Some);
+            }
+            return Ok(series.allows_another().then_some(true));
+        }
+        Ok(Some(true))
+    }
+
+    /// The time at which the next file is due, if the clock decides.
     pub fn due_at(&self, writing: &Writing, now: u64) -> Option<u64> {
-        Some(writing.series.as_ref()?.due_at(now, &self.clock))
+        let series = writing.series.as_ref().filter(|_| !self.reads_files);
+        Some(series?.due_at(now, &self.clock))
     }
 
     /// The statistics of each interface at `end`, for the end of the file.

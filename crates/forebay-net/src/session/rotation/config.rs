@@ -14,7 +14,8 @@ use std::{
 /// Settings for a capture to several files.
 ///
 /// A file ends when the first of `every`, `interval`, `bytes` and `packets` is reached; at least one of them is required. The two
-/// times apply without traffic, too. A file's name ends in `.part` until the file is complete.
+/// times apply without traffic, too. If all sources are files, the times of their packets decide, from the first packet that passes the
+/// filter, and are in the names. A file's name ends in `.part` until the file is complete.
 ///
 /// ```
 /// use forebay_net::session::{Names, Rotation};

@@ -128,6 +128,10 @@ impl SeriesFiles {
             fs::remove_file(&part).map_err(failed)?;
             return Ok(false);
         }
+        if let Some(name) = self.reports.take_renamed().filter(|_| !self.replaces) {
+            self.name.clone_from(&name);
+            self.ordered = name;
+        }
         refuse_what_is_no_file(&self.name)?;
         if self.replaces && self.retention.compresses() {
             // Remove the compressed file of an earlier capture before this one's is created.

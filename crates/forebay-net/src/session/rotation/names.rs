@@ -62,6 +62,15 @@ impl Namer {
         }
     }
 
+    /// Starts again with the name of the first file, which begins at `wall_ns`.
+    ///
+    /// # Errors
+    /// Those of [`next`](Self::next).
+    pub fn first(&mut self, wall_ns: u64) -> Result<PathBuf> {
+        self.given = 0;
+        self.next(wall_ns, true)
+    }
+
     /// Returns the name of the next file, which begins at `wall_ns`, because it is due (`by_time`) or for another reason.
     ///
     /// # Errors

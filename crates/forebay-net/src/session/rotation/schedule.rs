@@ -1,10 +1,10 @@
 //! Computes when the next file begins, as far as times decide. Pure: the current times are arguments.
 
 use super::config::Rotation;
-use std::time::Duration;
+use std::{ops::Range, time::Duration};
 
 /// Two clocks: durations use the monotonic clock, and intervals of the time of day use the wall clock. If the wall clock is set
-/// back, a file lasts longer, and no interval gets two files.
+/// back, a file lasts longer, and no interval gets two files. If files are read, both clocks show the time of the last packet.
 pub(super) struct Schedule {
     every: Option<u64>,
     steady: bool,
@@ -28,7 +28,8 @@ impl Schedule {
         schedule
     }
 
-    fn begin(&mut self, now: u64, wall: u64) {
+    /// Begins again, with another time of the first file.
+    pub fn begin(&mut self, now: u64, wall: u64) {
         if let Some(every) = self.every {
             self.next = now.saturating_add(every);
         }
@@ -54,7 +55,20 @@ impl Schedule {
             // The clock was set back considerably: use the times that it will show next.
             self.set_wall(wall);
         }
+        if let Some(every) = self.every
+            && self.next.saturating_sub(now) > every.saturating_mul(2)
+        {
+            // Packets of a file went back considerably.
+            self.next = now.saturating_add(every);
+        }
         now >= self.next || self.interval.is_some() && wall >= self.next_wall
+    }
+
+    /// The times of packets for which [`is_due`](Self::is_due) changes nothing.
+    pub fn lasts(&self) -> Range<u64> {
+        let end = self.next.min(self.next_wall);
+        let longest = self.every.max(self.interval).unwrap_or(u64::MAX);
+        end.saturating_sub(longest.saturating_mul(2))..end
     }
 
     /// The time until [`is_due`](Self::is_due) can become true.

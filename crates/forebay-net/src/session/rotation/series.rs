@@ -2,7 +2,7 @@
 
 use super::{super::reports::Reports, config::Rotation, names::Namer, schedule::Schedule};
 use forebay::{Result, time::Clock};
-use std::collections::VecDeque;
+use std::{collections::VecDeque, path::PathBuf};
 
 /// A step after the last packet of a file.
 pub(in crate::session) enum SeriesStep {
@@ -16,6 +16,8 @@ pub(in crate::session) struct SeriesState {
     schedule: Schedule,
     namer: Namer,
     reports: Reports,
+    /// The name that was registered for the first file.
+    first: PathBuf,
     /// Files begun, the first one included.
     begun: u64,
     most: u64,
@@ -32,8 +34,10 @@ impl SeriesState {
     /// Its name cannot be formed.
     pub fn new(rotation: &Rotation, reports: Reports, now: u64, wall: u64) -> Result<Self> {
         let mut namer = rotation.namer();
-        reports.order(namer.next(wall, true)?);
+        let first = namer.next(wall, true)?;
+        reports.order(first.clone());
         Ok(SeriesState {
+            first,
             schedule: Schedule::new(rotation, now, wall),
             namer,
             reports,
@@ -42,6 +46,30 @@ impl SeriesState {
             beginning: Vec::new(),
             steps: VecDeque::new(),
         })
+    }
+
+    /// Gives the first file the name and the beginning of a packet of this time.
+    ///
+    /// # Errors
+    /// The name cannot be formed.
+    pub fn begin_at(&mut self, time_ns: u64) -> Result<()> {
+        self.schedule.begin(time_ns, time_ns);
+        let name = self.namer.first(time_ns)?;
+        if name != self.first {
+            self.reports.rename(name);
+        }
+        Ok(())
+    }
+
+    /// Whether the present file lasts at a packet of this time. If not, [`is_due_at`](Self::is_due_at) decides.
+    #[inline]
+    pub fn lasts_at(&self, time_ns: u64) -> bool {
+        self.schedule.lasts().contains(&time_ns)
+    }
+
+    /// Whether the next file is due before a packet of this time.
+    pub fn is_due_at(&mut self, time_ns: u64) -> bool {
+        self.schedule.is_due(time_ns, time_ns)
     }
 
     /// Adds bytes that every further file begins with, too.

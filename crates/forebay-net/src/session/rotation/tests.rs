@@ -183,6 +183,16 @@ fn an_interval_follows_the_wall_clock_wherever_it_jumps() {
 }
 
 #[test]
+fn a_period_continues_from_packets_whose_times_go_back_far() {
+    let mut every = schedule(Some(10), None, true, 0);
+    every.begin(1000 * SECOND, 1000 * SECOND);
+    let is_quiet = |every: &Schedule, second: u64| every.lasts().contains(&(second * SECOND));
+    assert!(is_quiet(&every, 990) && is_quiet(&every, 1009) && !is_quiet(&every, 1010));
+    assert!(!is_quiet(&every, 500) && !every.is_due(500 * SECOND, 500 * SECOND));
+    assert!(is_quiet(&every, 509) && every.is_due(510 * SECOND, 510 * SECOND));
+}
+
+#[test]
 fn what_makes_no_sense_is_refused() {
     let good = sized("a", Names::Dumpcap);
     assert!(good.validate().is_ok());
