@@ -130,8 +130,12 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
 /// Rejects a filter that is not valid for the link type of the interfaces, before a file is created. A session rejects it, too, but only
 /// in the sandbox, where the new file cannot be removed.
 fn check(filter: &Filter, first: &Name, name: &str) -> Result<()> {
-    let (link, _) = open::link_of(first)?;
-    match filter.compile(link, View::Packet, 262_144) {
+    let (link, view) = open::link_of(first)?;
+    let view = match view {
+        View::Socket => View::Restored, // the session filters, not the kernel
+        view => view,
+    };
+    match filter.compile(link, view, 262_144) {
         Err(error) if !error.matches_nothing() => Err(error.refused_by(name).into()),
         _ => Ok(()),
     }

@@ -3,7 +3,10 @@
 #[path = "support/mod.rs"]
 mod support;
 
-use forebay_testing::lab::{ip, lab, up};
+use forebay_testing::{
+    lab::{ip, lab, tool, up},
+    sender::{self, Sender},
+};
 use serde_json::Value;
 use std::{
     fs,
@@ -447,4 +450,97 @@ fn a_share_is_printed_only_on_request() {
     // The reader of the lines has left, but not those of the share.
     let shared = format!("100 packets shared as {name}");
     contains(output.succeeds().log(), shared);
+}
+
+/// A UDP (17) or TCP (6) packet of 60 bytes, with these VLAN tags before its IPv4 header.
+fn tagged(protocol: u8, tags: &[[u8; 4]]) -> Vec<u8> {
+    let mut frame = sender::frame(0, 60);
+    (frame[12], frame[13], frame[14], frame[23]) = (8, 0, 0x45, protocol);
+    frame.splice(12..12, tags.concat());
+    frame
+}
+
+/// The packets that tcpdump has written so far.
+fn by_tcpdump(file: &[u8]) -> u64 {
+    let (mut at, mut packets) = (24, 0);
+    while let Some(&len) = file.get(at + 8..).and_then(<[u8]>::first_chunk) {
+        at += 16 + u32::from_le_bytes(len) as usize;
+        packets += u64::from(at <= file.len());
+    }
+    packets
+}
+
+#[test]
+fn a_share_answers_as_the_interface_where_the_kernel_holds_tags_apart_and_a_file_as_a_file() {
+    lab(&["tcpdump"], || {
+        let (folder, name) = (Folder::new(), name("tags"));
+        let whole = folder.path("whole.pcapng");
+        let (five, outer) = ([0x81, 0, 0, 5], [0x88, 0xA8, 0, 7]);
+        let frames = [
+            tagged(17, &[]),
+            tagged(17, &[five]),
+            tagged(6, &[five]),
+            tagged(17, &[outer, five]),
+        ];
+        let listening = "forebay: listening on";
+        let capture = |line: &str| started(&format!("capture --json {line}"), listening);
+        // With a file, packets are shared in its buffers; without one, they are copied.
+        let in_buffers = capture(&format!("-i vb -w {whole} --share {name}"));
+        let copied = capture(&format!("-i vb --share {name}-copied"));
+        let cases: Vec<[&str; 3]> = rows(
+            "
+            udp                               | 2 | 1
+            ip                                | 3 | 1
+            vlan                              | 3 | 3
+            vlan 7                            | 1 | 1
+            vlan 5 and udp                    | 1 | 1
+            vlan and vlan                     | 1 | 1
+            ip and not vlan                   | 1 | 1
+            len <= 60                         | 3 | 1
+            ether[12:2] = 0x0800              | 3 | 1
+            ether[10:4] = 0x10800             | 3 | 1
+            ether[ether[5] - 224] = 0x45      | 3 | 1
+            ",
+        )
+        .collect();
+        let sources = [
+            "vb".into(),
+            format!("share:{name}"),
+            format!("share:{name}-copied"),
+        ];
+        let start = |[expression, ..]: &[&str; 3]| {
+            let kept = folder.path(&format!("{expression}.pcap").replace(' ', "_"));
+            let mut tcpdump = tool("tcpdump");
+            tcpdump.args(["-i", "vb", "-U", "--immediate-mode", "-w", &kept, "--"]);
+            let mut tcpdump = piped(tcpdump.arg(expression));
+            heard(&mut tcpdump, "listening on vb");
+            let ours = |source| capture(&format!("-i {source} --count '{expression}'"));
+            (tcpdump, kept, sources.each_ref().map(ours))
+        };
+        let running: Vec<_> = cases.iter().map(start).collect();
+        Sender::pinned("va").frames(&frames);
+        wait_until(|| packets(&name) == 4 && packets(&format!("{name}-copied")) == 4);
+        for ((tcpdump, kept, ours), [expression, live, _]) in running.into_iter().zip(&cases) {
+            let live: u64 = live.parse().unwrap();
+            wait_until(|| by_tcpdump(&fs::read(&kept).unwrap()) == live);
+            stopped(tcpdump);
+            assert_eq!(by_tcpdump(&fs::read(&kept).unwrap()), live, "{expression}");
+            for (source, ours) in sources.iter().zip(ours) {
+                let json = stopped(ours).keeps_the_law();
+                assert_eq!(count(&json["counted"]), live, "{source}: {expression}");
+            }
+        }
+        assert_eq!(count(&stopped(in_buffers).keeps_the_law()["written"]), 4);
+        stopped(copied).keeps_the_law();
+        for [expression, _, of_file] in cases {
+            let mut tcpdump = tool("tcpdump");
+            tcpdump.args(["-r", &whole, "-w", "-", "--", expression]);
+            let theirs = tcpdump.output().unwrap();
+            let ours = run!("capture -r {whole} --count --json '{expression}'");
+            let of_file: u64 = of_file.parse().unwrap();
+            assert_eq!(by_tcpdump(&theirs.stdout), of_file, "{expression}");
+            let json = ours.keeps_the_law();
+            assert_eq!(count(&json["counted"]), of_file, "{expression}");
+        }
+    });
 }

@@ -23,7 +23,7 @@
 //!   ([`Ledger::check`](crate::ledger::Ledger::check)), also after an early end.
 
 use crate::{
-    filter::{Filter, Programs, bpf::Program},
+    filter::{Filter, FrameProgram, Programs},
     ledger::Ledger,
     open::{self, Name, Options},
     port::{Frame, Interface, Port},
@@ -348,7 +348,7 @@ struct Taking {
     /// The filter, if the port does not filter.
     programs: Option<Programs>,
     /// The program for each interface that is known so far.
-    by_interface: Vec<Arc<Program>>,
+    by_interface: Vec<FrameProgram>,
     /// The next frame of the port matches.
     is_found: bool,
     taken: u64,
@@ -365,7 +365,7 @@ impl Taking {
         if let Some(programs) = &mut self.programs {
             let known = self.by_interface.len();
             let new = self.sleeper.port.interfaces().iter().skip(known);
-            let new = new.map(|interface| programs.of(interface.link));
+            let new = new.map(|interface| programs.of_interface(interface));
             self.by_interface.extend(new);
         }
         let mut burst = self.sleeper.port.receive(budget)?;
@@ -377,7 +377,7 @@ impl Taking {
                     burst.put_back();
                     break;
                 };
-                if program.run(frame.data, frame.wire_len) == 0 {
+                if !program.accepts(&frame) {
                     seen += 1;
                     self.filtered += 1;
                     self.owed = self.owed.saturating_add(frame.dropped_before);

@@ -383,6 +383,7 @@ fn interface(name: &str, link: LinkType, snaplen: u32) -> Interface {
         name: name.into(),
         link,
         snaplen,
+        tags_apart: link == LinkType::ETHERNET,
         ..Interface::default()
     }
 }

@@ -39,9 +39,9 @@ pub mod tree;
 mod words;
 
 pub use error::Error;
-pub use programs::Programs;
+pub use programs::{FrameProgram, Programs};
 
-use crate::port::LinkType;
+use crate::port::{Interface, LinkType};
 use bpf::Program;
 use names::Names;
 use std::{str::FromStr, sync::Arc};
@@ -81,13 +81,26 @@ struct Parsed {
 }
 
 /// How a program sees a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum View {
     /// Packets as in files and from `sim`: VLAN tags are in the data.
     Packet,
     /// Packets as Linux presents them to a socket's filter: the outer VLAN tag, the direction and the interface are metadata,
     /// not in the data.
     Socket,
+    /// Packets of an interface after a capture, which put the outer VLAN tag back. Programs see them as a
+    /// [socket's](View::Socket) filter does, except that the interface is unknown. [`Program::run_restored`] runs them.
+    Restored,
+}
+
+impl View {
+    /// How programs see the packets of `interface`, unless the kernel runs them.
+    pub fn of(interface: &Interface) -> View {
+        match interface.tags_apart {
+            true => View::Restored,
+            false => View::Packet,
+        }
+    }
 }
 
 impl FromStr for Filter {

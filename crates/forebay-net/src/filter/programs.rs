@@ -4,7 +4,7 @@ use super::{
     Error, Filter, View,
     bpf::{Instruction, Program, code},
 };
-use crate::port::{Interface, LinkType};
+use crate::port::{Frame, Interface, LinkType};
 use std::{collections::HashMap, sync::Arc};
 
 /// The result for a match: the whole packet. Callers only distinguish 0 from other values.
@@ -27,7 +27,7 @@ const ALL: u32 = 262_144;
 #[derive(Debug)]
 pub struct Programs {
     filter: Filter,
-    by_link: HashMap<u16, Result<Arc<Program>, Error>>,
+    by_link: HashMap<(u16, View), Result<Arc<Program>, Error>>,
 }
 
 impl Programs {
@@ -39,16 +39,28 @@ impl Programs {
         }
     }
 
-    fn compiled(&mut self, link: LinkType) -> &Result<Arc<Program>, Error> {
-        let compile = || self.filter.compile(link, View::Packet, ALL).map(Arc::new);
-        self.by_link.entry(link.0).or_insert_with(compile)
+    fn compiled(&mut self, link: LinkType, view: View) -> &Result<Arc<Program>, Error> {
+        let compile = || self.filter.compile(link, view, ALL).map(Arc::new);
+        self.by_link.entry((link.0, view)).or_insert_with(compile)
     }
 
-    /// The program for packets of this link type.
-    pub fn of(&mut self, link: LinkType) -> Arc<Program> {
-        match self.compiled(link) {
+    fn seen(&mut self, link: LinkType, view: View) -> Arc<Program> {
+        match self.compiled(link, view) {
             Ok(program) => program.clone(),
             Err(_) => Arc::new(nothing()),
+        }
+    }
+
+    /// The program for packets of this link type in a file.
+    pub fn of(&mut self, link: LinkType) -> Arc<Program> {
+        self.seen(link, View::Packet)
+    }
+
+    /// The program for frames of this interface.
+    pub fn of_interface(&mut self, interface: &Interface) -> FrameProgram {
+        FrameProgram {
+            program: self.seen(interface.link, View::of(interface)),
+            view: View::of(interface),
         }
     }
 
@@ -60,7 +72,7 @@ impl Programs {
     pub fn check(&mut self, interfaces: &[Interface]) -> Result<(), Error> {
         let mut first: Option<Error> = None;
         for interface in interfaces {
-            let Err(error) = self.compiled(interface.link) else {
+            let Err(error) = self.compiled(interface.link, View::of(interface)) else {
                 return Ok(());
             };
             if first
@@ -71,6 +83,25 @@ impl Programs {
             }
         }
         first.map_or(Ok(()), Err)
+    }
+}
+
+/// A program for the frames of one interface.
+#[derive(Clone, Debug)]
+pub struct FrameProgram {
+    program: Arc<Program>,
+    view: View,
+}
+
+impl FrameProgram {
+    /// Whether the frame matches the filter.
+    #[inline]
+    pub fn accepts(&self, frame: &Frame<'_>) -> bool {
+        let kept = match self.view {
+            View::Restored => self.program.run_restored(frame),
+            _ => self.program.run(frame.data, frame.wire_len),
+        };
+        kept > 0
     }
 }
 

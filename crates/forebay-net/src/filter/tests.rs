@@ -1,5 +1,5 @@
-use super::{Error, Filter, View, bpf::Program, bpf::code, names::Names};
-use crate::port::LinkType;
+use super::{Error, Filter, Programs, View, bpf::Program, bpf::code, names::Names};
+use crate::port::{Direction, Frame, Interface, LinkType};
 use proptest::prelude::*;
 
 fn names() -> Names {
@@ -319,6 +319,42 @@ fn a_socket_has_the_outer_tag_beside_the_packet() {
 }
 
 #[test]
+fn a_frame_with_its_tag_put_back_is_seen_as_by_a_socket() {
+    let mut data = packet(17, [10, 0, 0, 1], [10, 0, 0, 2], [1, 53]);
+    let untagged = data.clone();
+    data.splice(12..12, [0x81, 0, 0x60, 5]);
+    let interface = Interface {
+        tags_apart: true,
+        ..Interface::default()
+    };
+    let accepts = |text: &str, data: &[u8], direction| {
+        let program = Programs::new(parse(text).unwrap()).of_interface(&interface);
+        let frame = Frame::whole(data);
+        program.accepts(&Frame { direction, ..frame })
+    };
+    use Direction::*;
+    for text in ["udp port 53", "vlan 5 and host two", "ether[14] = 0x45"] {
+        assert!(accepts(text, &data, Inbound), "{text}");
+    }
+    assert!(accepts("ether[11:4] != 0", &data, Inbound));
+    assert!(!accepts("vlan", &untagged, Inbound) && !accepts("vlan 6", &data, Inbound));
+    for (direction, expected) in [
+        (Inbound, [true, false]),
+        (Outbound, [false, true]),
+        (Unknown, [false, false]),
+    ] {
+        let answers = ["inbound", "outbound"].map(|text| accepts(text, &data, direction));
+        assert_eq!(answers, expected, "{direction:?}");
+    }
+    let refused =
+        Programs::new(parse("ifindex 3").unwrap()).check(std::slice::from_ref(&interface));
+    assert!(refused.unwrap_err().what().contains("only a live capture"));
+    for len in 0..data.len() {
+        accepts("vlan 5 and udp port 53", &data[..len], Inbound);
+    }
+}
+
+#[test]
 fn unknown_link_types_have_bytes_and_lengths_only() {
     let compile = |text: &str| parse(text).unwrap().compile(LinkType(147), View::Packet, 1);
     assert!(compile("len > 50 and link[0] = 5 or less 40").is_ok());
@@ -347,7 +383,7 @@ fn whatever(text: &str) {
         return;
     };
     for link in LINKS {
-        for view in [View::Packet, View::Socket] {
+        for view in [View::Packet, View::Socket, View::Restored] {
             match filter.compile(LinkType(link), view, 100) {
                 Ok(program) => [0, 13, 14, 40, 60].into_iter().for_each(|len| {
                     assert!(matches!(program.run(&[0x45; 60][..len], 60), 0 | 100));

@@ -282,7 +282,8 @@ pub fn link_of(name: &Name) -> Result<(LinkType, View)> {
             let begun = begin_one(name, &options, &Clock::real())?;
             let port = Opening::of(begun, &options).finish()?;
             let first = port.interfaces().first();
-            Ok((first.map_or(LinkType::ETHERNET, |i| i.link), View::Packet))
+            let ethernet = (LinkType::ETHERNET, View::Packet);
+            Ok(first.map_or(ethernet, |it| (it.link, View::of(it))))
         }
     }
 }

@@ -95,6 +95,8 @@ pub struct Interface {
     pub resolution: Resolution,
     /// The clock that stamped its frames, if one was chosen. A pcapng file has it in a comment.
     pub time: Option<TimeSource>,
+    /// Filters see frames without the outer VLAN tag: the kernel removed it, and the port put it back.
+    pub tags_apart: bool,
     /// Further metadata, if the interface is one of a capture file.
     pub in_file: Option<Arc<InFile>>,
 }
@@ -136,6 +138,7 @@ impl Default for Interface {
             bits_per_second: None,
             resolution: Resolution::NANOSECONDS,
             time: None,
+            tags_apart: false,
             in_file: None,
         }
     }

@@ -17,7 +17,7 @@ mod manager;
 mod tests;
 
 use crate::{
-    filter::{Filter, Programs, bpf::Program},
+    filter::{Filter, FrameProgram, Programs, View},
     ledger::Ledger,
     port::{Frame, Interface, LinkType},
     session::{Control, SessionConfig, Summary},
@@ -294,16 +294,17 @@ impl Trigger {
     /// A closure for [`Session::each`](crate::session::Session::each): triggers at each packet that matches `filter`, with the packet's time.
     pub fn on_match(self, filter: Filter) -> impl FnMut(&Frame<'_>, &Interface) + Send + 'static {
         let mut programs = Programs::new(filter);
-        let mut last: Option<(LinkType, Arc<Program>)> = None;
+        let mut last: Option<(LinkType, View, FrameProgram)> = None;
         move |frame, interface| {
+            let (link, view) = (interface.link, View::of(interface));
             if last
                 .as_ref()
-                .is_none_or(|(link, _)| *link != interface.link)
+                .is_none_or(|last| (last.0, last.1) != (link, view))
             {
-                last = Some((interface.link, programs.of(interface.link)));
+                last = Some((link, view, programs.of_interface(interface)));
             }
-            if let Some((_, program)) = &last
-                && program.run(frame.data, frame.wire_len) > 0
+            if let Some((.., program)) = &last
+                && program.accepts(frame)
             {
                 self.pull(frame.time_ns);
             }

@@ -2,14 +2,13 @@
 
 use super::output::Writing;
 use crate::{
-    filter::{self, Filter, Programs, bpf::Program},
+    filter::{self, Filter, FrameProgram, Programs},
     format::Described,
     ledger::add_known,
     port::{Block, Counts, Frame, InFile, Interface, Odd, Port, Statistics, Wake},
     share::Publisher,
 };
 use forebay::Result;
-use std::sync::Arc;
 
 /// One interface of a port.
 pub(super) struct Lane {
@@ -20,7 +19,7 @@ pub(super) struct Lane {
     /// Packets can be written exactly as they were read from a pcapng file.
     pub stands_as_read: bool,
     /// The filter compiled for this interface, if the session filters.
-    program: Option<Arc<Program>>,
+    program: Option<FrameProgram>,
     /// Frames taken from it, and those of them that earlier files reported.
     pub taken: u64,
     told: u64,
@@ -35,10 +34,8 @@ impl Lane {
     /// Whether `frame` matches the filter.
     #[inline]
     pub fn passes(&self, frame: &Frame<'_>) -> bool {
-        let Some(program) = &self.program else {
-            return true;
-        };
-        program.run(frame.data, frame.wire_len) > 0
+        let program = self.program.as_ref();
+        program.is_none_or(|program| program.accepts(frame))
     }
 }
 
@@ -168,7 +165,7 @@ impl Feed {
                 described,
                 shared: shared.unwrap_or_default(),
                 stands_as_read: described.equals(interface, number as u32),
-                program: programs.map(|programs| programs.of(interface.link)),
+                program: programs.map(|programs| programs.of_interface(interface)),
                 taken: 0,
                 told: 0,
                 owed: 0,

@@ -36,7 +36,7 @@ const MAX_NAME: usize = 64;
 /// How long a publisher may take to answer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-const MAGIC: [u8; 8] = *b"FORESHR3";
+const MAGIC: [u8; 8] = *b"FORESHR4";
 const HELLO: usize = 32;
 
 /// The name of a share: 1 to 64 letters, digits, `.`, `_` and `-`.

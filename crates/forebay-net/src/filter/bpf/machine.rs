@@ -80,13 +80,37 @@ pub(super) struct Registers {
     pub x: u32,
 }
 
+/// What a program reads of a packet, in network byte order; `None` outside the packet.
+pub(super) trait Loads: Copy {
+    fn word(self, at: usize) -> Option<u32>;
+    fn half(self, at: usize) -> Option<u32>;
+    fn byte(self, at: usize) -> Option<u32>;
+}
+
+impl Loads for &[u8] {
+    #[inline(always)]
+    fn word(self, at: usize) -> Option<u32> {
+        word(self, at)
+    }
+
+    #[inline(always)]
+    fn half(self, at: usize) -> Option<u32> {
+        half(self, at)
+    }
+
+    #[inline(always)]
+    fn byte(self, at: usize) -> Option<u32> {
+        byte(self, at)
+    }
+}
+
 /// The number of bytes to keep. `None`: a load was outside the packet, or the program divided by 0.
 #[inline]
 pub(super) fn run(
     program: &[Operation],
     from: Registers,
     scratch: &mut [u32],
-    data: &[u8],
+    data: impl Loads,
     wire_len: u32,
 ) -> Option<u32> {
     let Registers {
@@ -106,13 +130,13 @@ pub(super) fn run(
         };
         next += 1;
         match step.code.into() {
-            LD_ABS => a = word(data, k as usize)?,
-            LDH_ABS => a = half(data, k as usize)?,
-            LDB_ABS => a = byte(data, k as usize)?,
-            LD_IND => a = word(data, sum(x, k)?)?,
-            LDH_IND => a = half(data, sum(x, k)?)?,
-            LDB_IND => a = byte(data, sum(x, k)?)?,
-            LDX_MSH => x = (byte(data, k as usize)? & 0xF) * 4,
+            LD_ABS => a = data.word(k as usize)?,
+            LDH_ABS => a = data.half(k as usize)?,
+            LDB_ABS => a = data.byte(k as usize)?,
+            LD_IND => a = data.word(sum(x, k)?)?,
+            LDH_IND => a = data.half(sum(x, k)?)?,
+            LDB_IND => a = data.byte(sum(x, k)?)?,
+            LDX_MSH => x = (data.byte(k as usize)? & 0xF) * 4,
             LD_IMM => a = k,
             LDX_IMM => x = k,
             LD_LEN => a = wire_len,
@@ -126,28 +150,28 @@ pub(super) fn run(
             TXA => a = x,
 
             LD_JEQ => {
-                a = word(data, offset)?;
+                a = data.word(offset)?;
                 next += 1 + skip(a == k);
             }
             LDH_JEQ => {
-                a = half(data, offset)?;
+                a = data.half(offset)?;
                 next += 1 + skip(a == k);
             }
             LDB_JEQ => {
-                a = byte(data, offset)?;
+                a = data.byte(offset)?;
                 next += 1 + skip(a == k);
             }
             LDH_IND_JEQ => {
-                a = half(data, (x as usize).checked_add(offset)?)?;
+                a = data.half((x as usize).checked_add(offset)?)?;
                 next += 1 + skip(a == k);
             }
 
             LDH_JSET => {
-                a = half(data, offset)?;
+                a = data.half(offset)?;
                 next += 1 + skip(a & k != 0);
             }
             LDB_IND_JSET => {
-                a = byte(data, (x as usize).checked_add(offset)?)?;
+                a = data.byte((x as usize).checked_add(offset)?)?;
                 next += 1 + skip(a & k != 0);
             }
 

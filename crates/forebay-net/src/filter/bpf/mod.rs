@@ -16,13 +16,16 @@ mod check;
 pub mod code;
 mod listing;
 mod machine;
+mod restored;
 #[cfg(test)]
 mod tests;
 
+use crate::port::Frame;
 pub(crate) use batch::{BatchFilter, FrameBatch, WIDTH};
 pub use check::Invalid;
 pub use listing::{Array, Listing, Numbers};
-use machine::Registers;
+use machine::{Loads, Registers};
+use restored::Restored;
 
 /// One instruction, laid out as the kernel's `sock_filter`.
 #[repr(C)]
@@ -118,9 +121,16 @@ impl Program {
         self.run_from(Registers::default(), data, wire_len)
     }
 
+    /// As [`run`](Program::run), for a program that was compiled for [`View::Restored`](super::View::Restored).
+    pub fn run_restored(&self, frame: &Frame<'_>) -> u32 {
+        let restored = Restored::new(frame);
+        let wire_len = restored.wire_len(frame.wire_len);
+        self.run_from(Registers::default(), restored, wire_len)
+    }
+
     /// As [`run`](Program::run), from a step that precedes every write to a scratch cell.
     #[inline]
-    fn run_from(&self, from: Registers, data: &[u8], wire_len: u32) -> u32 {
+    fn run_from(&self, from: Registers, data: impl Loads, wire_len: u32) -> u32 {
         // A program that never reads a scratch cell needs no memory for them.
         let kept = if self.uses_scratch {
             let cells = &mut [0; code::SCRATCH as usize];

@@ -26,7 +26,7 @@ impl Compiler {
         if self.layers.link != LinkLayer::Ethernet {
             return Err(unsupported_link("vlan", self.layers.link));
         }
-        let beside = self.view == View::Socket
+        let beside = self.view != View::Packet
             && self.layers.vlans == 0
             && self.layers.header == Offset::at(0);
         self.layers.vlans += 1;

@@ -26,7 +26,7 @@ struct Layout {
 pub(super) fn lay_out(graph: &Graph, view: View, snaplen: u32) -> Said<Program> {
     let (most, whose) = match view {
         View::Socket => (Program::MOST, "the kernel accepts"),
-        View::Packet => (Program::MAX_LEN, "a program may have"),
+        View::Packet | View::Restored => (Program::MAX_LEN, "a program may have"),
     };
     let mut used = vec![false; graph.end()];
     used[graph.start] = true;

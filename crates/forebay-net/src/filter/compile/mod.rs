@@ -217,7 +217,9 @@ impl Compiler {
         let steps = match (self.layers.link, self.view) {
             (LinkLayer::CookedV1, _) => self.load(Base::Link, 0, Size::Half),
             (LinkLayer::CookedV2, _) => self.load(Base::Link, 10, Size::Byte),
-            (_, View::Socket) => vec![step(code::LD_ABS, code::KERNEL_PACKET_TYPE)],
+            (_, View::Socket | View::Restored) => {
+                vec![step(code::LD_ABS, code::KERNEL_PACKET_TYPE)]
+            }
             (link, View::Packet) => return Err(only_live(word, link)),
         };
         let test = Test::equal(steps, code::OUTGOING);
@@ -228,7 +230,7 @@ impl Compiler {
         let steps = match (self.layers.link, self.view) {
             (LinkLayer::CookedV2, _) => self.load(Base::Link, 4, Size::Word),
             (_, View::Socket) => vec![step(code::LD_ABS, code::KERNEL_INTERFACE)],
-            (link, View::Packet) => return Err(only_live("ifindex", link)),
+            (link, _) => return Err(only_live("ifindex", link)),
         };
         Ok(Test::equal(steps, number))
     }

@@ -228,7 +228,7 @@ impl Compiler {
             (IPV4, _) => is(2),
             (IPV6, View::Socket) => is(10),
             // Each BSD has its own number: macOS, NetBSD and OpenBSD, FreeBSD.
-            (IPV6, View::Packet) => Test::any([is(30), is(24), is(28)]),
+            (IPV6, _) => Test::any([is(30), is(24), is(28)]),
             _ => Test::Always(false),
         }
     }
