@@ -84,7 +84,7 @@ impl LinkLayer {
             LinkLayer::CookedV2 => "LINUX_SLL2 (Linux cooked v2)".to_owned(),
             LinkLayer::Ppp => "PPP".to_owned(),
             LinkLayer::CiscoHdlc => "C_HDLC (Cisco HDLC)".to_owned(),
-            LinkLayer::Other(number) => format!("number {number}"),
+            LinkLayer::Other(number) => LinkType(number).to_string(),
         }
     }
 }

@@ -360,7 +360,22 @@ fn unknown_link_types_have_bytes_and_lengths_only() {
     assert!(compile("len > 50 and link[0] = 5 or less 40").is_ok());
     let error = compile("less 40 or tcp").unwrap_err();
     assert_eq!(error.span(), 11..14);
-    assert!(error.what().contains("147"), "{error}");
+    assert!(error.what().contains("USER0 (private use 0)"), "{error}");
+    for text in [
+        "llc",
+        "vlan",
+        "mpls",
+        "ether host 2:0:0:0:0:1",
+        "multicast",
+        "ether broadcast",
+        "inbound",
+    ] {
+        let error = compile(text).unwrap_err();
+        assert!(
+            error.what().contains("type USER0 (private use 0)"),
+            "{error}"
+        );
+    }
 }
 
 /// Separated by blanks.

@@ -91,6 +91,12 @@ const NAMES: &[(u16, &str, &str)] = &[
     (230, "IEEE802_15_4_NOFCS", "802.15.4 without FCS"),
     (231, "DBUS", "D-Bus"),
     (239, "NFLOG", "Linux netfilter log"),
+    (240, "NETANALYZER", "Ethernet with netANALYZER header"),
+    (
+        241,
+        "NETANALYZER_TRANSPARENT",
+        "Ethernet with netANALYZER header and preamble",
+    ),
     (247, "INFINIBAND", "InfiniBand"),
     (248, "SCTP", "SCTP"),
     (249, "USBPCAP", "USB with USBPcap header"),

@@ -147,9 +147,10 @@ impl Compiler {
             LinkLayer::Ipv4 => Test::Always(protocol == IPV4),
             LinkLayer::Ipv6 => Test::Always(protocol == IPV6),
             LinkLayer::Null | LinkLayer::Loop => self.family_is(protocol),
-            LinkLayer::Other(number) => {
+            LinkLayer::Other(_) => {
                 return Err(format!(
-                    "link type {number} is not supported; only len, less, greater and link[…] work on its packets"
+                    "link type {} is not supported; only len, less, greater and link[…] work on its packets",
+                    self.layers.link.name()
                 ));
             }
         })
