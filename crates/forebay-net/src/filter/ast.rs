@@ -60,6 +60,8 @@ pub(super) enum Primitive {
     Ports(Ports),
     /// The next protocol in the packet's header of this protocol: `ip proto 6`.
     Next(Protocol, u32),
+    /// The same, or the next protocol of an extension header after it: `ip6 protochain 6`.
+    Chain(Protocol, u32),
     Broadcast(Protocol),
     Multicast(Protocol),
     /// `less`: at most this length on the wire, in bytes.

@@ -219,7 +219,7 @@ impl Parser<'_> {
                 let transport = if first.1 == last.1 { first.1 } else { None };
                 Ok(ports(transport, direction, first.0, last.0))
             }
-            IdKind::Next => {
+            IdKind::Next | IdKind::Chain => {
                 let number = match protocol {
                     Protocol::Link => self.names.ether_protocol(name),
                     Protocol::Iso => match name {
@@ -296,6 +296,7 @@ fn number_id(qualifiers: Qualifiers, number: u32) -> std::result::Result<Primiti
             Ok(ports(qualifiers.transport(), direction, port, port))
         }
         IdKind::Next => Ok(Primitive::Next(protocol, number)),
+        IdKind::Chain => Ok(Primitive::Chain(protocol, number)),
     }
 }
 

@@ -90,7 +90,10 @@ impl Parser<'_> {
                     let what = format!("'{word}' has no direction; leave out 'src' and 'dst'");
                     return Err(Wrong::new(self.span(), what));
                 }
-                IdKind::Next
+                match word {
+                    "protochain" => IdKind::Chain,
+                    _ => IdKind::Next,
+                }
             }
             _ if direction.is_some() => IdKind::Unsaid,
             _ => return Ok(None),
@@ -215,9 +218,6 @@ const WIFI: &str = "is for 802.11, which is not supported";
 /// Why a keyword of the language is not supported.
 fn refused(keyword: &str) -> Option<&'static str> {
     Some(match keyword {
-        "protochain" => {
-            "needs a loop over headers, and the kernel accepts no BPF program with a loop; name the headers, such as ip6[6] = 0 and ip6[40] = 6"
-        }
         "gateway" => "is not supported; write ether host ADDRESS and not host ADDRESS",
         "type" | "subtype" | "dir" | "addr1" | "addr2" | "addr3" | "addr4" | "ra" | "ta" => WIFI,
         "lane" | "metac" | "bcc" | "oam" | "oamf4" | "oamf4ec" | "oamf4sc" | "sc" | "ilmic"

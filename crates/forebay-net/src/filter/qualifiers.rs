@@ -20,6 +20,8 @@ pub(super) enum IdKind {
     PortRange,
     /// `proto`
     Next,
+    /// `protochain`
+    Chain,
 }
 
 impl IdKind {
@@ -30,6 +32,7 @@ impl IdKind {
             IdKind::Port => "port",
             IdKind::PortRange => "portrange",
             IdKind::Next => "proto",
+            IdKind::Chain => "protochain",
         }
     }
 }
@@ -46,6 +49,7 @@ impl Qualifiers {
             }
             IdKind::Port | IdKind::PortRange => matches!(protocol, Any | Tcp | Udp | Sctp),
             IdKind::Next => matches!(protocol, Any | Link | Ip | Ip6 | Iso | Isis),
+            IdKind::Chain => matches!(protocol, Any | Ip | Ip6),
         };
         if fits {
             return Ok(());
@@ -55,6 +59,7 @@ impl Qualifiers {
             IdKind::Net => "ip, ip6, arp or rarp",
             IdKind::Port | IdKind::PortRange => "tcp, udp or sctp",
             IdKind::Next => "ether, ip, ip6, iso or isis",
+            IdKind::Chain => "ip or ip6",
         };
         let name = protocol.keyword();
         let instead = match (self.kind, protocol) {

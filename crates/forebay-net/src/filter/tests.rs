@@ -114,7 +114,8 @@ fn nonsense_is_an_error_that_points_at_the_word() {
         gateway two                 | gateway                 | not supported
         ip broadcast                | ip broadcast            | netmask
         tcp multicast               | tcp multicast           | no multicasts
-        ip6 protochain 6            | protochain              | needs a loop
+        tcp protochain 6            | tcp protochain          | write ip or ip6 before it
+        src protochain 6            | protochain              | no direction
         inbound                     | inbound                 | only a live capture knows it
         udp and ifindex 3           | ifindex 3               | only a live capture knows it
         mpls and arp                | arp                     | only IPv4 and IPv6 are recognized
@@ -226,6 +227,13 @@ fn five_hundred_hosts_need_far_jumps() {
     assert!(!run([1, 1, 1, 1], [10, 0, 1, 250], 80));
     assert!(!run([10, 0, 0, 0], [1, 1, 1, 1], 81));
     assert!(program.run(&packet(17, [10, 0, 0, 0], [1, 1, 1, 1], [1, 80]), 60) == 0);
+    let tagged = parse(&format!("vlan and host {}", hosts(100))).unwrap();
+    let tagged = tagged.compile(LinkType::ETHERNET, View::Socket, 1).unwrap();
+    let returns = tagged
+        .instructions()
+        .iter()
+        .filter(|i| i.code == code::RET_K);
+    assert_eq!(returns.count(), 2); // the kernel accepts no others before a scratch cell is read
 }
 
 #[test]
@@ -385,7 +393,7 @@ const WORDS: &str = r"
     fe80::1 ::/0 2:0:0:0:0:1 two four http 80-90 0 1 2 4 5 80 0x800 tcpflags tcp-syn \tcp inbound iso isis
     decnet 1.1 mask 255.255.0.0 gateway protochain byte atalk ipx tcp[0] ip[6:2] ether[0]
 ";
-const PHRASES: [&str; 3] = ["port 80", "host 10.0.0.1", "vlan 5"];
+const PHRASES: [&str; 4] = ["port 80", "host 10.0.0.1", "vlan 5", "protochain 6"];
 
 const LINKS: [u16; 11] = [1, 12, 101, 228, 229, 0, 108, 113, 276, 9, 104];
 
@@ -447,6 +455,50 @@ proptest! {
         }
         whatever(&text);
     }
+}
+
+#[test]
+fn protochain_passes_authentication_headers_and_a_limited_number_of_others() {
+    let ip6 = |headers: &[(u8, u8)], last: u8| {
+        let mut frame = vec![0; 12];
+        let next = |at: usize| headers.get(at).map_or(last, |header| header.0);
+        frame.extend([0x86, 0xDD, 0x60, 0, 0, 0, 0, 0, next(0), 64]);
+        frame.resize(54, 51); // addresses that look like authentication headers
+        for (at, (kind, len)) in headers.iter().enumerate() {
+            let end = frame.len()
+                + if *kind == 51 {
+                    8 + 4 * *len as usize
+                } else {
+                    8 + 8 * *len as usize
+                };
+            frame.extend([next(at + 1), *len]);
+            frame.resize(end, 51);
+        }
+        frame
+    };
+    for headers in [
+        &[][..],
+        &[(51, 4)],
+        &[(0, 0), (51, 1), (60, 3)],
+        &[(44, 0); 16],
+    ] {
+        let frame = ip6(headers, 6);
+        assert!(matches("ip6 protochain 6", &frame) && matches("protochain \\tcp", &frame));
+        assert!(matches("tcp", &frame) == headers.is_empty() || headers[0].0 == 44);
+        assert!(!matches("ip6 protochain 17 or ip protochain 6", &frame));
+        if let Some((kind, _)) = headers.last() {
+            assert!(matches(&format!("protochain {kind}"), &frame));
+        }
+    }
+    assert!(!matches("ip6 protochain 6", &ip6(&[(60, 0); 17], 6)));
+    let short = ip6(&[(60, 0); 3], 6);
+    assert!(!matches("protochain 6", &short[..short.len() - 8]));
+    let mut ip = packet(51, [51; 4], [51; 4], [0x0604, 0]);
+    assert!(matches("ip protochain 6", &ip) && !matches("tcp", &ip));
+    ip[34] = 51;
+    assert!(!matches("ip protochain 6", &ip)); // the next one is beyond the end
+    let both = ethernet("protochain 6 or protochain 17 or vlan and protochain 58");
+    assert!(both.instructions().len() < 2_000);
 }
 
 /// libpcap accepts both of these too, but never loads the byte: its `byte 0 & 5` rejects every packet.

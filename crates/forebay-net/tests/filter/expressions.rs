@@ -11,7 +11,7 @@ pub fn all_or_nothing() -> impl Iterator<Item = &'static str> {
 }
 
 /// libpcap accepts these and forebay rejects them. libpcap knows the netmask only of live interfaces and compares with 0
-/// elsewhere, and its loop over IPv6 headers never ends at an authentication header.
+/// elsewhere.
 pub fn refused_here() -> impl Iterator<Item = &'static str> {
     lines(include_str!("refused_here.txt"))
 }

@@ -165,6 +165,35 @@ fn compare(interface: &str, programs: &[Both], wrong: &mut Vec<String>) {
     }
 }
 
+/// libpcap's programs for these have loops, which the kernel rejects.
+#[test]
+fn the_kernel_runs_protochain() {
+    lab(&[], || {
+        let frames: Vec<_> = corpus::ethernet()
+            .into_iter()
+            .map(|packet| packet.data)
+            .filter(|frame| can_be_sent(frame))
+            .collect();
+        let sender = Sender::pinned("va");
+        for expression in ["protochain 6", "ip6 protochain 17 or ip protochain 51"] {
+            let filter: Filter = expression.parse().unwrap();
+            let program = filter.compile(LinkType::ETHERNET, View::Socket, SNAPLEN);
+            let program = program.unwrap();
+            let (witness, mut all) = (Tap::open("vb", None).unwrap(), Vec::new());
+            let (tap, mut seen) = (Tap::open("vb", Some(&program)).unwrap(), Vec::new());
+            let mut sent = 0;
+            for batch in frames.chunks(BATCH) {
+                sender.frames(batch);
+                sent += batch.len();
+                await_frames(&witness, sent, &mut all);
+                tap.drain(&mut seen);
+            }
+            all.retain(|frame| program.run(frame, frame.len() as u32) > 0);
+            assert!(!all.is_empty() && seen == all, "{expression}");
+        }
+    });
+}
+
 #[test]
 fn the_kernel_keeps_the_same_with_our_programs_as_with_tcpdumps() {
     if !oracle_is_there() {

@@ -12,6 +12,7 @@ mod layers;
 mod libpcap;
 mod live;
 mod oracle;
+mod protochain;
 mod tap;
 
 use corpus::Packet;

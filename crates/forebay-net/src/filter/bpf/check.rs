@@ -58,7 +58,9 @@ pub(super) fn check(instructions: &[Instruction]) -> Result<(), Invalid> {
             _ => {}
         }
         let skips: &[u32] = match instruction.code {
-            RET_K | RET_A => &[],
+            RET_K | RET_A if at + 1 == len => &[],
+            // As for the kernel, which also takes the cells written here for those at the next instruction.
+            RET_K | RET_A => &[0],
             JA => &[instruction.k],
             code if is_conditional(code) => {
                 &[instruction.jump_true as u32, instruction.jump_false as u32]

@@ -7,6 +7,7 @@
 use super::{
     Said,
     graph::{ACCEPT, Graph, REJECT, Target},
+    test::PlainInstruction,
 };
 use crate::filter::{
     View,
@@ -20,6 +21,8 @@ struct Layout {
     place: Vec<usize>,
     /// The same for the nearest instruction that leads straight to the target: its last landing, or itself.
     landing: Vec<usize>,
+    /// Whether the program reads scratch cells. Then no return may precede an instruction: see `bpf/check.rs`.
+    reads_cells: bool,
     snaplen: u32,
 }
 
@@ -35,7 +38,12 @@ pub(super) fn lay_out(graph: &Graph, view: View, snaplen: u32) -> Said<Program> 
             (used[node.holds], used[node.fails]) = (true, true);
         }
     }
+    let reads_cell = |step: &PlainInstruction| matches!(step.code, code::LD_MEM | code::LDX_MEM);
+    let mut steps = (0..graph.end())
+        .filter_map(|target| graph.node(target))
+        .flat_map(|node| &node.steps);
     let mut layout = Layout {
+        reads_cells: steps.any(reads_cell),
         backwards: Vec::new(),
         place: vec![0; graph.end()],
         landing: vec![0; graph.end()],
@@ -87,7 +95,7 @@ impl Layout {
     /// Emits a landing: an instruction that leads to `target`.
     fn land(&mut self, target: Target) {
         let landing = match target {
-            ACCEPT | REJECT => self.verdict(target),
+            ACCEPT | REJECT if !self.reads_cells => self.verdict(target),
             _ => Instruction::new(code::JA, self.skip_to(target) as u32),
         };
         self.backwards.push(landing);

@@ -19,6 +19,7 @@ mod layout;
 mod load;
 mod optimize;
 mod ports;
+mod protochain;
 mod protocols;
 mod test;
 
@@ -154,6 +155,7 @@ impl Compiler {
         match primitive {
             Primitive::Protocol(protocol) => self.protocol(*protocol),
             Primitive::Next(of, number) => self.next_protocol(*of, *number),
+            Primitive::Chain(of, number) => self.protochain(*of, *number),
             Primitive::Llc(kind) => self.llc(*kind),
             Primitive::Ipv4(protocol, direction, address, mask) => {
                 self.ipv4(*protocol, *direction, *address, *mask)
