@@ -77,6 +77,7 @@ pub(super) enum Primitive {
     PppoeDiscovery,
     PppoeSession(Option<u32>),
     Geneve(Option<u32>),
+    Vxlan(Option<u32>),
     Llc(Llc),
 }
 

@@ -1,4 +1,4 @@
-//! For each link type, the offsets of the payload's protocol and of the payload. `vlan`, `mpls`, `pppoes` and `geneve` move
+//! For each link type, the offsets of the payload's protocol and of the payload. `vlan`, `mpls`, `pppoes`, `geneve` and `vxlan` move
 //! them for the rest of an expression.
 
 use crate::port::LinkType;
@@ -150,5 +150,13 @@ impl Layers {
             vlans: 0,
             in_geneve: false,
         }
+    }
+
+    /// The same, for a link header that starts at the offset in a scratch cell.
+    pub fn within(mut self, cell: u8) -> Layers {
+        for offset in [&mut self.header, &mut self.protocol, &mut self.payload] {
+            offset.cell = Some(cell);
+        }
+        self
     }
 }

@@ -139,6 +139,7 @@ impl Parser<'_> {
             "pppoed" => Primitive::PppoeDiscovery,
             "pppoes" => Primitive::PppoeSession(self.number_up_to("a PPPoE session", 0xFFFF)?),
             "geneve" => Primitive::Geneve(self.number_up_to("a Geneve network", 0xFF_FFFF)?),
+            "vxlan" => Primitive::Vxlan(self.number_up_to("a VXLAN network", 0xFF_FFFF)?),
             "llc" => Primitive::Llc(self.llc()?),
             _ => {
                 let what = format!("expected a term, found '{keyword}'");

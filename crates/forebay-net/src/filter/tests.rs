@@ -103,6 +103,7 @@ fn nonsense_is_an_error_that_points_at_the_word() {
         mpls (1048576)              | (1048576)               | at most 1048575
         pppoes 65536                | 65536                   | at most 65535
         geneve 16777216             | 16777216                | at most 16777215
+        vxlan 16777216              | 16777216                | at most 16777215
         less tcp                    | tcp                     | expected a number, found
         llc foo                     | foo                     | not a kind of LLC frame
         ip and §                    | §                       | not part of the filter language
@@ -389,7 +390,7 @@ fn unknown_link_types_have_bytes_and_lengths_only() {
 /// Separated by blanks.
 const WORDS: &str = r"
     ip ip6 tcp udp icmp6 arp ether host net port portrange proto src dst and or not ( ) [ ] : ! = != < >= & |
-    + - * / % ^ << len less vlan mpls pppoes geneve broadcast multicast llc 10.0.0.1 192.168 10.0.0.0/8
+    + - * / % ^ << len less vlan mpls pppoes geneve vxlan broadcast multicast llc 10.0.0.1 192.168 10.0.0.0/8
     fe80::1 ::/0 2:0:0:0:0:1 two four http 80-90 0 1 2 4 5 80 0x800 tcpflags tcp-syn \tcp inbound iso isis
     decnet 1.1 mask 255.255.0.0 gateway protochain byte atalk ipx tcp[0] ip[6:2] ether[0]
 ";
@@ -438,7 +439,7 @@ proptest! {
     ) {
         const TERMS: &[&str] = &[
             "tcp", "udp port 53", "host 10.0.0.1", "src net 192.168", "ip6", "vlan", "vlan 5", "mpls",
-            "pppoes 5", "geneve", "tcp[13] & 2 != 0", "ip[ip[0] & 0xf] > 5", "len > 100", "icmp6[0] = 1",
+            "pppoes 5", "geneve", "vxlan 5", "tcp[13] & 2 != 0", "ip[ip[0] & 0xf] > 5", "len > 100", "icmp6[0] = 1",
             "ether host 2:0:0:0:0:1", "broadcast", "portrange 80-90", "net fe80::/10", "arp", "isis",
             "ip multicast", "ip[2:2] - (ip[0] & 15) << 2 > tcp[12] >> 2", "not udp", "host two", "l1",
             "ipx",
@@ -499,6 +500,64 @@ fn protochain_passes_authentication_headers_and_a_limited_number_of_others() {
     assert!(!matches("ip protochain 6", &ip)); // the next one is beyond the end
     let both = ethernet("protochain 6 or protochain 17 or vlan and protochain 58");
     assert!(both.instructions().len() < 2_000);
+}
+
+/// libpcap 1.10.3 does not know it.
+#[test]
+fn vxlan_moves_the_headers_to_the_inner_frame() {
+    let inner = packet(6, [10, 0, 0, 3], [10, 0, 0, 4], [5000, 80]);
+    let tunnel = |flags: u8, port: u16, header: &[u8], inner: &[u8]| {
+        let ports = [9_u16, port, 0, 0].map(u16::to_be_bytes).concat();
+        let vxlan = [flags, 0, 0, 0, 0, 0, 5, 0];
+        [header, &ports, &vxlan, inner].concat()
+    };
+    let outer = packet(17, [10, 0, 0, 1], [10, 0, 0, 2], [0; 2]);
+    let over_ipv4 = &outer[..34];
+    let mut options = over_ipv4.to_vec();
+    options[14] = 0x46;
+    options.extend([1; 4]);
+    let over_ipv6 = [
+        &outer[..12],
+        &[0x86, 0xDD, 0x60, 0, 0, 0, 0, 0, 17, 64],
+        &[1; 32],
+    ]
+    .concat();
+    let tagged = [&inner[..12], &[0x81, 0, 0, 7], &inner[12..]].concat();
+    let tag_outside = [&over_ipv4[..12], &[0x81, 0, 0, 7], &over_ipv4[12..]].concat();
+    for header in [over_ipv4, &options, &over_ipv6] {
+        let frame = tunnel(0x08, 4789, header, &inner);
+        for text in "vxlan;vxlan 5;vxlan 5 and tcp port 80;vxlan and host four;vxlan and ether src 2:0:0:0:0:2;vxlan and ether[14] = 0x45;\
+            vxlan and tcp[2:2] = 80".split(';')
+        {
+            assert!(matches(text.trim(), &frame), "{text}");
+        }
+        for text in [
+            "vxlan 6",
+            "tcp",
+            "vxlan and udp",
+            "vxlan and vlan",
+            "vxlan and vxlan",
+        ] {
+            assert!(!matches(text, &frame), "{text}");
+        }
+        assert!(!matches("vxlan", &tunnel(0, 4789, header, &inner)));
+        assert!(!matches("vxlan", &tunnel(0x88, 4789, header, &inner)));
+        assert!(!matches("vxlan", &tunnel(0x08, 4790, header, &inner)));
+        assert!(matches(
+            "vxlan and vlan 7 and tcp",
+            &tunnel(0x08, 4789, header, &tagged)
+        ));
+        let twice = tunnel(0x08, 4789, header, &frame);
+        assert!(matches("vxlan and vxlan 5 and port 80", &twice));
+        for len in 0..frame.len() {
+            assert_eq!(
+                matches("vxlan 5 and tcp port 80", &frame[..len]),
+                len >= header.len() + 54
+            );
+        }
+    }
+    let frame = tunnel(0x08, 4789, &tag_outside, &inner);
+    assert!(matches("vlan 7 and vxlan 5 and tcp", &frame) && !matches("vxlan", &frame));
 }
 
 /// libpcap accepts both of these too, but never loads the byte: its `byte 0 & 5` rejects every packet.

@@ -33,13 +33,13 @@ pub enum Tree {
     Test(Test, Place),
 }
 
-/// The headers that a test applies to. `vlan`, `mpls`, `pppoes` and `geneve` move the headers for everything after them in the text,
+/// The headers that a test applies to. `vlan`, `mpls`, `pppoes`, `geneve` and `vxlan` move the headers for everything after them in the text,
 /// also after an `or`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// The headers after this number of VLAN tags: 0 without a `vlan` before the test.
     AfterVlans(u32),
-    /// The headers in a tunnel: after `mpls`, `pppoes` or `geneve`.
+    /// The headers in a tunnel: after `mpls`, `pppoes`, `geneve` or `vxlan`.
     InTunnel,
 }
 
@@ -222,7 +222,10 @@ impl Primitive {
                 }
                 Test::Vlan(number.map(|number| number as u16))
             }
-            Primitive::Mpls(_) | Primitive::PppoeSession(_) | Primitive::Geneve(_) => {
+            Primitive::Mpls(_)
+            | Primitive::PppoeSession(_)
+            | Primitive::Geneve(_)
+            | Primitive::Vxlan(_) => {
                 *place = Place::InTunnel;
                 Test::Other
             }

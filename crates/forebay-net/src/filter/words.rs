@@ -11,7 +11,7 @@ const KEYWORDS: &str = "
     dst src link arp rarp ip sctp tcp udp icmp igmp igrp pim vrrp carp radio ip6 icmp6 ah esp atalk aarp decnet
     lat sca moprc mopdl iso esis isis l1 l2 iih lsp snp csnp psnp clnp stp ipx netbeui host net mask port
     portrange proto protochain gateway type subtype dir addr1 addr2 addr3 addr4 ra ta less greater byte
-    broadcast multicast and or not len inbound outbound ifindex vlan mpls pppoed pppoes geneve lane llc metac
+    broadcast multicast and or not len inbound outbound ifindex vlan mpls pppoed pppoes geneve vxlan lane llc metac
     bcc oam oamf4 oamf4ec oamf4sc sc ilmic vpi vci connectmsg metaconnect on rset rnr srnr reason action fisu
     lssu msu hfisu hlssu hmsu sio opc dpc sls hsio hopc hdpc hsls
 ";

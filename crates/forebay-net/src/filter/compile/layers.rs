@@ -1,4 +1,4 @@
-//! `vlan`, `mpls`, `pppoes` and `geneve`. Each is a test, and moves the headers for everything after it in the text of the
+//! `vlan`, `mpls`, `pppoes`, `geneve` and `vxlan`. Each is a test, and moves the headers for everything after it in the text of the
 //! expression.
 
 use super::{
@@ -11,10 +11,11 @@ use crate::filter::{
     View,
     ast::{Direction, Ports, Transport},
     bpf::code,
-    link::{LinkLayer, Offset},
+    link::{Layers, LinkLayer, Offset},
 };
 
 const GENEVE_PORT: u16 = 6081;
+const VXLAN_PORT: u16 = 4789;
 /// The EtherType of an encapsulated Ethernet frame.
 const BRIDGED_ETHERNET: u32 = 0x6558;
 
@@ -102,39 +103,16 @@ impl Compiler {
     /// Geneve's header and the IPv4 header before it vary in length, so the start of the inner packet is computed into scratch
     /// cells.
     pub(super) fn geneve(&mut self, network: Option<u32>) -> Said<Test> {
-        let ports = Ports {
-            transport: Some(Transport::Udp),
-            direction: Direction::Destination,
-            first: GENEVE_PORT,
-            last: GENEVE_PORT,
-        };
-        let over_ipv4 = self.ports_over_ipv4(ports)?;
-        let over_ipv4 = over_ipv4.and(self.geneve_header(Base::Behind4, network));
-        let over_ipv6 = self.ports_over_ipv6(ports)?;
-        let over_ipv6 = over_ipv6.and(self.geneve_header(Base::Behind6, network));
-
         let [protocol, header, payload] = [
             self.offset_cell()?,
             self.offset_cell()?,
             self.offset_cell()?,
         ]
         .map(u32::from);
-        let place = self.base(Base::Network);
-        let behind_udp = place.bytes + 8;
-        let mut behind_ipv4 = self.ipv4_header_len();
-        behind_ipv4.extend([
-            step(code::TXA, 0),
-            step(code::ADD_K, behind_udp),
-            step(code::ST, protocol),
-        ]);
-        let behind_ipv6 = vec![
-            match place.cell {
-                Some(cell) => step(code::LD_MEM, cell.into()),
-                None => step(code::LD_IMM, 0),
-            },
-            step(code::ADD_K, 40 + behind_udp),
-            step(code::ST, protocol),
-        ];
+        let tunnel = self.udp_tunnel(GENEVE_PORT, protocol, 0, |c, base| {
+            let version = Test::masked(c.load(base, 8, Size::Byte), 0xC0, 0);
+            version.and(c.is_network(base, network))
+        })?;
         // A Geneve header: 8 bytes, then options. Their length in words is at 0, the protocol at 2.
         let inside = vec![
             step(code::LD_MEM, protocol),
@@ -170,20 +148,65 @@ impl Compiler {
         self.layers.network = 0;
         self.layers.in_geneve = true;
 
-        let over_ipv4 = over_ipv4.and(Test::Do(behind_ipv4));
-        let over_ipv6 = over_ipv6.and(Test::Do(behind_ipv6));
         let inner = Test::If(Box::new([ethernet, with_ethernet, without]));
-        Ok(over_ipv4.or(over_ipv6).and(Test::Do(inside)).and(inner))
+        Ok(tunnel.and(Test::Do(inside)).and(inner))
     }
 
-    fn geneve_header(&self, base: Base, network: Option<u32>) -> Test {
-        let version = Test::masked(self.load(base, 8, Size::Byte), 0xC0, 0);
-        match network {
-            Some(network) => {
-                let number = self.load(base, 12, Size::Word);
-                version.and(Test::masked(number, 0xFFFF_FF00, network << 8))
-            }
-            None => version,
-        }
+    /// A VXLAN header has 8 bytes, and an Ethernet frame follows. As in newer libpcap, its first byte has the flag for a valid
+    /// number of the network, and no other one.
+    pub(super) fn vxlan(&mut self, network: Option<u32>) -> Said<Test> {
+        let cell = self.offset_cell()?;
+        let tunnel = self.udp_tunnel(VXLAN_PORT, cell.into(), 8, |c, base| {
+            let flag = Test::equal(c.load(base, 8, Size::Byte), 0x08);
+            flag.and(c.is_network(base, network))
+        })?;
+        let vlans = self.layers.vlans;
+        self.layers = Layers::of(LinkLayer::Ethernet).within(cell);
+        self.layers.vlans = vlans;
+        Ok(tunnel)
+    }
+
+    /// True for UDP to `port` whose payload passes `check`, relative to the UDP header. Stores in a cell the offset of what is `bytes`
+    /// after the UDP header.
+    fn udp_tunnel(
+        &mut self,
+        port: u16,
+        cell: u32,
+        bytes: u32,
+        check: impl Fn(&Self, Base) -> Test,
+    ) -> Said<Test> {
+        let ports = Ports {
+            transport: Some(Transport::Udp),
+            direction: Direction::Destination,
+            first: port,
+            last: port,
+        };
+        let over_ipv4 = self.ports_over_ipv4(ports)?.and(check(self, Base::Behind4));
+        let over_ipv6 = self.ports_over_ipv6(ports)?.and(check(self, Base::Behind6));
+        let place = self.base(Base::Network);
+        let behind_udp = place.bytes + 8 + bytes;
+        let mut behind_ipv4 = self.ipv4_header_len();
+        behind_ipv4.extend([
+            step(code::TXA, 0),
+            step(code::ADD_K, behind_udp),
+            step(code::ST, cell),
+        ]);
+        let behind_ipv6 = vec![
+            match place.cell {
+                Some(cell) => step(code::LD_MEM, cell.into()),
+                None => step(code::LD_IMM, 0),
+            },
+            step(code::ADD_K, 40 + behind_udp),
+            step(code::ST, cell),
+        ];
+        let over_ipv4 = over_ipv4.and(Test::Do(behind_ipv4));
+        Ok(over_ipv4.or(over_ipv6.and(Test::Do(behind_ipv6))))
+    }
+
+    /// True if a tunnel's header after UDP has this number of a network, in 24 bits. `None`: any.
+    fn is_network(&self, base: Base, network: Option<u32>) -> Test {
+        network.map_or(Test::Always(true), |network| {
+            Test::masked(self.load(base, 12, Size::Word), 0xFFFF_FF00, network << 8)
+        })
     }
 }

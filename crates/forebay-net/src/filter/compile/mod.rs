@@ -6,7 +6,7 @@
 //!           layers · arithmetic                      flow      load once
 //! ```
 //!
-//! The expression is compiled in the order of its text, because `vlan`, `mpls`, `pppoes` and `geneve` move the headers for
+//! The expression is compiled in the order of its text, because `vlan`, `mpls`, `pppoes`, `geneve` and `vxlan` move the headers for
 //! everything after them, also after an `or`. Loads follow libpcap's order: a load beyond the end of a packet rejects the
 //! packet, so the order of loads affects verdicts.
 
@@ -197,6 +197,7 @@ impl Compiler {
             Primitive::PppoeDiscovery => self.payload_is(0x8863),
             Primitive::PppoeSession(number) => self.pppoe_session(*number),
             Primitive::Geneve(network) => self.geneve(*network),
+            Primitive::Vxlan(network) => self.vxlan(*network),
         }
     }
 

@@ -15,10 +15,10 @@ use crate::filter::{ast::Protocol, bpf::code, link::Offset};
 /// The maximum number of headers that a program passes. A header after more than these is not found.
 const MAX_HEADERS: usize = 16;
 
-/// Headers that begin with the next protocol and their length in units of 8 bytes, the first of which does not count: hop-by-hop and
-/// destination options, routing, fragment.
+/// Hop-by-hop and destination options, routing, fragment. They begin with the next protocol, and with their length in units of 8 bytes
+/// without the first unit.
 const EXTENSIONS: [u32; 4] = [0, 60, 43, 44];
-/// The authentication header has its length in words, the first two of which do not count.
+/// The length of this header is in words, without the first two.
 const AUTHENTICATION: u32 = 51;
 
 impl Compiler {
