@@ -133,7 +133,7 @@ fn request(args: &Args, now: &Zoned) -> Result<Request> {
 /// Refuses an expression that matches no packet of any link type that captures usually have.
 fn check(filter: &Filter) -> Result<()> {
     let mut first = None;
-    for link in [1, 101, 113, 276, 0, 9, 104] {
+    for link in [1, 101, 113, 276, 0, 9, 104, 105, 127] {
         match filter.compile(LinkType(link), View::Packet, 262_144) {
             Ok(_) => return Ok(()),
             Err(error) => first = first.or(Some(error)),

@@ -53,7 +53,7 @@ pub fn is_certain(tree: &Tree, facts: &impl Facts) -> bool {
         Tree::Everything => true,
         Tree::And(all) | Tree::Or(all) => all.iter().all(|it| is_certain(it, facts)),
         Tree::Not(inner) => is_certain(inner, facts),
-        // On link types other than Ethernet, no packet matches an expression with `vlan`.
+        // On link types other than Ethernet and 802.11, no packet matches an expression with `vlan`.
         Tree::Test(Test::Vlan(_), _) => false,
         Tree::Test(test, place) => facts.test(test, *place) != Truth::Maybe,
     }

@@ -79,6 +79,42 @@ pub(super) enum Primitive {
     Geneve(Option<u32>),
     Vxlan(Option<u32>),
     Llc(Llc),
+    Wifi(Wifi),
+}
+
+/// A test of an 802.11 header.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Wifi {
+    /// A byte of the frame control has this value under this mask.
+    Control(u32, u32, u32),
+    Address(Station, [u8; 6]),
+}
+
+/// One of the addresses of an 802.11 header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Station {
+    Addr1,
+    Addr2,
+    Addr3,
+    Addr4,
+    /// `ra`
+    Receiver,
+    /// `ta`
+    Transmitter,
+}
+
+impl Station {
+    pub fn of_keyword(keyword: &str) -> Option<Station> {
+        Some(match keyword {
+            "addr1" => Station::Addr1,
+            "addr2" => Station::Addr2,
+            "addr3" => Station::Addr3,
+            "addr4" => Station::Addr4,
+            "ra" => Station::Receiver,
+            "ta" => Station::Transmitter,
+            _ => return None,
+        })
+    }
 }
 
 /// Frames of 802.2: all, or those whose control byte has this value under this mask.

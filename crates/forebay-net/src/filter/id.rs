@@ -156,6 +156,7 @@ impl Parser<'_> {
             protocol,
             direction,
             kind,
+            ..
         } = qualifiers;
         match kind {
             IdKind::Net => {
@@ -170,7 +171,7 @@ impl Parser<'_> {
                 Protocol::Link => {
                     let known = self.names.ether(name);
                     known
-                        .map(|address| Primitive::Ether(direction, address))
+                        .map(|address| qualifiers.ether(address))
                         .ok_or_else(|| format!("'{name}' is not in /etc/ethers; write its address"))
                 }
                 Protocol::Decnet => Err(format!(
@@ -281,6 +282,7 @@ fn number_id(qualifiers: Qualifiers, number: u32) -> std::result::Result<Primiti
         protocol,
         direction,
         kind,
+        ..
     } = qualifiers;
     match kind {
         IdKind::Unsaid | IdKind::Host | IdKind::Net if protocol == Protocol::Decnet => {
@@ -311,9 +313,7 @@ fn shift_up(mut network: u32) -> (u32, u32) {
 
 fn ether_id(qualifiers: Qualifiers, address: [u8; 6]) -> std::result::Result<Primitive, String> {
     match (qualifiers.protocol, qualifiers.kind) {
-        (Protocol::Link, IdKind::Unsaid | IdKind::Host) => {
-            Ok(Primitive::Ether(qualifiers.direction, address))
-        }
+        (Protocol::Link, IdKind::Unsaid | IdKind::Host) => Ok(qualifiers.ether(address)),
         _ => Err(
             "this is an Ethernet address; write ether host, ether src or ether dst before it"
                 .to_owned(),

@@ -18,6 +18,8 @@ pub(super) enum LinkLayer {
     CookedV2,
     Ppp,
     CiscoHdlc,
+    /// 802.11, after a capture header of this link type or without one.
+    Wifi(u16),
     /// Only bytes relative to the link header can be tested.
     Other(u16),
 }
@@ -51,13 +53,14 @@ impl LinkLayer {
             276 => LinkLayer::CookedV2,
             9 => LinkLayer::Ppp,
             104 => LinkLayer::CiscoHdlc,
+            105 | 119 | 127 | 163 | 192 => LinkLayer::Wifi(link.0),
             other => LinkLayer::Other(other),
         }
     }
 
     /// The header before the link header, if packets of this link type have one.
     pub fn capture_header(self) -> Option<CaptureHeader> {
-        let LinkLayer::Other(number) = self else {
+        let (LinkLayer::Other(number) | LinkLayer::Wifi(number)) = self else {
             return None;
         };
         Some(match number {
@@ -84,7 +87,7 @@ impl LinkLayer {
             LinkLayer::CookedV2 => "LINUX_SLL2 (Linux cooked v2)".to_owned(),
             LinkLayer::Ppp => "PPP".to_owned(),
             LinkLayer::CiscoHdlc => "C_HDLC (Cisco HDLC)".to_owned(),
-            LinkLayer::Other(number) => LinkType(number).to_string(),
+            LinkLayer::Wifi(number) | LinkLayer::Other(number) => LinkType(number).to_string(),
         }
     }
 }
@@ -137,6 +140,8 @@ impl Layers {
             LinkLayer::Ppp | LinkLayer::CiscoHdlc => (2, 4, 0),
             LinkLayer::CookedV1 => (14, 16, 0),
             LinkLayer::CookedV2 => (0, 20, 0),
+            // Relative to the payload, whose offset is in a scratch cell.
+            LinkLayer::Wifi(_) => (6, 0, 3),
             LinkLayer::Raw | LinkLayer::Ipv4 | LinkLayer::Ipv6 | LinkLayer::Other(_) => (0, 0, 0),
         };
         Layers {
@@ -144,7 +149,12 @@ impl Layers {
             header: Offset::at(0),
             protocol: Offset::at(protocol),
             payload: Offset::at(payload),
-            network: 0,
+            // The headers of 802.2 and SNAP.
+            network: if matches!(link, LinkLayer::Wifi(_)) {
+                8
+            } else {
+                0
+            },
             network_behind_llc,
             labels: 0,
             vlans: 0,

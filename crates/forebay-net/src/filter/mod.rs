@@ -3,7 +3,7 @@
 //! ```text
 //!  "tcp port 80 or 443"
 //!    │ token.rs, words.rs: words and their places
-//!    ▼ parse.rs, primitive.rs, id.rs, arithmetic.rs; names.rs looks up names
+//!    ▼ parse.rs, primitive.rs, wifi.rs, id.rs, arithmetic.rs; names.rs looks up names
 //!  Filter (ast.rs)                        once, for any link type
 //!    │ compile/, link.rs                   tree.rs: its tests of flows, for lookups in an index
 //!    ▼
@@ -19,7 +19,7 @@
 //!   authentication header, and may then loop forever.
 //! - **`byte 8 & 5` and `byte 8 | 5`** test the byte here. libpcap forgets to load it.
 //!
-//! Not supported are 802.11, ATM, SS7, logs of `pf`, `gateway` and `ip broadcast`. They are rejected with an error that points at the
+//! Not supported are ATM, SS7, logs of `pf`, `gateway` and `ip broadcast`. They are rejected with an error that points at the
 //! word.
 
 mod arithmetic;
@@ -28,6 +28,8 @@ pub mod bpf;
 mod compile;
 mod error;
 mod id;
+#[cfg(test)]
+mod layer_tests;
 mod link;
 mod names;
 mod parse;
@@ -38,6 +40,7 @@ mod qualifiers;
 mod tests;
 mod token;
 pub mod tree;
+mod wifi;
 mod words;
 
 pub use error::Error;

@@ -1,7 +1,7 @@
 //! Parses primitives of one or a few words: `tcp`, `ip host …`, `vlan 5`, `less 64`.
 
 use super::{
-    ast::{ByteRelation, Direction, Expr, Llc, Primitive, Protocol},
+    ast::{ByteRelation, Direction, Expr, Llc, Primitive, Protocol, Station},
     error::Wrong,
     parse::{Operand, Parser, Result},
     qualifiers::{IdKind, Qualifiers},
@@ -36,9 +36,7 @@ impl Parser<'_> {
                 self.advance();
                 Primitive::Multicast(protocol.unwrap_or(Protocol::Any))
             }
-            (TokenKind::Keyword(next), Some(_)) if refused(next).is_some_and(|r| r == WIFI) => {
-                return self.primitive();
-            }
+            (TokenKind::Keyword("type" | "subtype" | "dir"), Some(_)) => return self.primitive(),
             (_, Some(Protocol::Link | Protocol::Radio)) => {
                 let span = self.since(start);
                 let what = format!(
@@ -77,6 +75,13 @@ impl Parser<'_> {
                 None => Some(Direction::Destination),
             };
         }
+        let mut station = None;
+        if let (TokenKind::Keyword(word), None) = (self.peek(), direction) {
+            station = Station::of_keyword(word);
+            if station.is_some() {
+                self.advance();
+            }
+        }
         let kind = match self.peek() {
             TokenKind::Keyword("host") => IdKind::Host,
             TokenKind::Keyword("net") => IdKind::Net,
@@ -95,7 +100,7 @@ impl Parser<'_> {
                     _ => IdKind::Next,
                 }
             }
-            _ if direction.is_some() => IdKind::Unsaid,
+            _ if direction.is_some() || station.is_some() => IdKind::Unsaid,
             _ => return Ok(None),
         };
         if kind != IdKind::Unsaid {
@@ -104,6 +109,7 @@ impl Parser<'_> {
         let qualifiers = Qualifiers {
             protocol,
             direction: direction.unwrap_or(Direction::Either),
+            station,
             kind,
         };
         qualifiers
@@ -140,6 +146,9 @@ impl Parser<'_> {
             "pppoes" => Primitive::PppoeSession(self.number_up_to("a PPPoE session", 0xFFFF)?),
             "geneve" => Primitive::Geneve(self.number_up_to("a Geneve network", 0xFF_FFFF)?),
             "vxlan" => Primitive::Vxlan(self.number_up_to("a VXLAN network", 0xFF_FFFF)?),
+            "type" => Primitive::Wifi(self.wifi_type()?),
+            "subtype" => Primitive::Wifi(self.wifi_subtype()?),
+            "dir" => Primitive::Wifi(self.wifi_direction()?),
             "llc" => Primitive::Llc(self.llc()?),
             _ => {
                 let what = format!("expected a term, found '{keyword}'");
@@ -214,13 +223,10 @@ impl Parser<'_> {
     }
 }
 
-const WIFI: &str = "is for 802.11, which is not supported";
-
 /// Why a keyword of the language is not supported.
 fn refused(keyword: &str) -> Option<&'static str> {
     Some(match keyword {
         "gateway" => "is not supported; write ether host ADDRESS and not host ADDRESS",
-        "type" | "subtype" | "dir" | "addr1" | "addr2" | "addr3" | "addr4" | "ra" | "ta" => WIFI,
         "lane" | "metac" | "bcc" | "oam" | "oamf4" | "oamf4ec" | "oamf4sc" | "sc" | "ilmic"
         | "vpi" | "vci" | "connectmsg" | "metaconnect" => "is for ATM, which is not supported",
         "on" | "rset" | "rnr" | "srnr" | "reason" | "action" => {

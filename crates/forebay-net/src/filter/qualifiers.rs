@@ -1,12 +1,14 @@
 //! The qualifiers before a name, number or address: protocol, direction and kind, and which of them fit together.
 
-use super::ast::{Direction, Protocol, Transport};
+use super::ast::{Direction, Primitive, Protocol, Station, Transport, Wifi};
 
 /// The qualifiers before an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Qualifiers {
     pub protocol: Protocol,
     pub direction: Direction,
+    /// `addr1` to `ta`, instead of a direction.
+    pub station: Option<Station>,
     pub kind: IdKind,
 }
 
@@ -51,6 +53,10 @@ impl Qualifiers {
             IdKind::Next => matches!(protocol, Any | Link | Ip | Ip6 | Iso | Isis),
             IdKind::Chain => matches!(protocol, Any | Ip | Ip6),
         };
+        let is_host = matches!(self.kind, IdKind::Unsaid | IdKind::Host);
+        if self.station.is_some() && !(protocol == Link && is_host) {
+            return Err("this is an address of 802.11; write wlan before it".to_owned());
+        }
         if fits {
             return Ok(());
         }
@@ -69,6 +75,14 @@ impl Qualifiers {
             _ => format!("; write {before} before it, or nothing"),
         };
         Err(format!("'{name}' has no '{kind}'{instead}"))
+    }
+
+    /// The test of an Ethernet address, or of one of the addresses of 802.11.
+    pub fn ether(&self, address: [u8; 6]) -> Primitive {
+        match self.station {
+            Some(station) => Primitive::Wifi(Wifi::Address(station, address)),
+            None => Primitive::Ether(self.direction, address),
+        }
     }
 
     pub fn transport(&self) -> Option<Transport> {

@@ -14,6 +14,7 @@ mod live;
 mod oracle;
 mod protochain;
 mod tap;
+mod wifi;
 
 use corpus::Packet;
 use forebay_net::filter::{self, Filter, View, bpf::Program};

@@ -89,21 +89,32 @@ impl Compiler {
         address: [u8; 6],
         what: &str,
     ) -> Said<Test> {
+        if self.is_wifi() {
+            return self.directed(direction, |c, is_source| {
+                Ok(c.wifi_end(is_source, |at| c.address_is(at, address)))
+            });
+        }
         if self.layers.link != LinkLayer::Ethernet {
             return Err(format!(
                 "'{what}' needs Ethernet, and this is link type {}",
                 self.layers.link.name()
             ));
         }
-        let [a, b, c, d, e, f] = address;
-        let end = u32::from_be_bytes([c, d, e, f]);
-        let front = u32::from_be_bytes([0, 0, a, b]);
         let test = self.directed(direction, |c, is_source| {
-            let offset = if is_source { 6 } else { 0 };
-            let ends = Test::equal(c.load(Base::Link, offset + 2, Size::Word), end);
-            Ok(ends.and(Test::equal(c.load(Base::Link, offset, Size::Half), front)))
+            Ok(c.address_is(if is_source { 6 } else { 0 }, address))
         })?;
         Ok(self.behind_ethernet_header(test))
+    }
+
+    /// True if the link header has this address at `offset`.
+    pub(super) fn address_is(&self, offset: u32, [a, b, c, d, e, f]: [u8; 6]) -> Test {
+        let end = u32::from_be_bytes([c, d, e, f]);
+        let front = u32::from_be_bytes([0, 0, a, b]);
+        let ends = Test::equal(self.load(Base::Link, offset + 2, Size::Word), end);
+        ends.and(Test::equal(
+            self.load(Base::Link, offset, Size::Half),
+            front,
+        ))
     }
 
     /// `test` if there is an Ethernet header. Geneve also carries packets without one, whose payload starts where that header
@@ -146,6 +157,11 @@ impl Compiler {
             Protocol::Any | Protocol::Link if self.layers.link == LinkLayer::Ethernet => {
                 let first = self.load(Base::Link, 0, Size::Byte);
                 Ok(self.behind_ethernet_header(Test::Value(first, code::JSET_K, 1)))
+            }
+            Protocol::Any | Protocol::Link if self.is_wifi() => {
+                let group =
+                    |at| Test::Value(self.load(Base::Link, at, Size::Byte), code::JSET_K, 1);
+                Ok(self.wifi_end(false, group))
             }
             Protocol::Any | Protocol::Link => Err(format!(
                 "'multicast' needs Ethernet, and this is link type {}; write ip multicast or ip6 multicast",

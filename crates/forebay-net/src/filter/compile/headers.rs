@@ -9,7 +9,7 @@ use super::{
 };
 use crate::filter::{
     bpf::code,
-    link::{CaptureHeader, Offset},
+    link::{CaptureHeader, LinkLayer, Offset},
 };
 
 /// The first word of an AVS header, without the version number.
@@ -19,10 +19,33 @@ const PRISM_BYTES: u32 = 144;
 /// The word of a PPI header that means 802.11, as a big-endian load reads it.
 const PPI_IS_802_11: u32 = 105_u32.swap_bytes();
 
+/// Steps that find headers whose offsets differ from packet to packet.
+pub(super) struct Starts {
+    header: Option<Test>,
+    payload: Option<Test>,
+    link: LinkLayer,
+}
+
 impl Compiler {
-    /// Moves the link header after the capture header. Returns the steps that find it, if its offset differs from packet to
-    /// packet.
-    pub(super) fn capture_header(&mut self) -> Said<Option<Test>> {
+    /// Moves the link header after the capture header, and the payload of 802.11 after its header.
+    pub(super) fn starts(&mut self) -> Said<Starts> {
+        let header = self.capture_header()?;
+        let mut starts = Starts {
+            header,
+            payload: None,
+            link: self.layers.link,
+        };
+        if self.is_wifi() {
+            let cell = self.offset_cell()?;
+            starts.payload = Some(self.wifi_payload(cell));
+            self.reads_link.set(false);
+            self.layers.protocol.cell = Some(cell);
+            self.layers.payload.cell = Some(cell);
+        }
+        Ok(starts)
+    }
+
+    fn capture_header(&mut self) -> Said<Option<Test>> {
         let Some(header) = self.layers.link.capture_header() else {
             return Ok(None);
         };
@@ -53,13 +76,18 @@ impl Compiler {
         }))
     }
 
-    /// `test`, preceded by the steps of `header` if `test` needs them. The payload of a PPI header must be 802.11.
-    pub(super) fn after(&self, header: Option<Test>, test: Test) -> Test {
-        let test = match header {
-            Some(header) if self.reads_link.get() => header.and(test),
+    /// `test`, preceded by the steps that it needs. The payload of a PPI header must be 802.11.
+    pub(super) fn after(&self, starts: Starts, test: Test) -> Test {
+        let reads_payload = self.reads_payload.get() && starts.payload.is_some();
+        let test = match starts.payload {
+            Some(payload) if reads_payload => payload.and(test),
             _ => test,
         };
-        if self.layers.link.capture_header() != Some(CaptureHeader::Ppi) {
+        let test = match starts.header {
+            Some(header) if self.reads_link.get() || reads_payload => header.and(test),
+            _ => test,
+        };
+        if starts.link.capture_header() != Some(CaptureHeader::Ppi) {
             return test;
         }
         Test::equal(vec![step(code::LD_ABS, 4)], PPI_IS_802_11).and(test)

@@ -24,10 +24,11 @@ impl Compiler {
         if self.layers.labels > 0 {
             return Err("'vlan' after 'mpls' is not supported".to_owned());
         }
-        if self.layers.link != LinkLayer::Ethernet {
+        if !matches!(self.layers.link, LinkLayer::Ethernet | LinkLayer::Wifi(_)) {
             return Err(unsupported_link("vlan", self.layers.link));
         }
         let beside = self.view != View::Packet
+            && self.layers.link == LinkLayer::Ethernet
             && self.layers.vlans == 0
             && self.layers.header == Offset::at(0);
         self.layers.vlans += 1;

@@ -55,10 +55,11 @@ impl Compiler {
     pub(super) fn base(&self, base: Base) -> Offset {
         let layers = &self.layers;
         match base {
-            Base::Link => {
-                self.reads_link.set(true);
-                layers.header
-            }
+            Base::Link => self.reads_link.set(true),
+            _ => self.reads_payload.set(true),
+        }
+        match base {
+            Base::Link => layers.header,
             Base::Protocol => layers.protocol,
             Base::Payload => layers.payload,
             Base::Network | Base::Behind4 => layers.payload.plus(layers.network),

@@ -22,6 +22,7 @@ mod ports;
 mod protochain;
 mod protocols;
 mod test;
+mod wifi;
 
 use crate::{
     filter::{
@@ -65,6 +66,8 @@ struct Compiler {
     untold_is_false: bool,
     /// Whether any test reads bytes of the link header.
     reads_link: Cell<bool>,
+    /// Whether any test reads bytes after the link header.
+    reads_payload: Cell<bool>,
 }
 
 pub(super) fn compile(
@@ -81,14 +84,13 @@ pub(super) fn compile(
         numbers: 0,
         untold_is_false,
         reads_link: Cell::new(false),
+        reads_payload: Cell::new(false),
     };
-    let header = compiler
-        .capture_header()
-        .map_err(|what| Wrong::new(0..0, what))?;
+    let starts = compiler.starts().map_err(|what| Wrong::new(0..0, what))?;
     let test = match expression {
         Some(expression) => {
             let test = compiler.expression(expression)?;
-            compiler.after(header, test)
+            compiler.after(starts, test)
         }
         None => Test::Always(true),
     };
@@ -157,6 +159,7 @@ impl Compiler {
             Primitive::Next(of, number) => self.next_protocol(*of, *number),
             Primitive::Chain(of, number) => self.protochain(*of, *number),
             Primitive::Llc(kind) => self.llc(*kind),
+            Primitive::Wifi(test) => self.wifi(test),
             Primitive::Ipv4(protocol, direction, address, mask) => {
                 self.ipv4(*protocol, *direction, *address, *mask)
             }
@@ -239,12 +242,14 @@ impl Compiler {
     }
 
     fn llc(&mut self, kind: Llc) -> Said<Test> {
-        if self.layers.link != LinkLayer::Ethernet {
-            return Err(unsupported_link("llc", self.layers.link));
-        }
-        let frame = self.is_802_3();
-        let novell = Test::equal(self.load(Base::Payload, 0, Size::Half), 0xFFFF);
-        let any = frame.and(novell.not());
+        let any = match self.layers.link {
+            LinkLayer::Ethernet => {
+                let novell = Test::equal(self.load(Base::Payload, 0, Size::Half), 0xFFFF);
+                self.is_802_3().and(novell.not())
+            }
+            LinkLayer::Wifi(_) => self.is_wifi_data(),
+            link => return Err(unsupported_link("llc", link)),
+        };
         Ok(match kind {
             Llc::Any => any,
             Llc::Control(value, mask) => any.and(Test::masked(

@@ -131,6 +131,7 @@ impl Compiler {
         let field = |c: &Self, value| Test::equal(c.load(Base::Protocol, 0, Size::Half), value);
         Ok(match self.layers.link {
             LinkLayer::Ethernet => self.ethernet_payload_is(protocol),
+            LinkLayer::Wifi(_) => self.is_wifi_data().and(self.llc_payload_is(protocol)),
             LinkLayer::CookedV1 => self.cooked_payload_is(protocol),
             LinkLayer::CookedV2 => field(self, protocol),
             LinkLayer::CiscoHdlc if protocol == SAP_ISO => field(self, 0xFEFE),
@@ -178,6 +179,16 @@ impl Compiler {
                 self.is_802_3().and(Test::equal(sap, protocol))
             }
             _ => ethernet_2(protocol),
+        }
+    }
+
+    /// The payload begins with 802.2, and SNAP if it has an EtherType.
+    fn llc_payload_is(&self, protocol: u32) -> Test {
+        match protocol {
+            SAP_IP | SAP_NETBEUI | SAP_ISO => self.both_sap(protocol),
+            ATALK => self.snap(0x08_0007, ATALK),
+            0..=LONGEST_802_3 => Test::equal(self.load(Base::Payload, 0, Size::Byte), protocol),
+            _ => Test::equal(self.load(Base::Protocol, 0, Size::Half), protocol),
         }
     }
 
