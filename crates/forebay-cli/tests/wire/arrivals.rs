@@ -76,7 +76,7 @@ fn the_packets_of_big_tcp_are_whole_or_counted_as_cut() {
         let folder = Folder::new();
         let file = folder.path("big.pcapng");
         for (flags, is_whole) in [("", false), ("-s 1000000", true)] {
-            let child = listening_on("lo", format!("-w {file} -B 256M {flags} tcp or ip6"));
+            let child = listening_on("lo", format!("-w {file} -B 256M {flags} tcp"));
             let listener = TcpListener::bind("[::1]:0").unwrap();
             let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             let mut receiver = listener.accept().unwrap().0;

@@ -1,10 +1,10 @@
-//! Ports of TCP, UDP and SCTP: over IPv6 without extension headers, and over IPv4 if the packet is not a later fragment, which
+//! Ports of TCP, UDP and SCTP: over IPv6 without extension headers but that of BIG TCP, and over IPv4 if the packet is not a later fragment, which
 //! has no ports.
 
 use super::{
     Compiler, Said,
     load::{Base, Size},
-    protocols::{IPV4, IPV6},
+    protocols::{IPV4, IPV6, TCP},
     test::Test,
 };
 use crate::filter::{
@@ -22,7 +22,7 @@ impl Compiler {
         let ip = self.payload_is(IPV4)?;
         let any = self.each(ports.transport, |c, number| {
             let next = Test::equal(c.load(Base::Network, 9, Size::Byte), number);
-            let between = c.between(Base::Behind4, ports)?;
+            let between = c.between((Base::Behind4, 0), ports)?;
             Ok(next.and(c.is_first_fragment()).and(between))
         })?;
         Ok(ip.and(any))
@@ -32,7 +32,11 @@ impl Compiler {
         let ip6 = self.payload_is(IPV6)?;
         let any = self.each(ports.transport, |c, number| {
             let next = Test::equal(c.load(Base::Network, 6, Size::Byte), number);
-            Ok(next.and(c.between(Base::Behind6, ports)?))
+            let plain = next.and(c.between((Base::Behind6, 0), ports)?);
+            Ok(match number {
+                TCP => plain.or(c.is_big_tcp().and(c.between((Base::Behind6, 8), ports)?)),
+                _ => plain,
+            })
         })?;
         Ok(ip6.and(any))
     }
@@ -54,10 +58,10 @@ impl Compiler {
         Ok(Test::any(tests?))
     }
 
-    fn between(&mut self, base: Base, ports: Ports) -> Said<Test> {
+    fn between(&mut self, (base, at): (Base, u32), ports: Ports) -> Said<Test> {
         let Ports { first, last, .. } = ports;
         self.directed(ports.direction, |c, is_source| {
-            let port = c.load(base, if is_source { 0 } else { 2 }, Size::Half);
+            let port = c.load(base, at + if is_source { 0 } else { 2 }, Size::Half);
             if first == last {
                 return Ok(Test::equal(port, first.into()));
             }

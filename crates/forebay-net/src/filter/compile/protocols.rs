@@ -18,6 +18,7 @@ pub(super) const ARP: u32 = 0x0806;
 pub(super) const RARP: u32 = 0x8035;
 pub(super) const IPV6: u32 = 0x86DD;
 pub(super) const DECNET: u32 = 0x6003;
+pub(super) const TCP: u32 = 6;
 const ATALK: u32 = 0x809B;
 const AARP: u32 = 0x80F3;
 const ETHER_IPX: u32 = 0x8137;
@@ -90,6 +91,19 @@ impl Compiler {
         }
     }
 
+    /// True if TCP follows the hop-by-hop header of 8 bytes that Linux gives to packets of BIG TCP over IPv6: its only option is the length
+    /// of the packet (RFC 2675). libpcap does not look behind this header.
+    pub(super) fn is_big_tcp(&self) -> Test {
+        const LENGTH_IS_JUMBO_PAYLOAD: u32 = 0x00C2;
+        let next = Test::equal(self.load(Base::Network, 6, Size::Byte), 0);
+        let option = Test::equal(
+            self.load(Base::Network, 41, Size::Half),
+            LENGTH_IS_JUMBO_PAYLOAD,
+        );
+        let behind = Test::equal(self.load(Base::Network, 40, Size::Byte), TCP);
+        next.and(option).and(behind)
+    }
+
     /// True if the header of `of` has `number` as its next protocol.
     pub(super) fn next_protocol(&mut self, of: Protocol, number: u32) -> Said<Test> {
         match of {
@@ -106,7 +120,11 @@ impl Compiler {
                 let ip6 = self.payload_is(IPV6)?;
                 let next = |number| Test::equal(self.load(Base::Network, 6, Size::Byte), number);
                 let behind_fragment = Test::equal(self.load(Base::Network, 40, Size::Byte), number);
-                Ok(ip6.and(next(number).or(next(44).and(behind_fragment))))
+                let plain = next(number).or(next(44).and(behind_fragment));
+                Ok(ip6.and(match number {
+                    TCP => plain.or(self.is_big_tcp()),
+                    _ => plain,
+                }))
             }
             Protocol::Iso => {
                 let iso = self.payload_is(SAP_ISO)?;
