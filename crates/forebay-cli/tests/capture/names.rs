@@ -103,6 +103,10 @@ fn links_of_strangers_are_not_followed_wherever_they_are() {
     named(&run!(
         "capture -i sim -c 9 -b packets:3 -w {way}/x-%H.pcapng"
     ));
+    let percent = link("100%", &inner).unwrap();
+    named(&run!(
+        "capture -i sim -c 9 -b packets:3 -w {percent}/x.pcapng"
+    ));
     torn(&format!("{inner}/torn.pcapng"));
     named(&run!("repair {way}/torn.pcapng"));
     assert_eq!(fs::read(&victim).unwrap(), b"precious");
@@ -112,6 +116,34 @@ fn links_of_strangers_are_not_followed_wherever_they_are() {
     lchown(&file, Some(0), Some(0)).unwrap();
     run!("capture -i sim:clock=virtual -c 1 --json -w {file}").keeps_the_law();
     assert_ne!(fs::read(&victim).unwrap(), b"precious");
+}
+
+#[test]
+fn an_absolute_path_needs_no_right_to_the_current_folder() {
+    let (folder, output) = Folder::with("output");
+    let closed = folder.path("closed");
+    for path in [&output, &closed] {
+        fs::create_dir(path).unwrap();
+    }
+    set_mode(folder.path(""), 0o755);
+    set_mode(&closed, 0o700);
+    if chown(&output, Some(NOBODY), Some(NOBODY)).is_err() {
+        println!("skipped: needs root, to become another user");
+        return;
+    }
+    for flags in ["", "-b packets:3"] {
+        let line = format!("capture -i sim:clock=virtual -c 1 -Z nobody {flags}");
+        let mut command = forebay!("{line} -w {output}/a.pcapng");
+        command.current_dir(&closed).output().unwrap().succeeds();
+    }
+}
+
+#[test]
+fn a_name_that_ends_in_a_slash_is_a_folder_and_no_file_is_made_of_it() {
+    let (folder, path) = Folder::with("a");
+    run!("capture -i sim:clock=virtual -c 1 -w {path}/").fails(1, "is a directory");
+    run!("pipe -i /etc/passwd -o {path}/").fails(1, "is a directory");
+    assert!(folder.names().is_empty());
 }
 
 #[test]

@@ -156,7 +156,8 @@ impl Intake {
         let publisher = self.publisher.as_mut().filter(|it| it.copies());
         let filter = filters.then_some(ByFilter);
         let limits = is_limited.then_some(FileLimits);
-        let (burst_of, lanes, left) = (&mut burst, &mut feed.lanes, self.left);
+        let (burst_of, lanes) = (&mut burst, &mut feed.lanes);
+        let left = (self.left, self.snaplen);
         // The loop is compiled once for any list, and again for the short lists that most sessions have.
         let times = self.times.as_mut();
         let (took, stop) = match (order, filter, limits, offer, publisher) {

@@ -76,7 +76,7 @@ impl Output {
 pub(super) struct Writing {
     pub store: Appender,
     pub format: Format,
-    pub snaplen: u32,
+    snaplen: u32,
     /// The one link type of a classic file; unused for pcapng.
     classic: Classic,
     /// Number of interfaces written.

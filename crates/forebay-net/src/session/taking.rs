@@ -41,7 +41,7 @@ pub(super) enum Stop {
     UnknownInterface,
 }
 
-/// Takes at most `most` frames. Each passes `stages`.
+/// Takes at most `most` frames, of each `snaplen` bytes. Each passes `stages`.
 ///
 /// Frames not taken are put back: a frame for which there is no room is the first of the next burst.
 #[inline(never)]
@@ -50,7 +50,7 @@ pub(super) fn take<S: Stage>(
     lanes: &mut [Lane],
     mut writing: Option<&mut Writing>,
     mut stages: S,
-    most: u64,
+    (most, snaplen): (u64, u32),
 ) -> (Took, Stop) {
     if let Some(writing) = &mut writing {
         match writing.put_blocks(burst.take_blocks()) {
@@ -68,7 +68,6 @@ pub(super) fn take<S: Stage>(
     };
     // Separate from `took`: see docs/performance-notes.md.
     let mut odd = Odd::default();
-    let snaplen = writing.as_ref().map_or(u32::MAX, |it| it.snaplen);
     let stop = loop {
         if took.packets >= most {
             break Stop::AtEnd;

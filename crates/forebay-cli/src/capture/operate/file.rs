@@ -5,7 +5,9 @@
 use anyhow::{Context, Result, bail};
 use forebay::store::resolve;
 use std::{
+    collections::hash_map::RandomState,
     fs::{File, OpenOptions, remove_file, rename, symlink_metadata},
+    hash::BuildHasher,
     io::{self, Write},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
@@ -14,8 +16,6 @@ use std::{
 
 /// The time between two versions.
 pub const EVERY: Duration = Duration::from_secs(5);
-/// Names that are tried for a version.
-const MAX_NAMES: u32 = 100;
 
 pub struct MetricsFile {
     path: PathBuf,
@@ -62,22 +62,18 @@ impl MetricsFile {
     }
 }
 
-/// Creates `NAME.part`, or with a number if another user has taken that name. Nothing that is there is opened: it may be a file of
-/// another user, and that user could then write the metrics.
+/// Creates `NAME.part`, or a random name after that if it is taken. Nothing that is there is opened: it may be a file of another user,
+/// and that user could then write the metrics.
 fn new_part(path: &Path) -> io::Result<(File, PathBuf)> {
-    let mut number = 0;
+    let mut part = path.to_owned().into_os_string();
+    part.push(".part");
+    // What a killed capture left.
+    let _ = remove_file(&part);
     loop {
-        let mut part = path.to_owned().into_os_string();
-        part.push(".part");
-        if number > 0 {
-            part.push(number.to_string());
-        }
-        // What a killed capture left.
-        let _ = remove_file(&part);
         let mut options = OpenOptions::new();
         match options.write(true).create_new(true).mode(0o644).open(&part) {
-            Err(taken) if taken.kind() == io::ErrorKind::AlreadyExists && number < MAX_NAMES => {
-                number += 1;
+            Err(taken) if taken.kind() == io::ErrorKind::AlreadyExists => {
+                part.push(format!("{:016x}", RandomState::new().hash_one(0)));
             }
             created => return created.map(|file| (file, part.into())),
         }

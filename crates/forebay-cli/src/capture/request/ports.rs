@@ -74,16 +74,21 @@ impl Request {
     /// A file that exists keeps its mode and its owner.
     fn warn_of_other_readers(&self) {
         let Some(path) = self.only_file() else { return };
+        // Of `/dev/stdout`, the file that it leads to.
+        let Ok(path) = path.canonicalize() else {
+            return;
+        };
         let Ok(about) = path.metadata() else { return };
         let (mode, owner, path) = (about.mode() & 0o777, about.uid(), path.display());
-        if !about.is_file() || mode & OF_ALL != 0 {
-            return; // one that all may write gets another mode
+        let is_ours = owner == rustix::process::geteuid().as_raw();
+        if !about.is_file() || is_ours && mode & OF_ALL != 0 {
+            return; // one of ours that all may write gets another mode
         }
         if mode & OF_OTHERS != 0 {
             output::note_wrapped(format_args!(
                 "warning: {path} exists, and keeps its mode {mode:03o}: the captured packets are readable for other users. To change that: chmod 600 {path}"
             ));
-        } else if owner != rustix::process::geteuid().as_raw() && self.user.is_none() {
+        } else if !is_ours && self.user.is_none() {
             output::note_wrapped(format_args!(
                 "warning: {path} exists, and belongs to another user (number {owner}), to whom the captured packets are readable"
             ));

@@ -52,8 +52,14 @@ pub fn odd_lines(odd: &Odd) -> Vec<String> {
 
 /// Reports packets that a copy has only in part, although nobody asked for that.
 pub fn cut_line(summary: &Summary, snaplen: u32) -> Option<String> {
-    let is_copy = summary.ledger.written > 0;
-    (is_copy && summary.cut > 0 && snaplen == DEFAULT_SNAPLEN).then(|| {
+    // Where the source has longer packets, or may have had.
+    let mut sources = summary.sources.iter();
+    let may_cut = sources.any(|source| {
+        let mut limits = source.interfaces.iter().map(|it| it.snaplen);
+        limits.any(|limit| limit > snaplen || limit == snaplen && !source.got.in_turn)
+    });
+    let is_copy = summary.ledger.written > 0 && summary.cut > 0;
+    (is_copy && may_cut && snaplen == DEFAULT_SNAPLEN).then(|| {
         let cut = counted(summary.cut, "packet is", "packets are");
         format!(
             "forebay: {cut} cut short, to {snaplen} bytes or already in the source. -s {MAX_SNAPLEN} keeps longer ones, which libpcap and \

@@ -18,8 +18,7 @@ use forebay::{
 };
 use std::{
     fs, io,
-    os::unix::ffi::OsStrExt,
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
 };
 
 pub(in crate::session) struct SeriesFiles {
@@ -85,6 +84,7 @@ impl SeriesFiles {
             if !self.replaces && is_taken(&name) {
                 name = free_name(&name);
             }
+            refuse_foreign_links(&name)?;
             refuse_what_is_no_file(&name)?;
             let part = part(&name);
             if self.replaces {
@@ -211,14 +211,9 @@ fn refuse_if_written(part: &Path) -> Result<()> {
 }
 
 /// Rejects a folder that is reached through a link of another user.
-pub(super) fn refuse_foreign_links(path: &Path) -> Result<()> {
-    // Folders whose names contain the time are made by us.
-    let is_fixed = |it: &Component<'_>| !it.as_os_str().as_bytes().contains(&b'%');
-    let folder = path.parent().unwrap_or(Path::new(""));
-    let folder: PathBuf = folder.components().take_while(is_fixed).collect();
-    let failed =
-        |cause| Error::new(path.display().to_string(), "finding the folder").because(cause);
-    resolve(&folder).map(drop).map_err(failed)
+fn refuse_foreign_links(path: &Path) -> Result<()> {
+    let failed = |cause| Error::new(path.display().to_string(), "creating the file").because(cause);
+    resolve(folder_of(path)).map(drop).map_err(failed)
 }
 
 /// Rejects anything except files and symbolic links. A symbolic link is replaced, never followed.

@@ -64,7 +64,6 @@ pub(super) fn open(
     keep_free: Option<KeepFree>,
 ) -> Result<SeriesParts> {
     files::refuse_another(rotation)?;
-    files::refuse_foreign_links(&rotation.path)?;
     let syncs = sync != SyncPolicy::None;
     let is_ring = rotation.keep_files.or(rotation.keep_bytes).is_some() || keep_free.is_some();
     let retention = Retention::new(reports.clone(), is_ring, rotation.compress.is_some());

@@ -6,10 +6,10 @@
 
 use super::walk::{self, MAX_LINKS, refuse_foreign_link};
 use crate::sys;
+use rustix::fs::{lstat, stat};
 use std::{
     fs::{self, File},
     io,
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -36,16 +36,22 @@ pub fn resolve(path: impl AsRef<Path>) -> io::Result<PathBuf> {
         _ => {}
     }
     for _ in 0..MAX_LINKS {
-        let found = match fs::symlink_metadata(&path) {
-            Ok(found) if found.is_symlink() => found,
+        match fs::symlink_metadata(&path) {
+            Ok(found) if found.is_symlink() => {}
             Ok(_) => return Ok(path),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(path),
             Err(error) => return Err(error),
-        };
+        }
         if sys::file::is_in_proc(&path) {
             return Ok(path);
         }
-        refuse_foreign_link(path.file_name().unwrap_or_default(), found.uid())?;
+        let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+        let folder = stat(folder.unwrap_or(Path::new(".")))?;
+        refuse_foreign_link(
+            path.file_name().unwrap_or_default(),
+            &lstat(&path)?,
+            &folder,
+        )?;
         let target = fs::read_link(&path)?;
         // An absolute target replaces the whole path.
         path.pop();

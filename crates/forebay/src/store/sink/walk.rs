@@ -5,13 +5,16 @@
 
 use rustix::{
     fd::OwnedFd,
-    fs::{Mode, OFlags, fstat, fstatfs, openat, readlinkat},
+    fs::{FileType, Mode, OFlags, Stat, fstat, fstatfs, openat, readlinkat},
     io::Errno,
 };
 use std::{
     ffi::{OsStr, OsString},
     io,
-    os::{fd::AsRawFd, unix::ffi::OsStringExt},
+    os::{
+        fd::AsRawFd,
+        unix::ffi::{OsStrExt, OsStringExt},
+    },
     path::{Component, Path, PathBuf},
 };
 
@@ -50,11 +53,14 @@ pub(super) fn find(path: &Path) -> io::Result<Place> {
     const ANY: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
     let none = Mode::empty();
     let root = || openat(rustix::fs::CWD, "/", FOLDER, none);
-    let mut folder = openat(rustix::fs::CWD, ".", FOLDER, none)?;
+    // The current folder may be closed to this user.
+    let begin = if path.is_absolute() { "/" } else { "." };
+    let mut folder = openat(rustix::fs::CWD, begin, FOLDER, none)?;
     // The names that are left, the next one last, and whether a link named them.
     let mut left = Vec::new();
     names(path, false, &mut left);
     let mut links = 0;
+    let is_folder = path.as_os_str().as_bytes().ends_with(b"/");
     loop {
         let Some((name, is_linked)) = left.pop() else {
             // The path is a folder, such as `/` or `..`.
@@ -73,6 +79,10 @@ pub(super) fn find(path: &Path) -> io::Result<Place> {
         }
         let next = match openat(&folder, &name, ANY | OFlags::NOFOLLOW, none) {
             Err(Errno::NOENT) if left.is_empty() => {
+                // As the kernel does, which makes no folder.
+                if is_folder {
+                    return Err(Errno::ISDIR.into());
+                }
                 return Ok(Place {
                     folder,
                     name,
@@ -83,12 +93,12 @@ pub(super) fn find(path: &Path) -> io::Result<Place> {
             next => next?,
         };
         let about = fstat(&next)?;
-        if rustix::fs::FileType::from_raw_mode(about.st_mode).is_symlink() {
+        if FileType::from_raw_mode(about.st_mode).is_symlink() {
             links += 1;
             if links > MAX_LINKS {
                 return Err(Errno::LOOP.into());
             }
-            refuse_foreign_link(&name, about.st_uid)?;
+            refuse_foreign_link(&name, &about, &fstat(&folder)?)?;
             if !is_in_proc(&folder) {
                 let target = readlinkat(&next, "", Vec::new())?.into_bytes();
                 let target = PathBuf::from(OsString::from_vec(target));
@@ -102,6 +112,9 @@ pub(super) fn find(path: &Path) -> io::Result<Place> {
             false => next,
         };
         if left.is_empty() {
+            if is_folder && !FileType::from_raw_mode(fstat(&next)?.st_mode).is_dir() {
+                return Err(Errno::NOTDIR.into());
+            }
             return Ok(Place {
                 folder,
                 name,
@@ -127,9 +140,22 @@ fn is_in_proc(folder: &OwnedFd) -> bool {
     fstatfs(folder).is_ok_and(|of| of.f_type as u32 == PROC)
 }
 
+/// The user whose number files have if their owner is unknown in this user namespace (`/proc/sys/kernel/overflowuid`).
+const OVERFLOW: u32 = 65_534;
+
+/// Whether this may be a folder of the root of another user namespace, such as the host's `/dev`, which no other user may write.
+fn is_of_unmapped_root(folder: &Stat) -> bool {
+    const OF_OTHERS: u32 = 0o022;
+    let map = std::fs::read_to_string("/proc/self/uid_map");
+    let is_whole = |map: String| map.split_whitespace().eq(["0", "0", "4294967295"]);
+    folder.st_uid == OVERFLOW && folder.st_mode & OF_OTHERS == 0 && !map.map_or(true, is_whole)
+}
+
 /// Refuses a link that belongs to neither root nor this user: its owner can change where it leads to.
-pub(super) fn refuse_foreign_link(name: &OsStr, owner: u32) -> io::Result<()> {
-    if owner == 0 || owner == rustix::process::geteuid().as_raw() {
+pub(super) fn refuse_foreign_link(name: &OsStr, link: &Stat, folder: &Stat) -> io::Result<()> {
+    let owner = link.st_uid;
+    let trusted = [0, rustix::process::geteuid().as_raw()];
+    if trusted.contains(&owner) || owner == OVERFLOW && is_of_unmapped_root(folder) {
         return Ok(());
     }
     let name = name.display();
