@@ -92,7 +92,7 @@ impl Compiler {
     }
 
     /// True if TCP follows the hop-by-hop header of 8 bytes that Linux gives to packets of BIG TCP over IPv6: its only option is the length
-    /// of the packet (RFC 2675). libpcap does not look behind this header.
+    /// of the packet (RFC 2675). libpcap does not look beyond this header.
     pub(super) fn is_big_tcp(&self) -> Test {
         const LENGTH_IS_JUMBO_PAYLOAD: u32 = 0x00C2;
         let next = Test::equal(self.load(Base::Network, 6, Size::Byte), 0);

@@ -69,7 +69,7 @@ impl Compiler {
         }
     }
 
-    /// The address of the station that sent the frame, or of the one that gets it, behind any access point. Control frames have none.
+    /// The address of the station that sent the frame, or of the one that gets it, beyond any access point. Control frames have none.
     pub(super) fn wifi_end(&self, is_source: bool, test: impl Fn(u32) -> Test) -> Test {
         let [first, second, third, fourth] = ADDRESSES;
         let is_data = self.has(0, DATA);
