@@ -23,7 +23,7 @@ use forebay_net::{
     recorder::Trigger,
     session::{Control, Event, Progress, Session, Source},
 };
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 /// Captures until the end, and waits for the threads that print, record and serve.
 ///
@@ -72,6 +72,7 @@ pub fn run(opened: Opened) -> Result<Outcome> {
         trigger: recording.as_ref().map(Recording::trigger),
         heartbeat: Heartbeat::new(manager.clone()),
         reports: Reports::new(&request),
+        repeats: request.names_repeat_after_days().is_some(),
     };
     let mut observe = |event: Event<'_>| {
         if let Some(operate) = &mut operate {
@@ -149,9 +150,24 @@ struct Observer<'a> {
     trigger: Option<Trigger>,
     heartbeat: Heartbeat,
     reports: Reports,
+    /// Names repeat, nothing bounds the number of files, and no file has got another name for that yet.
+    repeats: bool,
 }
 
 impl Observer<'_> {
+    fn warn_of_number(&mut self, path: &Path) {
+        let number = path
+            .extension()
+            .and_then(|it| it.to_str()?.parse::<u64>().ok());
+        if self.repeats && number.is_some() {
+            self.repeats = false;
+            output::note_wrapped(format_args!(
+                "warning: {} has a number because a file had its name. There will be more of them, and none is removed: use --keep-free, or -b interval:SECONDS -b files:N",
+                path.display()
+            ));
+        }
+    }
+
     fn see(&mut self, event: Event<'_>) {
         let screen = self.screen;
         match event {
@@ -169,7 +185,10 @@ impl Observer<'_> {
                 screen.recovering();
             }
             Event::Recovered(file) => screen.recovered(file),
-            Event::Finished { path } => self.runner.iter().for_each(|runner| runner.file(path)),
+            Event::Finished { path } => {
+                self.warn_of_number(path);
+                self.runner.iter().for_each(|runner| runner.file(path));
+            }
             Event::Outage { source, outages } => screen.outage(source, &outages),
             Event::Triggered => self.trigger.iter().for_each(Trigger::pull_now),
             Event::Progress(progress) => self.progress(progress),

@@ -60,13 +60,14 @@ impl<'a> Notices<'a> {
         }
     }
 
-    /// Reports once when the next packet is due, if that is not soon.
+    /// Reports when the next packet is due, if that is later than ever before.
     fn report_wait(&self, progress: &ReplayProgress) {
         let Some(due) = progress.next_due else { return };
         let wait = due.saturating_sub(progress.elapsed);
-        if wait < LONG_WAIT || self.reported.replace(due) == due {
+        if wait < LONG_WAIT || wait <= self.reported.get() {
             return;
         }
+        self.reported.set(wait);
         let advice = match (self.flags.pps, self.flags.mbps) {
             (None, None) => ". --max-gap limits such waits",
             _ => "",

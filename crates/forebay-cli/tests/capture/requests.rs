@@ -9,7 +9,7 @@ fn each_wrong_request_gets_its_own_clear_answer() {
         2 | -i sim -c 0                        | '0' for '-c <COUNT>': '0' is not a count. Use a value such as 1000 or 5M
         2 | -i sim -c 340282366920938463463374607431768211.999K | is not a count
         2 | -i sim -c many                     | 'many' for '-c <COUNT>': 'many' is not a count
-        2 | -i sim -s 300000                   | '300000' for '--snapshot-length <SNAPLEN>': '300000' is not a snapshot length. Use 1 to 262144, or 0
+        2 | -i sim -s 1000001                  | '1000001' for '--snapshot-length <SNAPLEN>': '1000001' is not a snapshot length. Use 1 to 1000000, or 0
         2 | -i sim -B 0                        | '0' for '--buffer-size <SIZE>': '0' is not a size. Use a value such as 512k or 64M
         1 | -i sim --store 2x18446744073709547520 -w /dev/null | no address space
         1 | -i sim --store 2x900G -w /dev/null | what is available

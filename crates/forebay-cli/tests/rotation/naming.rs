@@ -163,5 +163,9 @@ fn names_that_repeat_are_reported_at_the_start_unless_the_files_are_bounded() {
         let ran = run!("capture -i sim:clock=virtual,count=100 -G 3600 -w {path} {more}");
         let log = ran.succeeds().log().to_owned();
         assert_eq!(log.contains(warning), warns, "{name} {more}: {}", log);
+        // Its name is taken now.
+        let ran = run!("capture -i sim:clock=virtual,count=100 -G 3600 -w {path} {more}");
+        let log = words(ran.succeeds().log()).join(" ");
+        assert_eq!(log.contains(".pcap.1 has a number"), warns, "{log}");
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{names, support::*};
 use forebay_testing::blocks;
-use std::fs;
+use std::{fs, io::Write};
 
 /// 2023-11-14 22:13:00 UTC.
 const BEGIN: u32 = 1_699_999_980;
@@ -161,4 +161,52 @@ fn only_the_packets_of_the_first_seconds_are_counted_printed_and_verified() {
     assert_eq!(printed.succeeds().text().lines().count(), 4);
     let verified = run!("verify -r {input} -a duration:35 --json");
     assert_eq!(count(&verified.json()["received"]), 4, "{}", verified.log());
+}
+
+#[test]
+fn a_first_packet_that_cannot_be_read_is_reported_with_the_counts() {
+    let folder = Folder::new();
+    let whole = old(&folder, "whole.pcap", [0]);
+    let torn = folder.file("torn.pcap", &fs::read(&whole).unwrap()[..50]);
+    let output = folder.path("x.pcap");
+    let ran = run!("capture -r {torn} -r {whole} -w {output} -G 10 --json");
+    let json = ran.fails(1, "torn.pcap: ").json();
+    assert_eq!(count(&json["written"]), 1, "{json}");
+}
+
+#[test]
+fn a_time_beyond_all_others_begins_no_file_if_no_time_was_asked_for() {
+    let folder = Folder::new();
+    let packet = |time: u64| {
+        let words = [0, (time >> 32) as u32, time as u32, 4, 4, 0];
+        blocks::block(6, &blocks::words(&words))
+    };
+    let interface = blocks::block(1, &blocks::words(&[1, 0]));
+    let file = [
+        blocks::section(&[]),
+        interface,
+        packet(1),
+        packet(u64::MAX),
+        packet(2),
+    ];
+    let file = folder.file("far.pcapng", file.concat());
+    let ran = run!(
+        "capture -r {file} -w {} -b packets:100 --json",
+        folder.path("o")
+    );
+    assert_eq!(count(&ran.keeps_the_law()["files_written"]), 1);
+}
+
+#[test]
+fn the_time_of_a_capture_from_a_pipe_ends_also_without_a_packet() {
+    let folder = Folder::new();
+    let file = old(&folder, "one.pcap", [0]);
+    let mut child = piped(&mut forebay!(
+        "capture -r - -q --count -a duration:1 --json"
+    ));
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(&fs::read(file).unwrap()).unwrap();
+    let json = child.wait_with_output().unwrap().keeps_the_law();
+    assert_eq!(count(&json["counted"]), 1);
+    drop(input);
 }

@@ -425,6 +425,18 @@ fn packets_of_another_link_type_that_the_filter_rejects_are_counted_as_filtered(
             packet(0, &ethernet),
         ];
         let file = folder.file("several.pcapng", file.concat());
+        // A type for which the filter makes no sense comes first, as in a file that was merged.
+        let merged = [
+            blocks::section(&[]),
+            interface(227),
+            packet(0, &ip),
+            interface(1),
+            packet(1, &ethernet),
+        ];
+        let merged = folder.file("merged.pcapng", merged.concat());
+        let line = format!("{merged} -t -f 'ether dst 2:2:2:2:2:2'");
+        let (_, json) = arrived(&folder, &line, 1);
+        assert_eq!(counts(&json, ["read", "filtered"]), [2, 1]);
         for memory in ["", "-K"] {
             // The first makes sense for Ethernet only; the second is compiled for raw IP, too, and matches none of its packets.
             for filter in ["'ether dst 2:2:2:2:2:2'", "'udp and greater 40'"] {

@@ -4,7 +4,7 @@ use super::ReplayConfig;
 use crate::{
     file::File,
     filter::{Filter, Programs, bpf::Program},
-    port::{LinkType, Port, Wake},
+    port::{Interface, LinkType, Port, Wake},
 };
 use forebay::{Error, Result};
 use std::{
@@ -251,8 +251,12 @@ impl Reader {
         let interfaces = self.file.interfaces();
         let found = interfaces.get(number as usize).map_or(link, |it| it.link);
         if let Some(programs) = &mut self.programs {
-            // A filter that makes sense, but that no packet can match, rejects them all.
-            match programs.check(interfaces) {
+            // It has to make sense for the packets that can be sent. Others, where it makes none, are rejected.
+            let sendable = Interface {
+                link,
+                ..Interface::default()
+            };
+            match programs.check(&[sendable]) {
                 Err(error) if !error.matches_nothing() => {
                     return Err(error.refused_by(self.file.name()));
                 }

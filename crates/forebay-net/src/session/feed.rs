@@ -8,7 +8,7 @@ use crate::{
     port::{Block, Counts, Frame, InFile, Interface, Odd, Port, Statistics, Wake},
     share::Publisher,
 };
-use forebay::Result;
+use forebay::{Error, Result};
 
 /// One interface of a port.
 pub(super) struct Lane {
@@ -70,6 +70,8 @@ pub(super) struct Feed {
     /// The port is read to its end before the next one is polled.
     pub in_turn: bool,
     pub has_ended: bool,
+    /// Why its first packet could not be read.
+    pub failed: Option<Error>,
     /// The count of outages, and whether one lasts, as last reported.
     pub outages_told: (u64, bool),
 }
@@ -90,6 +92,7 @@ impl Feed {
             told: Share::default(),
             in_turn: port.info().in_turn,
             has_ended: false,
+            failed: None,
             outages_told: (0, false),
             port,
         }

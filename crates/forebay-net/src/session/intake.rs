@@ -110,6 +110,12 @@ impl Intake {
         }
     }
 
+    /// Whether all sources are regular files, in which packets do not arrive while they are read.
+    pub fn is_all_there(&self) -> bool {
+        let mut reports = self.feeds.iter().map(|feed| feed.port.report());
+        reports.all(|report| report.reading.is_some())
+    }
+
     /// Publishes every packet when it is taken, from the first one on.
     pub fn share(&mut self, mut publisher: Publisher) {
         publisher.truncate(self.snaplen);
@@ -139,7 +145,11 @@ impl Intake {
         }
         let feed = &mut self.feeds[at];
         let filters = feed.filters();
-        let mut burst = match feed.port.receive(budget) {
+        let received = match feed.failed.take() {
+            Some(error) => Err(error),
+            None => feed.port.receive(budget),
+        };
+        let mut burst = match received {
             Ok(burst) => burst,
             Err(error) => {
                 feed.has_ended = self.is_stopping;

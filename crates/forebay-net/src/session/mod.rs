@@ -157,7 +157,13 @@ impl Session {
         }
         let only_reads = feeds.iter().all(|feed| feed.in_turn);
         let (begins_ns, blocks) = match (&output, feeds.first_mut()) {
-            (Output::Series(_), Some(first)) if only_reads => first.look_ahead()?,
+            (Output::Series(_), Some(first)) if only_reads => {
+                first.look_ahead().unwrap_or_else(|error| {
+                    // Reported with the counts.
+                    first.failed = Some(error);
+                    Default::default()
+                })
+            }
             _ => Default::default(),
         };
         let interfaces: Vec<_> = feeds.iter().flat_map(|f| f.port.interfaces()).collect();
@@ -174,8 +180,8 @@ impl Session {
         if let Some(publisher) = publisher {
             intake.share(publisher);
         }
-        if only_reads {
-            // The times of the packets decide.
+        if intake.is_all_there() {
+            // The times of the packets decide, and none comes late.
             config.stop_after = None;
         }
         intake.introduce_all()?;

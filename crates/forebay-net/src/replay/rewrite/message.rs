@@ -113,6 +113,15 @@ impl Edit<'_> {
     }
 
     fn option(&mut self, at: usize, len: usize, kind: u8) -> Option<()> {
+        // Options of other lengths than these are damaged.
+        let is_whole = match self.bytes[at] {
+            3 => len == 32,
+            25 => len > 8 && (len - 8).is_multiple_of(16),
+            _ => true,
+        };
+        if !is_whole || at + len > self.bytes.len() {
+            return None;
+        }
         let bits = u32::from(*self.bytes.get(at + 2)?);
         match self.bytes[at] {
             // Link-layer addresses of the sender, and of the target.

@@ -516,6 +516,15 @@ fn messages_that_are_cut_or_damaged_are_counted_if_a_change_may_be_due() {
             .1
             .incomplete
     );
+    // Options of a length that they cannot have: servers of names with half an address, and a prefix with a part of one.
+    for option in [[25, 2], [25, 1], [3, 2]] {
+        let mut body = [0; 12 + 16 + 8];
+        body[12..14].copy_from_slice(&option);
+        body[20..].fill(0x20);
+        let frame = icmp6(134, &body);
+        let (bytes, outcome) = rewritten_of("ip=2020::/16=fd00::/16", &frame, frame.len());
+        assert!(outcome.incomplete && bytes == frame, "{option:?}");
+    }
     let no_length = icmp6(133, &[0, 0, 0, 0, 1, 0, 2, 0, 0, 0, 0, 1]);
     assert!(
         rewritten_of("mac-src=2:0:0:0:0:9", &no_length, no_length.len())

@@ -61,14 +61,20 @@ impl Schedule {
             // Packets of a file went back considerably.
             self.next = now.saturating_add(every);
         }
-        now >= self.next || self.interval.is_some() && wall >= self.next_wall
+        self.every.is_some() && now >= self.next
+            || self.interval.is_some() && wall >= self.next_wall
     }
 
     /// The times of packets for which [`is_due`](Self::is_due) changes nothing.
     pub fn lasts(&self) -> Range<u64> {
-        let end = self.next.min(self.next_wall);
-        let longest = self.every.max(self.interval).unwrap_or(u64::MAX);
-        end.saturating_sub(longest.saturating_mul(2))..end
+        let of = |next: u64, period: Option<u64>| {
+            let back = period?.saturating_mul(2);
+            Some((next.saturating_sub(back), next))
+        };
+        let spans = [of(self.next, self.every), of(self.next_wall, self.interval)];
+        let both = |(a, b): (u64, u64), (c, d): (u64, u64)| (a.max(c), b.min(d));
+        let (begin, end) = spans.into_iter().flatten().fold((0, u64::MAX), both);
+        begin..end
     }
 
     /// The time until [`is_due`](Self::is_due) can become true.
