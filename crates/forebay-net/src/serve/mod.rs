@@ -11,6 +11,7 @@ mod places;
 
 use crate::{
     ledger::Ledger,
+    port::MAX_SNAPLEN,
     session::{Control, Output, Session, SessionConfig, Summary},
     share::{ShareSource, TapConfig},
 };
@@ -274,6 +275,8 @@ impl Door {
                 flush_every: FLUSH_EVERY,
                 ..StoreConfig::default()
             },
+            // The capture has cut the packets already.
+            snaplen: MAX_SNAPLEN,
             ..SessionConfig::default()
         };
         let output = Output::Stream(File::from(OwnedFd::from(socket)), address.to_string());
@@ -456,6 +459,26 @@ mod tests {
             served.unsent,
             clients.iter().map(Client::unsent).sum::<u64>()
         );
+    }
+
+    #[test]
+    fn a_client_gets_the_longest_packets_whole() {
+        let mut publisher = Publisher::new(8 << 20).unwrap();
+        publisher.introduce(&Interface::default());
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = Server::start(listener, &publisher.source(), |_| ()).unwrap();
+        let mut client = TcpStream::connect(address).unwrap();
+        let mut stream = vec![0; 4];
+        client.read_exact(&mut stream).unwrap();
+        let packet: Vec<u8> = (0..MAX_SNAPLEN).map(|at| (at % 251) as u8).collect();
+        publisher.publish(0, &Frame::whole(&packet));
+        publisher.finish(0);
+        let reader = std::thread::spawn(move || client.read_to_end(&mut stream).map(|_| stream));
+        assert_eq!(server.finish().sent, 1);
+        let stream = reader.join().unwrap().unwrap();
+        let is_whole = stream.windows(packet.len()).any(|it| it == packet);
+        assert!(is_whole, "the packet was cut");
     }
 
     #[test]
