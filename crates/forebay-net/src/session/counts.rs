@@ -143,10 +143,11 @@ impl Intake {
         odd
     }
 
-    /// The first file that had packets which could not be read.
-    pub fn unreadable(&self) -> Option<forebay::Error> {
-        let of_feed = |feed: &Feed| feed.port.report().unreadable.error(feed.port.name());
-        self.feeds.iter().find_map(of_feed)
+    /// The first error of a source that did not end the session: a share failed, or a file had packets that could not be read.
+    pub fn deferred_error(&mut self) -> Option<forebay::Error> {
+        let unreadable = |feed: &Feed| feed.port.report().unreadable.error(feed.port.name());
+        let of_feed = |feed: &mut Feed| feed.failure.take().or_else(|| unreadable(feed));
+        self.feeds.iter_mut().find_map(of_feed)
     }
 
     /// The sources, without the counters of their ports.

@@ -71,7 +71,9 @@ pub(super) struct Feed {
     pub in_turn: bool,
     pub has_ended: bool,
     /// Why its first packet could not be read.
-    pub failed: Option<Error>,
+    pub unreadable: Option<Error>,
+    /// Why this share ended, if it failed.
+    pub failure: Option<Error>,
     /// The count of outages, and whether one lasts, as last reported.
     pub outages_told: (u64, bool),
 }
@@ -92,7 +94,8 @@ impl Feed {
             told: Share::default(),
             in_turn: port.info().in_turn,
             has_ended: false,
-            failed: None,
+            unreadable: None,
+            failure: None,
             outages_told: (0, false),
             port,
         }

@@ -145,7 +145,7 @@ impl Intake {
         }
         let feed = &mut self.feeds[at];
         let filters = feed.filters();
-        let received = match feed.failed.take() {
+        let received = match feed.unreadable.take() {
             Some(error) => Err(error),
             None => feed.port.receive(budget),
         };
@@ -560,6 +560,11 @@ impl poll::Source for Intake {
                 Ok(goes_on) => {
                     feed.has_ended = !goes_on;
                     is_reading |= feed.in_turn && goes_on;
+                }
+                // The other sources go on, and the summary has the error.
+                Err(error) if feed.port.info().overruns => {
+                    feed.has_ended = true;
+                    feed.failure = Some(error);
                 }
                 Err(error) => {
                     feed.has_ended = self.is_stopping;

@@ -160,7 +160,7 @@ impl Session {
             (Output::Series(_), Some(first)) if only_reads => {
                 first.look_ahead().unwrap_or_else(|error| {
                     // Reported with the counts.
-                    first.failed = Some(error);
+                    first.unreadable = Some(error);
                     Default::default()
                 })
             }
@@ -378,7 +378,7 @@ impl Session {
         let mut refused = self.intake.refused();
         // What came after the output had failed was not shared either.
         let lost = counts::lost_in_sources(&ledger).saturating_add(refused);
-        let port_error = troubles.port.or_else(|| self.intake.unreadable());
+        let port_error = troubles.port.or_else(|| self.intake.deferred_error());
         let is_failure = |error: &Error| error.raw_os_error() != Some(libc::EPIPE);
         let has_failed = port_error.is_some() || troubles.store.as_ref().is_some_and(is_failure);
         let shared = self.intake.end_share(lost, has_failed);

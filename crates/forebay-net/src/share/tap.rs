@@ -78,6 +78,7 @@ pub struct Tap {
     is_skipping: bool,
     has_closed: bool,
     has_ended: bool,
+    /// Returned by the next call of `arm`.
     fault: Option<Error>,
 }
 
@@ -372,10 +373,6 @@ impl Port for Tap {
     }
 
     fn receive(&mut self, budget: usize) -> Result<Burst<'_>> {
-        if let Some(fault) = self.fault.take() {
-            self.has_ended = true;
-            return Err(fault);
-        }
         self.left = budget;
         Ok(Burst::new(self))
     }

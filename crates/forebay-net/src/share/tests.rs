@@ -14,7 +14,11 @@ use forebay::{
     ring::broadcast::{BroadcastConfig, Producer},
     time::Clock,
 };
-use std::{ops::Range, sync::mpsc, time::Instant};
+use std::{
+    ops::Range,
+    sync::mpsc,
+    time::{Duration, Instant},
+};
 
 const RING: u64 = MIN_RING_BYTES;
 
@@ -561,6 +565,35 @@ fn a_process_with_the_name_that_is_no_publisher_is_reported() {
         );
     }
     answering.join().unwrap();
+}
+
+#[test]
+fn a_share_that_fails_does_not_end_a_reader_of_several() {
+    let interface = Note::Interface(Interface::default()).bytes();
+    let bad = hostile(&[interface], &[vec![1; 3]]).unwrap();
+    let mut good = publisher();
+    let clock = bad.info().clock.unwrap();
+    let config = TapConfig {
+        clock: clock.clone(),
+        ..TapConfig::default()
+    };
+    let tap = good.source().tap(&config).unwrap();
+    let ports: Vec<Box<dyn Port>> = vec![Box::new(bad), Box::new(tap)];
+    let (session, _) = session(ports, Output::Count, clock, |_| ());
+    let publishing = std::thread::spawn(move || {
+        // The reader has found the damage by then.
+        std::thread::sleep(Duration::from_millis(300));
+        publish(&mut good, 0..100);
+        good.finish(0);
+    });
+    let summary = session.run(&mut |_| {});
+    publishing.join().unwrap();
+    assert_eq!(summary.ledger.counted, 100);
+    let error = summary.port_error.unwrap().to_string();
+    assert!(
+        error.starts_with("share:bad: the share is damaged"),
+        "{error}"
+    );
 }
 
 #[test]
