@@ -12,6 +12,7 @@ use crate::sys;
 use rustix::net::{AddressFamily, SendFlags, SocketType, netlink::SOCK_DIAG, send};
 use std::{
     net::{IpAddr, Ipv6Addr, SocketAddr},
+    ops::Range,
     os::fd::{AsFd, OwnedFd},
 };
 
@@ -25,10 +26,17 @@ const MAX_CLIENTS_OF_ONE: usize = 8;
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const ESTABLISHED: u8 = 1;
 const QUESTION: usize = 72;
+/// Where a question and an answer have the family.
+const FAMILY: usize = 16;
 /// Where the answer has the state, the user and the inode.
 const STATE: usize = 17;
 const USER: usize = 80;
 const ANSWER: usize = 88;
+/// A buffer for the longest part of a list: the kernel sends up to 8 KiB at a time, and more only to larger buffers.
+const ANSWERS: usize = 8 << 10;
+/// The ports and addresses in a question and in an answer.
+const ASKED_ENDS: Range<usize> = 24..60;
+const ENDS: Range<usize> = 20..56;
 /// The number that the kernel reports for all users that a user namespace does not know.
 const OVERFLOW_USER: u32 = 65_534;
 
@@ -77,7 +85,7 @@ impl Holders {
         match self.user(peer, local) {
             Some(user) if user == 0 || (user == own && user != OVERFLOW_USER) => Holder::Trusted,
             Some(user) => Holder::User(Some(user)),
-            None if host.is_loopback() || host == local.ip().to_canonical() => Holder::User(None),
+            None if is_local(peer, local) => Holder::User(None),
             None => Holder::Host(match host {
                 IpAddr::V4(_) => host,
                 IpAddr::V6(host) => Ipv6Addr::from_bits(host.to_bits() >> 64 << 64).into(),
@@ -87,31 +95,60 @@ impl Holders {
 
     /// The user of this machine whose socket has this end of the connection, unless it is closed already.
     fn user(&self, peer: SocketAddr, local: SocketAddr) -> Option<u32> {
+        let families = match peer.ip().to_canonical() {
+            IpAddr::V4(_) => &[libc::AF_INET, libc::AF_INET6][..],
+            IpAddr::V6(_) => &[libc::AF_INET6],
+        };
+        let find = |family, flags| self.find(&question(peer, local, family, flags));
+        // The kernel finds a socket that is bound to an interface only with the number of that interface, or in a list of all sockets.
+        let in_list = || (families.iter()).find_map(|&family| find(family, libc::NLM_F_DUMP));
+        find(families[0], 0).or_else(|| is_local(peer, local).then(in_list)?)
+    }
+
+    /// The user in the first answer that fits the question.
+    fn find(&self, question: &[u8; QUESTION]) -> Option<u32> {
         let netlink = self.netlink.as_ref()?;
-        let mut answer = [0; 256];
+        let mut answer = [0; ANSWERS];
         // An answer to an earlier question that was given up.
         while sys::receive_now(netlink.as_fd(), &mut answer).is_ok() {}
-        send(netlink, &question(peer, local), SendFlags::DONTWAIT).ok()?;
-        // The kernel answers before `send` returns.
-        let len = sys::receive_now(netlink.as_fd(), &mut answer).ok()?;
-        user_in(answer.get(..len)?)
+        send(netlink, question, SendFlags::DONTWAIT).ok()?;
+        // The kernel answers before `send` returns. A list goes on before `receive_now` returns.
+        while let Ok(len) = sys::receive_now(netlink.as_fd(), &mut answer) {
+            let mut rest = answer.get(..len)?;
+            while let Some(len) = rest.first_chunk() {
+                let len = u32::from_ne_bytes(*len) as usize;
+                let user = user_in(rest.get(..len)?, question);
+                if user.is_some() {
+                    return user;
+                }
+                rest = rest
+                    .get(len.max(4).next_multiple_of(4)..)
+                    .unwrap_or_default();
+            }
+        }
+        None
     }
 }
 
-fn question(peer: SocketAddr, local: SocketAddr) -> [u8; QUESTION] {
+/// Whether a connection from `peer` to `local` is one within this machine.
+fn is_local(peer: SocketAddr, local: SocketAddr) -> bool {
+    let host = peer.ip().to_canonical();
+    host.is_loopback() || host == local.ip().to_canonical()
+}
+
+fn question(peer: SocketAddr, local: SocketAddr, family: i32, flags: i32) -> [u8; QUESTION] {
     let mut bytes = [0; QUESTION];
     let mut put = |at: usize, some: &[u8]| bytes[at..at + some.len()].copy_from_slice(some);
     put(0, &(QUESTION as u32).to_ne_bytes());
     put(4, &SOCK_DIAG_BY_FAMILY.to_ne_bytes());
-    put(6, &(libc::NLM_F_REQUEST as u16).to_ne_bytes());
-    let is_v4 = peer.ip().to_canonical().is_ipv4();
-    let family = if is_v4 { libc::AF_INET } else { libc::AF_INET6 };
-    put(16, &[family as u8, libc::IPPROTO_TCP as u8]);
-    put(20, &u32::MAX.to_ne_bytes());
+    put(6, &((libc::NLM_F_REQUEST | flags) as u16).to_ne_bytes());
+    put(FAMILY, &[family as u8, libc::IPPROTO_TCP as u8]);
+    put(20, &(1_u32 << ESTABLISHED).to_ne_bytes());
     for (end, at) in [(peer, 0), (local, 1)] {
         put(24 + 2 * at, &end.port().to_be_bytes());
         match end.ip().to_canonical() {
-            IpAddr::V4(it) => put(28 + 16 * at, &it.octets()),
+            IpAddr::V4(it) if family == libc::AF_INET => put(28 + 16 * at, &it.octets()),
+            IpAddr::V4(it) => put(28 + 16 * at, &it.to_ipv6_mapped().octets()),
             IpAddr::V6(it) => put(28 + 16 * at, &it.octets()),
         }
     }
@@ -121,18 +158,21 @@ fn question(peer: SocketAddr, local: SocketAddr) -> [u8; QUESTION] {
 }
 
 /// The user in an answer about an open connection.
-fn user_in(answer: &[u8]) -> Option<u32> {
+fn user_in(answer: &[u8], question: &[u8; QUESTION]) -> Option<u32> {
     let answer = answer.first_chunk::<ANSWER>()?;
+    // A list has all connections of the family that have these ports.
+    let is_other = answer[FAMILY] == question[FAMILY] && answer[ENDS] != question[ASKED_ENDS];
     let number = |at: usize| u32::from_ne_bytes(std::array::from_fn(|n| answer[at + n]));
     let kind = u16::from_ne_bytes([answer[4], answer[5]]);
     // A socket that its program has closed has no inode, and counts as root's.
     let is_open = answer[STATE] == ESTABLISHED && number(USER + 4) != 0;
-    (kind == SOCK_DIAG_BY_FAMILY && is_open).then(|| number(USER))
+    (kind == SOCK_DIAG_BY_FAMILY && is_open && !is_other).then(|| number(USER))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use forebay_testing::lab::{ip, lab};
     use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
     #[test]
@@ -155,6 +195,42 @@ mod tests {
             let nobody = SocketAddr::new(local.ip(), 1);
             assert_eq!(holders.user(local, nobody), None);
         }
+    }
+
+    #[test]
+    fn the_user_of_a_socket_that_is_bound_to_an_interface_is_known() {
+        lab(&[], || {
+            ip("link set lo up");
+            ip("addr add 10.9.9.1/24 dev va");
+            let holders = Holders::new();
+            let own = rustix::process::geteuid().as_raw();
+            let cases = [
+                ("127.0.0.1:0", *b"lo\0"),
+                ("[::1]:0", *b"lo\0"),
+                ("[::ffff:127.0.0.1]:0", *b"lo\0"),
+                ("10.9.9.1:0", *b"va\0"),
+            ];
+            for (address, interface) in cases {
+                let Ok(listener) = TcpListener::bind(address) else {
+                    println!("skipped: needs IPv6");
+                    continue;
+                };
+                let server = listener.local_addr().unwrap();
+                let family = match server {
+                    SocketAddr::V4(_) => AddressFamily::INET,
+                    SocketAddr::V6(_) => AddressFamily::INET6,
+                };
+                let client = sys::socket(family, SocketType::STREAM, None).unwrap();
+                let (level, option) = (libc::SOL_SOCKET, libc::SO_BINDTODEVICE);
+                sys::set_option(client.as_fd(), level, option, &interface).unwrap();
+                rustix::net::connect(&client, &server).unwrap();
+                let (_socket, peer) = listener.accept().unwrap();
+                assert_eq!(holders.user(peer, server), Some(own), "{address}");
+                // Other connections with these ports are in the list, too.
+                let other = SocketAddr::new(Ipv4Addr::new(127, 0, 0, 9).into(), peer.port());
+                assert_eq!(holders.user(other, server), None, "{address}");
+            }
+        });
     }
 
     #[test]
