@@ -48,7 +48,13 @@ fn the_clock_rotates_without_a_packet() {
     let json = series("sim:rate=1,count=1", &folder, "a.pcapng", flags).keeps_the_law();
     assert_eq!(json["written"], 0);
     let paths = files(&folder);
-    assert!((3..=21).contains(&paths.len()), "{}", paths.len());
+    // A busy machine may end it late.
+    let most = json["seconds"].as_f64().unwrap() / 0.05 + 1.0;
+    assert!(
+        (3..=most as usize).contains(&paths.len()),
+        "{}",
+        paths.len()
+    );
     complete(&paths, &json);
     foreign_counts(&paths, 0);
 }

@@ -145,11 +145,10 @@ impl Intake {
         }
         let feed = &mut self.feeds[at];
         let filters = feed.filters();
-        let received = match feed.unreadable.take() {
-            Some(error) => Err(error),
-            None => feed.port.receive(budget),
-        };
-        let mut burst = match received {
+        if let Some(error) = feed.unreadable.take() {
+            return Err(Broken::Port(error));
+        }
+        let mut burst = match feed.port.receive(budget) {
             Ok(burst) => burst,
             Err(error) => {
                 feed.has_ended = self.is_stopping;
