@@ -12,6 +12,7 @@ use std::{
     fs,
     io::Read,
     net::TcpStream,
+    os::unix::fs::MetadataExt,
     process::{Child, Command},
 };
 use support::*;
@@ -543,4 +544,39 @@ fn a_share_answers_as_the_interface_where_the_kernel_holds_tags_apart_and_a_file
             assert_eq!(count(&json["counted"]), of_file, "{expression}");
         }
     });
+}
+
+/// The memory of a share as a reader of the command has it: it can change neither the memory nor what belongs to its file.
+#[test]
+fn readers_get_memory_that_is_read_only_and_a_file_that_nobody_may_open() {
+    let (folder, of) = (Folder::new(), name("sealed"));
+    let file = folder.path("a.pcapng");
+    for more in ["", &format!("-w {file}")] {
+        let capture = share(&of, more);
+        let reading = reader(&of, "--count");
+        let process = format!("/proc/{}", reading.id());
+        let maps = fs::read_to_string(format!("{process}/smaps")).unwrap();
+        let mut shared = 0;
+        let mut lines = maps.lines();
+        while let Some(line) = lines.next() {
+            if !line.contains("/memfd:") {
+                continue;
+            }
+            shared += 1;
+            // `mw`: it could be made writable, as the description is (proc(5)).
+            let flags = lines.find(|it| it.starts_with("VmFlags:")).unwrap();
+            let may_write = ["wr", "mw"].iter().any(|flag| words(flags).contains(flag));
+            assert!(!may_write, "{line}: {flags}");
+            let range = words(line)[0];
+            let Ok(about) = fs::metadata(format!("{process}/map_files/{range}")) else {
+                println!("skipped: needs root, to look at the file of a mapping");
+                continue;
+            };
+            assert_eq!(about.mode() & 0o777, 0, "{line}");
+        }
+        assert!(shared > 0, "no memory of the share");
+        for child in [reading, capture] {
+            stopped(child);
+        }
+    }
 }

@@ -147,6 +147,23 @@ fn a_name_that_ends_in_a_slash_is_a_folder_and_no_file_is_made_of_it() {
 }
 
 #[test]
+fn a_fifo_of_another_user_beside_the_metrics_file_holds_up_nothing() {
+    let (_folder, shared) = Folder::with("shared");
+    fs::create_dir(&shared).unwrap();
+    set_mode(&shared, 0o1777);
+    let path = format!("{shared}/a.prom");
+    let fifo = format!("{path}.part");
+    mkfifo(&fifo);
+    if chown(&fifo, Some(NOBODY), Some(NOBODY)).is_err() {
+        println!("skipped: needs root, to give a file away");
+        return;
+    }
+    run!("capture -i sim:clock=virtual -c 10 --count --metrics-file {path}").succeeds();
+    let about = fs::metadata(&path).unwrap();
+    assert!(about.is_file() && about.uid() == 0);
+}
+
+#[test]
 fn a_warning_names_an_existing_file_that_others_can_read() {
     let (_folder, path) = Folder::with("a.pcapng");
     let captured = || run!("capture -i sim:clock=virtual -c 1 -w {path}");
