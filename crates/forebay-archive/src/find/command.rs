@@ -18,7 +18,7 @@ use crate::{
 };
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use forebay_net::{
-    filter::{Filter, View},
+    filter::{self, Filter, View},
     format::Format,
     port::LinkType,
 };
@@ -134,6 +134,11 @@ fn request(args: &Args, now: &Zoned) -> Result<Request> {
 fn check(filter: &Filter) -> Result<()> {
     let mut first = None;
     for link in [1, 101, 113, 276, 0, 9, 104, 105, 127] {
+        // 802.11, where contradictions such as `ip and ip6` are not noticed.
+        let is_wireless = matches!(link, 105 | 127);
+        if is_wireless && first.as_ref().is_some_and(filter::Error::matches_nothing) {
+            continue;
+        }
         match filter.compile(LinkType(link), View::Packet, 262_144) {
             Ok(_) => return Ok(()),
             Err(error) => first = first.or(Some(error)),

@@ -199,6 +199,8 @@ impl Facts for Flow {
                 let range = *first..=*last;
                 let between = match self.ports {
                     Some(ends) => directed(*direction, ends.map(|end| range.contains(&end))),
+                    // BIG TCP has its ports after a header that the row does not know.
+                    None if ether_type == IPV6 && self.protocol == Some(0) => Truth::Maybe,
                     None => Truth::No,
                 };
                 between.min(carried.unwrap_or(Truth::No))

@@ -62,6 +62,7 @@ impl Wrong {
 
 impl Error {
     /// The whole expression is at fault.
+    #[cfg(feature = "live")]
     pub(crate) fn of_all(what: String) -> Error {
         Wrong::new(0..0, what).in_text("")
     }
