@@ -10,13 +10,15 @@
 //!  Program (bpf/)                         for one link type; runs here, or in the kernel
 //! ```
 //!
-//! The language is that of pcap-filter(7). A program accepts the same packets as that of libpcap 1.10.3, with three exceptions:
+//! The language is that of pcap-filter(7). A program accepts the same packets as that of libpcap 1.10.3, with these exceptions:
 //!
 //! - **Truncated packets.** A program rejects a packet that ends before a byte that the program loads. Programs of libpcap load some
 //!   bytes whose values they do not need; `compile/optimize.rs` removes more of these loads. So a packet that is cut before such a
 //!   byte may be accepted here and rejected by libpcap.
 //! - **`protochain`** passes up to 16 extension headers, without a loop, so the kernel runs it too. libpcap loses its place after an
 //!   authentication header, and may then loop forever.
+//! - **`tcp`, `proto 6` and ports** also match after the hop-by-hop header of BIG TCP over IPv6. libpcap does not look beyond it. A packet that was cut
+//!   within this header is rejected.
 //! - **`byte 8 & 5` and `byte 8 | 5`** test the byte here. libpcap forgets to load it.
 //!
 //! Not supported are ATM, SS7, logs of `pf`, `gateway` and `ip broadcast`. They are rejected with an error that points at the
