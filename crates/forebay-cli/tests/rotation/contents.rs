@@ -48,8 +48,8 @@ fn the_clock_rotates_without_a_packet() {
     let json = series("sim:rate=1,count=1", &folder, "a.pcapng", flags).keeps_the_law();
     assert_eq!(json["written"], 0);
     let paths = files(&folder);
-    // A busy machine may end it late.
-    let most = json["seconds"].as_f64().unwrap() / 0.05 + 1.0;
+    // A busy machine may end it late, and the first file begins when it is opened, a little before the capture.
+    let most = json["seconds"].as_f64().unwrap() / 0.05 + 2.0;
     assert!(
         (3..=most as usize).contains(&paths.len()),
         "{}",

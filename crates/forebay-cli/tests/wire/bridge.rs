@@ -268,7 +268,7 @@ fn requests_that_make_no_sense_are_refused() {
         run!("bridge va va").fails(1, "bridging an interface with itself");
         run!("bridge va nope").fails(1, "no interface 'nope'");
         let (_folder, tapped) = Folder::with("tap.pcapng");
-        run!("bridge va lo --tap {tapped} inbound").fails(2, "va: filter: 'inbound' is not in");
+        run!("bridge va lo --tap {tapped} ifindex 3").fails(2, "va: filter: 'ifindex' is not in");
         assert!(!std::path::Path::new(&tapped).exists());
     });
 }

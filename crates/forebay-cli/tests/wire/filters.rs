@@ -51,8 +51,8 @@ fn a_filter_that_is_refused_is_a_bad_request_and_only_the_kernel_limits_its_leng
         let listing = run!("capture -ddd -r {a} -F {long}");
         let first = listing.succeeds().text().lines().next().unwrap();
         assert!(first.parse::<u32>().unwrap() > 4096);
-        let listing = run!("bridge va vb --tap /dev/null inbound");
-        listing.fails(2, "'inbound' is not in");
+        let listing = run!("bridge va vb --tap /dev/null ifindex 3");
+        listing.fails(2, "'ifindex' is not in");
 
         let refused = "is not supported on link type";
         let mut raw = std::fs::read(&a).unwrap();
