@@ -320,11 +320,11 @@ fn reserved_bits_of_the_link_type_are_an_error() {
 fn a_classic_record_longer_than_any_packet_is_an_error() {
     let mut file = pcap(0xa1b2_c3d4, false);
     let at = file.bytes.len();
-    file.bytes.extend(file.words(&[0, 0, 262_145, 262_145]));
+    file.bytes.extend(file.words(&[0, 0, 1_000_001, 1_000_001]));
     let found = read(&file.bytes);
     assert_eq!(found.packets, file.packets);
     let expected_error = format!(
-        "capture: packet at byte {at} says 262145 captured bytes, the limit is 262144: read 3 packets up to there"
+        "capture: packet at byte {at} says 1000001 captured bytes, the limit is 1000000: read 3 packets up to there"
     );
     assert_eq!(found.error.unwrap(), expected_error);
 }
