@@ -2,9 +2,11 @@
 //! parse, and never panic on the bytes after the first zero.
 
 use forebay_net::filter::{Filter, View, bpf::Program};
-use forebay_net::port::LinkType;
+use forebay_net::port::{Frame, LinkType};
 
-const LINKS: [u16; 12] = [0, 1, 9, 12, 101, 104, 105, 108, 113, 228, 229, 276];
+const LINKS: [u16; 16] = [
+    0, 1, 9, 12, 101, 104, 105, 108, 113, 119, 127, 163, 192, 228, 229, 276,
+];
 
 pub fn check(bytes: &[u8]) {
     let end = bytes.iter().position(|&byte| byte == 0);
@@ -21,11 +23,14 @@ pub fn check(bytes: &[u8]) {
         }
     };
     for link in LINKS.map(LinkType) {
-        for view in [View::Packet, View::Socket] {
+        for view in [View::Packet, View::Socket, View::Restored] {
             let Ok(program) = filter.compile(link, view, 96) else {
                 continue;
             };
-            let kept = program.run(packet, packet.len() as u32);
+            let kept = match view {
+                View::Restored => program.run_restored(&Frame::whole(packet), link),
+                _ => program.run(packet, packet.len() as u32),
+            };
             assert!(kept == 0 || kept == 96);
             let read: Program = program.numbers().to_string().parse().unwrap();
             assert_eq!(read.instructions(), program.instructions());

@@ -580,3 +580,32 @@ fn readers_get_memory_that_is_read_only_and_a_file_that_nobody_may_open() {
         }
     }
 }
+
+#[test]
+fn a_share_of_a_tunnel_knows_the_direction_of_packets_as_the_tunnel_does() {
+    lab(&[], || {
+        ip("tuntap add t0 mode tun");
+        ip("tuntap add t1 mode tun");
+        for tunnel in ["t0", "t1"] {
+            ip(&format!("link set {tunnel} up"));
+        }
+        let (folder, of) = (Folder::new(), name("tunnel"));
+        let file = folder.path("a.pcapng");
+        let recorder = format!("--recorder 8M --trigger inbound -w {file}");
+        for (line, words) in [
+            ("capture -i t0 --count inbound", "listening on t0"),
+            (&*format!("capture -i t0 {recorder}"), "listening on t0"),
+            ("bridge t0 t1 inbound", "bridging t0 and t1"),
+        ] {
+            stopped(started(line, words)).succeeds();
+        }
+        let capture = started(&format!("capture -i t0 --share {of}"), "sharing as");
+        let reading = started(
+            &format!("capture -i share:{of} --count outbound"),
+            "listening",
+        );
+        for child in [reading, capture] {
+            stopped(child).succeeds();
+        }
+    });
+}

@@ -67,6 +67,7 @@ fn a_filter_that_is_refused_is_a_bad_request_and_only_the_kernel_limits_its_leng
         ] {
             run!("{command}").fails(2, refused);
         }
+        run!("replay {a} -i va -f 'ip and ip6'").fails(2, "no packet of link type EN10MB");
         run!("capture -i va ip and ip6").fails(2, "no packet of link type EN10MB");
     });
 }

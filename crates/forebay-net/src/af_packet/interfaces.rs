@@ -383,7 +383,7 @@ fn interface(name: &str, link: LinkType, snaplen: u32) -> Interface {
         name: name.into(),
         link,
         snaplen,
-        tags_apart: link == LinkType::ETHERNET,
+        socket_view: true,
         ..Interface::default()
     }
 }

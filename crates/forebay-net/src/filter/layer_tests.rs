@@ -12,7 +12,7 @@ fn a_frame_with_its_tag_put_back_is_seen_as_by_a_socket() {
     let untagged = data.clone();
     data.splice(12..12, [0x81, 0, 0x60, 5]);
     let interface = Interface {
-        tags_apart: true,
+        socket_view: true,
         ..Interface::default()
     };
     let accepts = |text: &str, data: &[u8], direction| {

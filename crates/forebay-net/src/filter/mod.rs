@@ -103,7 +103,7 @@ pub enum View {
 impl View {
     /// How programs see the packets of `interface`, unless the kernel runs them.
     pub fn of(interface: &Interface) -> View {
-        match interface.tags_apart {
+        match interface.socket_view {
             true => View::Restored,
             false => View::Packet,
         }

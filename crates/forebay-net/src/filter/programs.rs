@@ -61,6 +61,7 @@ impl Programs {
         FrameProgram {
             program: self.seen(interface.link, View::of(interface)),
             view: View::of(interface),
+            link: interface.link,
         }
     }
 
@@ -91,6 +92,7 @@ impl Programs {
 pub struct FrameProgram {
     program: Arc<Program>,
     view: View,
+    link: LinkType,
 }
 
 impl FrameProgram {
@@ -98,7 +100,7 @@ impl FrameProgram {
     #[inline]
     pub fn accepts(&self, frame: &Frame<'_>) -> bool {
         let kept = match self.view {
-            View::Restored => self.program.run_restored(frame),
+            View::Restored => self.program.run_restored(frame, self.link),
             _ => self.program.run(frame.data, frame.wire_len),
         };
         kept > 0

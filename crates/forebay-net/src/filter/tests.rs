@@ -1,5 +1,5 @@
 use super::{Error, Filter, View, bpf::Program, bpf::code, names::Names};
-use crate::port::LinkType;
+use crate::port::{Frame, LinkType};
 use proptest::prelude::*;
 
 fn names() -> Names {
@@ -377,6 +377,22 @@ const PHRASES: [&str; 6] = [
 const LINKS: [u16; 14] = [
     1, 12, 101, 228, 229, 0, 108, 113, 276, 9, 104, 105, 127, 192,
 ];
+
+#[test]
+fn what_a_packet_computes_never_reads_the_metadata_of_the_kernel() {
+    let mut frame = [0; 60];
+    frame[12..16].copy_from_slice(&[0x81, 0, 0, 5]);
+    let kept = |text: &str, link: LinkType| {
+        let program = parse(text).unwrap();
+        let program = program.compile(link, View::Restored, 100).unwrap();
+        program.run_restored(&Frame::whole(&frame), link) > 0
+    };
+    assert!(kept("vlan 5", LinkType::ETHERNET));
+    // 56 bytes without the tag, and -4048: whether there is a tag, for an absolute load.
+    assert!(!kept("ether[len - 4104] = 1", LinkType::ETHERNET));
+    // Bytes of another link layer that look like a tag are none.
+    assert!(kept("link[12:4] = 0x81000005 and len = 60", LinkType::RAW));
+}
 
 /// Every text is a filter or an error that can be printed. A filter's programs are valid, and run over any packet.
 fn whatever(text: &str) {

@@ -95,8 +95,9 @@ pub struct Interface {
     pub resolution: Resolution,
     /// The clock that stamped its frames, if one was chosen. A pcapng file has it in a comment.
     pub time: Option<TimeSource>,
-    /// Filters see frames without the outer VLAN tag: the kernel removed it, and the port put it back.
-    pub tags_apart: bool,
+    /// Filters see its frames as the kernel's filters do: with their direction, and without the outer VLAN tag of Ethernet, which the kernel
+    /// removed and the port put back.
+    pub socket_view: bool,
     /// Further metadata, if the interface is one of a capture file.
     pub in_file: Option<Arc<InFile>>,
 }
@@ -138,7 +139,7 @@ impl Default for Interface {
             bits_per_second: None,
             resolution: Resolution::NANOSECONDS,
             time: None,
-            tags_apart: false,
+            socket_view: false,
             in_file: None,
         }
     }

@@ -251,17 +251,13 @@ impl Reader {
         let interfaces = self.file.interfaces();
         let found = interfaces.get(number as usize).map_or(link, |it| it.link);
         if let Some(programs) = &mut self.programs {
-            // It has to make sense for the packets that can be sent. Others, where it makes none, are rejected.
+            // It has to match packets that can be sent. Others, for which it makes no sense, are rejected.
             let sendable = Interface {
                 link,
                 ..Interface::default()
             };
-            match programs.check(&[sendable]) {
-                Err(error) if !error.matches_nothing() => {
-                    return Err(error.refused_by(self.file.name()));
-                }
-                _ => {}
-            }
+            let checked = programs.check(&[sendable]);
+            checked.map_err(|error| error.refused_by(self.file.name()))?;
         }
         let at = number as usize;
         if self.checked.len() <= at {

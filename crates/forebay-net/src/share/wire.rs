@@ -5,7 +5,7 @@
 //!  interface:  1 or 3 │ resolution 1 │ link 2 │ snaplen 4 │ bits_per_second 8 │ name_len 2 │ description_len 2 │ name │ description
 //!  end:        2 │ failed 1 │ 0 ×6 │ lost 8
 //! ```
-//! 3 is an interface on which filters see frames without the outer VLAN tag.
+//! 3 is an interface whose frames filters see as the kernel does: with their direction, and without the outer VLAN tag.
 //!
 //! A reader trusts none of these bytes: everything that a value may not be is a [`ShareDamage`].
 
@@ -27,7 +27,7 @@ const MAX_DESCRIPTION: usize = 1024;
 pub(super) const MAX_NOTE: usize = NOTE + MAX_NAME + MAX_DESCRIPTION;
 const INTERFACE: u8 = 1;
 const END: u8 = 2;
-const INTERFACE_TAGS_APART: u8 = 3;
+const INTERFACE_SOCKET_VIEW: u8 = 3;
 
 /// Why the bytes of a share are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,8 +123,8 @@ impl Note {
             Note::Interface(it) => {
                 let name = limited(&it.name, MAX_NAME);
                 let description = limited(&it.description, MAX_DESCRIPTION);
-                let kind = match it.tags_apart {
-                    true => INTERFACE_TAGS_APART,
+                let kind = match it.socket_view {
+                    true => INTERFACE_SOCKET_VIEW,
                     false => INTERFACE,
                 };
                 let mut bytes = vec![kind, it.resolution.0];
@@ -149,7 +149,7 @@ impl Note {
     pub fn parse(note: &[u8]) -> Result<Note, ShareDamage> {
         const SHORT: ShareDamage = ShareDamage("a note is incomplete");
         match note.first() {
-            Some(&kind @ (INTERFACE | INTERFACE_TAGS_APART)) => {
+            Some(&kind @ (INTERFACE | INTERFACE_SOCKET_VIEW)) => {
                 let (head, texts) = note.split_first_chunk::<NOTE>().ok_or(SHORT)?;
                 let name_len = usize::from(u16_at(head, 16));
                 let description_len = usize::from(u16_at(head, 18));
@@ -169,7 +169,7 @@ impl Note {
                     snaplen: u32_at(head, 4).clamp(1, MAX_PACKET as u32),
                     bits_per_second: (speed > 0).then_some(speed),
                     resolution: Resolution(head[1]),
-                    tags_apart: kind == INTERFACE_TAGS_APART,
+                    socket_view: kind == INTERFACE_SOCKET_VIEW,
                     in_file: None,
                     time: None,
                 }))
@@ -231,7 +231,7 @@ mod tests {
             name: "eth0".into(),
             description: "1 Gb/s".into(),
             bits_per_second: Some(1_000_000_000),
-            tags_apart: true,
+            socket_view: true,
             ..Interface::default()
         };
         let end = |has_failed| Note::End {

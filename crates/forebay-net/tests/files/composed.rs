@@ -218,7 +218,7 @@ fn what_we_write_is_read_back() {
             resolution: Resolution::NANOSECONDS,
             in_file: None,
             time: None,
-            tags_apart: false,
+            socket_view: false,
         };
         let described = format.describe(&interface, 0);
         let mut bytes = format.header("us");

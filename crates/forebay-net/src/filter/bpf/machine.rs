@@ -162,7 +162,7 @@ pub(super) fn run(
                 next += 1 + skip(a == k);
             }
             LDH_IND_JEQ => {
-                a = data.half((x as usize).checked_add(offset)?)?;
+                a = data.half(sum(x, offset as u32)?)?;
                 next += 1 + skip(a == k);
             }
 
@@ -171,7 +171,7 @@ pub(super) fn run(
                 next += 1 + skip(a & k != 0);
             }
             LDB_IND_JSET => {
-                a = data.byte((x as usize).checked_add(offset)?)?;
+                a = data.byte(sum(x, offset as u32)?)?;
                 next += 1 + skip(a & k != 0);
             }
 
@@ -222,7 +222,9 @@ fn branched() {}
 
 #[inline(always)]
 pub(super) fn sum(x: u32, k: u32) -> Option<usize> {
-    (x as usize).checked_add(k as usize)
+    let at = (x as usize).checked_add(k as usize)?;
+    // The kernel's metadata is for absolute loads only.
+    (at < KERNEL as usize).then_some(at)
 }
 
 /// An offset is a 32-bit number or a sum of two, so its end never wraps.

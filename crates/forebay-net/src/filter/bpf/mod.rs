@@ -20,7 +20,7 @@ mod restored;
 #[cfg(test)]
 mod tests;
 
-use crate::port::Frame;
+use crate::port::{Frame, LinkType};
 pub(crate) use batch::{BatchFilter, FrameBatch, WIDTH};
 pub use check::Invalid;
 pub use listing::{Array, Listing, Numbers};
@@ -121,9 +121,9 @@ impl Program {
         self.run_from(Registers::default(), data, wire_len)
     }
 
-    /// As [`run`](Program::run), for a program that was compiled for [`View::Restored`](super::View::Restored).
-    pub fn run_restored(&self, frame: &Frame<'_>) -> u32 {
-        let restored = Restored::new(frame);
+    /// As [`run`](Program::run), for a program that was compiled for this link type and [`View::Restored`](super::View::Restored).
+    pub fn run_restored(&self, frame: &Frame<'_>, link: LinkType) -> u32 {
+        let restored = Restored::new(frame, link);
         let wire_len = restored.wire_len(frame.wire_len);
         self.run_from(Registers::default(), restored, wire_len)
     }

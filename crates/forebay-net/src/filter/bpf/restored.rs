@@ -4,7 +4,7 @@ use super::{
     code,
     machine::{Loads, half},
 };
-use crate::port::{Direction, Frame};
+use crate::port::{Direction, Frame, LinkType};
 
 /// The two MAC addresses, which precede the tag.
 const ADDRESSES: usize = 12;
@@ -19,12 +19,13 @@ pub(super) struct Restored<'a> {
 }
 
 impl<'a> Restored<'a> {
-    /// The kernel removes tags of these two kinds (`eth_type_vlan`).
-    pub fn new(frame: &Frame<'a>) -> Self {
+    /// The kernel removes tags of these two kinds (`eth_type_vlan`) from frames of Ethernet.
+    pub fn new(frame: &Frame<'a>, link: LinkType) -> Self {
         let kind = half(frame.data, ADDRESSES);
+        let is_tagged = matches!(kind, Some(0x8100 | 0x88A8));
         Restored {
             data: frame.data,
-            is_tagged: matches!(kind, Some(0x8100 | 0x88A8)),
+            is_tagged: is_tagged && link == LinkType::ETHERNET,
             direction: frame.direction,
         }
     }

@@ -3,7 +3,7 @@
 use super::{
     Compiler, Said, chain,
     load::{Base, Size},
-    test::Test,
+    test::{Test, step},
     unsupported,
 };
 use crate::filter::{
@@ -95,13 +95,16 @@ impl Compiler {
     /// of the packet (RFC 2675). libpcap does not look beyond this header.
     pub(super) fn is_big_tcp(&self) -> Test {
         const LENGTH_IS_JUMBO_PAYLOAD: u32 = 0x00C2;
+        const LONGEST_IPV6: u32 = 65_535;
         let next = Test::equal(self.load(Base::Network, 6, Size::Byte), 0);
+        // Others do not have this header. Without the question, a packet that was cut before it would be rejected also by `not tcp`.
+        let is_long = Test::Value(vec![step(code::LD_LEN, 0)], code::JGT_K, LONGEST_IPV6);
         let option = Test::equal(
             self.load(Base::Network, 41, Size::Half),
             LENGTH_IS_JUMBO_PAYLOAD,
         );
         let behind = Test::equal(self.load(Base::Network, 40, Size::Byte), TCP);
-        next.and(option).and(behind)
+        next.and(is_long).and(option).and(behind)
     }
 
     /// True if the header of `of` has `number` as its next protocol.

@@ -157,7 +157,7 @@ impl Metadata {
             resolution: Resolution::MICROSECONDS,
             in_file: None,
             time: None,
-            tags_apart: false,
+            socket_view: false,
         };
         // Name, description, speed and resolution have fields, and the offset is added to every time.
         let excluded = &[2, 3, 8, 9, 14];

@@ -140,7 +140,7 @@ impl Reader {
                 _ => Resolution::MICROSECONDS,
             },
             time: None,
-            tags_apart: false,
+            socket_view: false,
             in_file: Some(Arc::new(in_file)),
         });
         Ok(Step::Described(FILE_HEADER))

@@ -101,8 +101,8 @@ fn refuse_foreign(about: &Metadata, real: &Path) -> io::Result<()> {
     refuse_foreign_in(&folder, about)
 }
 
-/// Whether a file in `folder` belongs to a user who is neither root, nor this user, nor the owner of the folder, and anybody could have
-/// created it there, as in `/tmp`.
+/// Whether a file in `folder` belongs to another user than root, this user and the owner of the folder, and anybody could have created it
+/// there, as in `/tmp`.
 ///
 /// ```
 /// let [folder, program] = ["/tmp", "/proc/self/exe"].map(|it| std::fs::metadata(it).unwrap());
