@@ -25,7 +25,10 @@ use forebay_archive::{
     gather::{self, Gather, GatherConfig},
     index::IndexFile,
     rebuild,
-    ship::{Event, Ship, ShipConfig, spool::Keep},
+    ship::{
+        Event, Ship, ShipConfig,
+        spool::{Keep, Spool},
+    },
     status,
     table::TableFile,
 };
@@ -81,11 +84,6 @@ async fn run(command: &Command) -> Result<ExitCode> {
 }
 
 async fn ship(flags: &args::Ship) -> Result<ExitCode> {
-    // A wrong name of the spool must not leave a new folder as an archive.
-    std::fs::read_dir(&flags.spool).with_context(|| {
-        let spool = flags.spool.display();
-        format!("{spool}: opening the spool. Create the folder, or correct its name")
-    })?;
     let sensor = match &flags.sensor {
         Some(sensor) => sensor.clone(),
         None => std::fs::read_to_string("/proc/sys/kernel/hostname")
@@ -93,6 +91,8 @@ async fn ship(flags: &args::Ship) -> Result<ExitCode> {
             .trim()
             .to_owned(),
     };
+    // A wrong name of the spool or the sensor must not leave a new folder as an archive.
+    drop(Spool::open(&flags.spool, &sensor)?);
     let announce = flags.announce.as_ref();
     let announce = announce.map(|it| with_credentials(it, flags.nats_credentials.as_deref()));
     let config = ShipConfig {

@@ -3,13 +3,15 @@
 mod common;
 #[path = "ship/faults.rs"]
 mod faults;
+#[path = "ship/full.rs"]
+mod full;
 #[path = "ship/metrics.rs"]
 mod metrics;
 
 use common::{
     age, archive, assert_counts, captured, captures, damage, done, expire_segment, json_of,
-    last_json, ok, pcap, places, reports, run, run_and_kill, segments, set_age, ship, spool,
-    status,
+    last_json, ok, pcap, places, reports, run, run_and_kill, segments, set_age, ship, ship_as,
+    spool, status,
 };
 use forebay_testing::{dice::Dice, folder::Folder};
 use std::{
@@ -99,8 +101,30 @@ fn two_spools_cannot_ship_as_one_sensor_and_one_spool_has_one_ship() {
     captured(&folder, "two/a.pcapng", "count=10");
     ok(ship(&one, &to, &[]));
     let refused = ship(&two, &to, &[]);
-    reports(refused, 1, "the name hall belongs to the spool");
-    assert_eq!(names(&two), ["a.pcapng"], "nothing is lost");
+    let err = reports(refused, 1, "the name hall belongs to the spool");
+    assert!(!err.contains(".forebay-ship"), "{err}");
+    let left: Vec<_> = fs::read_dir(&two).unwrap().collect();
+    assert_eq!(
+        left.len(),
+        1,
+        "nothing is lost, and nothing is left: {left:?}"
+    );
+    // What the error proposes works.
+    ok(ship_as("lab", &two, &to, &["--keep-local", "1G"]));
+    // A spool that has shipped is bound, and each error has another way out.
+    reports(ship(&two, &to, &[]), 1, "use --sensor lab");
+    ok(ship(&one, &folder.path("other"), &[]));
+    let elsewhere = ship_as("lab", &spool(&folder, "three"), &folder.path("other"), &[]);
+    ok(elsewhere);
+    let refused = ship_as("lab", &two, &folder.path("other"), &[]);
+    reports(refused, 1, "two/.forebay-ship and choose another name");
+    // A name that cannot be meant leaves neither.
+    reports(
+        ship_as("a/b", &two, &folder.path("none"), &[]),
+        2,
+        "cannot be the name",
+    );
+    assert!(!fs::exists(folder.path("none")).unwrap());
     let mut first = archive(&["ship", &one, &to, "--sensor", "hall"]);
     let mut first = first
         .stderr(Stdio::null())

@@ -319,13 +319,8 @@ impl Ship<'_> {
 
 /// Whether there was no room on a disk.
 fn is_full(error: &anyhow::Error) -> bool {
-    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
-    let causes = error
-        .chain()
-        .filter_map(|it| it.downcast_ref::<std::io::Error>());
-    causes
-        .map(std::io::Error::kind)
-        .any(|it| it == StorageFull || it == QuotaExceeded)
+    let mut causes = error.chain().filter_map(|it| it.downcast_ref());
+    causes.any(super::state::is_full)
 }
 
 enum Stored {

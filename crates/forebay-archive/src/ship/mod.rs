@@ -7,16 +7,18 @@
 //! killed anywhere begins with the same file again, loses nothing and doubles nothing. A file leaves the spool only after its rows
 //! are committed.
 
+mod dropped;
 mod file;
 mod pending;
 mod refused;
 pub mod spool;
+mod state;
 #[cfg(test)]
 mod tests;
 
 use crate::{
     announce::{Address, Queue},
-    archive::{Archive, BadRequest},
+    archive::Archive,
     segment::{self, Packed},
     table::Table,
 };
@@ -183,14 +185,7 @@ impl<'a> Ship<'a> {
         config: ShipConfig,
         report: &'a mut (dyn FnMut(Event<'_>) + 'a),
     ) -> Result<Ship<'a>> {
-        let sensor = &config.sensor;
-        ensure!(
-            segment::is_sensor_name(sensor),
-            BadRequest(format!(
-                "{sensor}: cannot be the name of a sensor. Use up to 64 letters, digits, dots, dashes and underscores"
-            ))
-        );
-        let spool = Spool::open(&config.spool, sensor)?;
+        let spool = Spool::open(&config.spool, &config.sensor)?;
         Ok(Ship {
             queue: config.announce.clone().map(Queue::new),
             config,
@@ -279,7 +274,7 @@ impl<'a> Ship<'a> {
         // failed with files that are marked. But if no other file can be marked, those come first, because each that is shipped makes
         // room for a mark.
         let marked = files.iter().filter(|it| self.spool.is_marked(it)).count();
-        let is_full = marked >= spool::MAX_SENDING;
+        let is_full = self.spool.is_all_marked(marked);
         let there: HashSet<_> = files.iter().map(Finished::mark).collect();
         self.refused.retain(&there);
         files.sort_by_cached_key(|it| {
@@ -428,7 +423,7 @@ impl<'a> Ship<'a> {
         let folder = folder.display().to_string();
         let machine = fs::read_to_string("/etc/machine-id").unwrap_or_default();
         let machine = segment::hex(&Sha256::digest(machine.trim()));
-        let claim = json!({"schema": 1, "spool": self.spool.id, "host": host, "folder": folder, "machine": machine});
+        let claim = json!({"schema": 1, "spool": self.spool.id(), "host": host, "folder": folder, "machine": machine});
         let put = async || {
             let put = archive.put_new(&key, claim.to_string().into()).await;
             put.map_err(Failure::Store)
@@ -436,6 +431,7 @@ impl<'a> Ship<'a> {
         // Reading comes first: a store that ignores that objects must only be created would replace the claim of another spool.
         let mut there = archive.get(&key).await.map_err(Failure::Store)?;
         if there.is_none() {
+            self.spool.keep();
             put().await?;
             there = archive.get(&key).await.map_err(Failure::Store)?;
         }
@@ -445,10 +441,16 @@ impl<'a> Ship<'a> {
             let text = there.as_ref().and_then(|it| it[name].as_str());
             text.unwrap_or("?").to_owned()
         };
-        if text("spool") != self.spool.id {
+        if text("spool") != self.spool.id() {
+            // Without its name, the spool would take another one.
+            let step = match self.spool.is_bound() {
+                true => format!(
+                    "Otherwise remove {folder}/.forebay-ship and choose another name with --sensor"
+                ),
+                false => "Otherwise choose another name with --sensor".to_owned(),
+            };
             return Err(Failure::Final(anyhow!(
-                "{}: the name {sensor} belongs to the spool {} on {}. Choose another name with --sensor. If this spool replaces that one, \
-                 delete {key} in the archive",
+                "{}: the name {sensor} belongs to the spool {} on {}. If this spool replaces that one, delete {key} in the archive. {step}",
                 archive.name(),
                 text("folder"),
                 text("host")
@@ -461,6 +463,7 @@ impl<'a> Ship<'a> {
                 archive.name()
             )));
         }
+        self.spool.bind(sensor).map_err(Failure::Final)?;
         if text("machine") != machine {
             let warning = anyhow!(
                 "{}: the spool of {sensor} was on another machine ({}). If this machine is a copy of that one, both ship as one sensor: \
@@ -471,7 +474,7 @@ impl<'a> Ship<'a> {
             self.warn_once(&warning);
         }
         if self.queue.is_some() {
-            let identity = self.config.archive.identity_or(&self.spool.id).await;
+            let identity = self.config.archive.identity_or(self.spool.id()).await;
             self.identity = Some(identity.map_err(Failure::Store)?);
         }
         self.is_claimed = true;

@@ -8,51 +8,44 @@
 //!  SPOOL/dropped/….json     what was removed before it was shipped; itself shipped to the archive
 //!  SPOOL/.forebay-ship      the identity of the spool, its sensor, and files that were sent and not freed; locked by the `ship` that works on it
 //!  SPOOL/.forebay-reserve   room for the records of dropped files if the disk is full
+//!  SPOOL/.dropped …         a file that was dropped on a full disk without this room; its name has the record
 //! ```
 //! The state of a file is the folder in which it is, so there is no journal: each step is a rename or a removal.
 
-use anyhow::{Context, Result, bail};
+use super::{
+    dropped::{Dropped, files_in},
+    state::{MAX_SENDING, State},
+};
+use crate::archive::BadRequest;
+use anyhow::{Context, Result, bail, ensure};
 use forebay::store::{lock_output, open_existing};
 use forebay_net::{file::Plain, repair::Examined};
 use sha2::{Digest, Sha256};
 use std::{
     collections::{BTreeMap, HashSet},
     fs::{self, File, Metadata},
-    io::{self, Read, Seek, SeekFrom, Write},
-    os::unix::fs::{FileExt, MetadataExt},
+    io::{self, Seek, SeekFrom},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
 
 const SHIPPED: &str = "shipped";
 const FAILED: &str = "failed";
-pub(super) const DROPPED: &str = "dropped";
 
-/// Where the last lines of `.forebay-ship` begin. Its lines have fixed lengths, so changing them needs no room on a full disk.
-const SENDING_AT: u64 = 33 + 65;
-/// The length of these lines.
-const SENDING_LEN: usize = 110;
-/// Their number: files that may be in the archive and are still in the spool.
-pub const MAX_SENDING: usize = 16;
 /// A capture locks a file directly after it has created it. Empty files that are younger are not touched.
 const NEW: Duration = Duration::from_secs(10);
-/// Bytes that are kept for records of dropped files.
-const RESERVE_BYTES: usize = 64 << 10;
 
 /// A locked spool.
 pub struct Spool {
     folder: PathBuf,
-    /// 32 hexadecimal digits that only this spool has.
-    pub id: String,
-    /// The files that were sent, in the form of [`Finished::mark`]. Some may be gone.
-    sending: Vec<String>,
-    /// The files that were there when the folder was listed last, in the same form, without those that have left it since.
+    state: State,
+    dropped: Dropped,
+    /// The files that were there when the folder was listed last, in the form of [`Finished::mark`], without those that have left it since.
     there: HashSet<String>,
     /// The files in `shipped`, and their lengths.
     kept: BTreeMap<(SystemTime, PathBuf), u64>,
     kept_bytes: u64,
-    /// `.forebay-ship`, with the lock.
-    lock: File,
 }
 
 /// A finished file.
@@ -160,65 +153,53 @@ fn is_capture(name: &str) -> bool {
 }
 
 impl Spool {
-    /// Opens and locks the spool of a sensor.
+    /// Opens and locks the spool of a sensor. What this creates is removed again unless the spool is [kept](Spool::keep).
     ///
     /// # Errors
-    /// The folder does not exist or is read-only, another `ship` works on it, or it is the spool of another sensor.
+    /// The name of the sensor is malformed, the folder does not exist or is read-only, another `ship` works on it, or it is the spool of
+    /// another sensor.
     pub fn open(folder: &Path, sensor: &str) -> Result<Spool> {
-        let name = folder.display();
-        let path = folder.join(".forebay-ship");
-        let mut options = File::options();
-        let opened = options
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path);
-        let mut lock = opened.with_context(|| {
-            format!("{name}: opening the spool. Create the folder, or correct its name")
-        })?;
-        if lock_output(&lock).is_err() {
-            bail!("{name}: another `ship` works on this spool. End it first");
-        }
-        let mut text = String::new();
-        lock.read_to_string(&mut text)
-            .with_context(|| format!("{name}: reading .forebay-ship"))?;
-        let mut lines = text.lines().map(str::trim);
-        let mut line = || lines.next().unwrap_or_default().to_owned();
-        let (mut id, owner) = (line(), line());
-        let sending: Vec<String> = (0..MAX_SENDING).map(|_| line()).collect();
-        if !owner.is_empty() && owner != sensor {
-            bail!(
-                "{name}: is the spool of the sensor {owner}. Its files would be stored twice as those of {sensor}: use --sensor {owner}, or \
-                 another folder. To rename the sensor, ship everything first, then remove {}",
-                path.display()
-            );
-        }
-        let is_id = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if !is_id || owner.is_empty() {
-            if !is_id {
-                id = crate::table::unique();
-            }
-            let lines = format!("{:<SENDING_LEN$}\n", "").repeat(MAX_SENDING);
-            let text = format!("{id}\n{sensor:<64}\n{lines}");
-            let written = lock
-                .write_all_at(text.as_bytes(), 0)
-                .and_then(|()| lock.sync_all());
-            written.with_context(|| format!("{name}: writing .forebay-ship"))?;
-        }
+        ensure!(
+            crate::segment::is_sensor_name(sensor),
+            BadRequest(format!(
+                "{sensor}: cannot be the name of a sensor. Use up to 64 letters, digits, dots, dashes and underscores"
+            ))
+        );
         let mut spool = Spool {
+            state: State::open(folder, sensor)?,
+            dropped: Dropped::of(folder),
             folder: folder.into(),
-            id,
-            sending,
             there: HashSet::new(),
             kept: BTreeMap::new(),
             kept_bytes: 0,
-            lock,
         };
         spool.finish_drops()?;
         spool.list()?;
-        spool.reserve();
         Ok(spool)
+    }
+
+    /// What distinguishes this spool from all others.
+    pub(super) fn id(&self) -> &str {
+        &self.state.id
+    }
+
+    /// Whether the sensor owns the spool.
+    pub(super) fn is_bound(&self) -> bool {
+        self.state.is_bound()
+    }
+
+    /// An archive may know the identity of the spool from now on, so it stays.
+    pub fn keep(&mut self) {
+        self.state.keep();
+    }
+
+    /// Gives the spool to a sensor.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(super) fn bind(&mut self, sensor: &str) -> Result<()> {
+        self.dropped.reserve();
+        self.state.bind(sensor)
     }
 
     /// Notes that this file is being sent. From then on it may be in the archive, so it must not be dropped and counted again.
@@ -226,64 +207,38 @@ impl Spool {
     /// # Errors
     /// It cannot be written, or too many files were sent that are still there.
     pub fn mark(&mut self, file: &Finished) -> Result<()> {
-        let mark = file.mark();
-        if self.sending.contains(&mark) {
-            return Ok(());
-        }
-        let name = self.folder.display();
-        let unused = self.unused()?;
-        let line = format!("{mark:<SENDING_LEN$}\n");
-        let at = SENDING_AT + (unused * (SENDING_LEN + 1)) as u64;
-        let written = self.lock.write_all_at(line.as_bytes(), at);
-        written
-            .and_then(|()| self.lock.sync_data())
-            .with_context(|| format!("{name}: writing .forebay-ship"))?;
-        self.sending[unused] = mark;
-        Ok(())
-    }
-
-    /// A line that no file needs which is still there.
-    fn unused(&self) -> Result<usize> {
-        let mut lines = self.sending.iter();
-        let unused = lines.position(|it| !self.there.contains(it));
-        unused.with_context(|| {
-            format!(
-                "{}: {MAX_SENDING} files may be in the archive and could not be freed; no other one is sent before that",
-                self.folder.display()
-            )
-        })
+        self.state.add(file.mark(), &self.there)
     }
 
     /// Checks that this file can be [marked](Spool::mark).
     ///
     /// # Errors
-    /// Too many files were sent that are still there.
-    pub fn check_mark(&self, file: &Finished) -> Result<()> {
+    /// Too many files were sent that are still there, or the disk is full.
+    pub fn check_mark(&mut self, file: &Finished) -> Result<()> {
         match self.is_marked(file) {
             true => Ok(()),
-            false => self.unused().map(|_| ()),
+            false => self.state.check(&self.there).map(|_| ()),
         }
+    }
+
+    /// Whether another file than the marked ones cannot be marked.
+    pub(super) fn is_all_marked(&self, marked: usize) -> bool {
+        self.state.is_in_memory() || marked >= MAX_SENDING
     }
 
     /// The finished files, without taking over any.
     fn list(&mut self) -> Result<Vec<Finished>> {
         let files = finished_in(&self.folder)?;
         self.there = files.iter().map(Finished::mark).collect();
+        if let Some(oldest) = files.first() {
+            self.state.oldest(oldest.mark(), &self.there);
+        }
         Ok(files)
     }
 
     /// Whether this file may be in the archive.
     pub fn is_marked(&self, file: &Finished) -> bool {
-        self.sending.contains(&file.mark())
-    }
-
-    /// Keeps some room. Without it, a full disk could not be relieved.
-    fn reserve(&self) {
-        let path = self.folder.join(".forebay-reserve");
-        let is_there = fs::metadata(&path).is_ok_and(|it| it.len() == RESERVE_BYTES as u64);
-        if !is_there && fs::write(&path, vec![b' '; RESERVE_BYTES]).is_err() {
-            let _ = fs::remove_file(&path); // the disk is full: later
-        }
+        self.state.has(&file.mark())
     }
 
     /// Removes files that were recorded as dropped by a `ship` that was killed before it removed them.
@@ -433,34 +388,13 @@ impl Spool {
     ///
     /// # Errors
     /// The record cannot be written; then the file stays.
-    pub fn drop_unshipped(&self, file: &Finished, record: &str) -> Result<()> {
-        let folder = self.folder.join(DROPPED);
-        let path = folder.join(file.record_name());
-        let part = path.with_extension("part");
-        let write = || {
-            fs::create_dir_all(&folder)?;
-            let mut to = File::create(&part)?;
-            to.write_all(record.as_bytes())?;
-            to.sync_all()?;
-            fs::rename(&part, &path)?;
-            File::open(&folder)?.sync_all()
-        };
-        let written = write().or_else(|error| match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                fs::remove_file(self.folder.join(".forebay-reserve"))?;
-                write()
-            }
-            _ => Err(error),
-        });
-        written.with_context(|| format!("{}: recording a dropped file", folder.display()))?;
-        let removed = fs::remove_file(&file.path);
-        // After a power cut it must not be there again when its record has left the spool.
-        let _ = File::open(&self.folder).and_then(|folder| folder.sync_all());
-        if removed.is_err() {
-            let _ = fs::remove_file(&path); // it stays, so it is not counted as dropped
-        }
-        self.reserve();
-        removed.with_context(|| format!("{}: removing it", file.path.display()))
+    pub fn drop_unshipped(&mut self, file: &Finished, record: &str) -> Result<()> {
+        let name = file.record_name();
+        self.dropped.remove(&file.path, &name, record)?;
+        self.there.remove(&file.mark());
+        self.state.write_late();
+        self.dropped.reserve();
+        Ok(())
     }
 
     /// The records of dropped files that are not in the archive yet.
@@ -468,13 +402,7 @@ impl Spool {
     /// # Errors
     /// The folder cannot be read.
     pub fn dropped(&self) -> Result<Vec<PathBuf>> {
-        let folder = self.folder.join(DROPPED);
-        if !folder.exists() {
-            return Ok(Vec::new());
-        }
-        let mut paths = files_in(&folder)?;
-        paths.retain(|path| path.extension().is_some_and(|it| it == "json"));
-        Ok(paths)
+        self.dropped.list()
     }
 }
 
@@ -487,14 +415,6 @@ pub enum Keep {
     Bytes(u64),
     /// Files that are younger than this.
     For(Duration),
-}
-
-fn files_in(folder: &Path) -> Result<Vec<PathBuf>> {
-    let read = || -> io::Result<Vec<PathBuf>> {
-        let entries = fs::read_dir(folder)?;
-        entries.map(|entry| Ok(entry?.path())).collect()
-    };
-    read().with_context(|| format!("{}: reading this folder", folder.display()))
 }
 
 /// The finished capture files of a folder, the oldest first.
