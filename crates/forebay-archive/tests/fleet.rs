@@ -3,6 +3,8 @@
 //! The servers are in the virtual environment `FOREBAY_ARCHIVE_TOOLS`; without it these tests are skipped.
 
 mod common;
+#[path = "fleet/restart.rs"]
+mod restart;
 
 use common::{
     archive, assert_counts, captured, damage, done, expire_segment, json_lines, json_of, last_json,

@@ -1,7 +1,8 @@
 """moto, an S3 server, with a journal: what it has answered outlives `kill -9`.
 
 Requests that change something are written to the journal, before they are carried out, one after the other. When the server is
-started again, it carries them out again in the same order. So its state is that of the last run.
+started again, it carries them out again in the same order. So its state is that of the last run. Uploads in parts are numbered: moto gives
+them random names, which the requests in the journal would not find again.
 
 The file JOURNAL.faults, if it exists, says which requests are answered with an error. Its line `STATUS EVERY TEXT` means every EVERY-th
 request whose path or query contains TEXT.
@@ -10,14 +11,27 @@ Usage: store.py JOURNAL PORT
 """
 
 import io
+import itertools
 import logging
 import pickle
 import sys
 import threading
 from urllib.parse import unquote
 
+from moto.s3 import models
 from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import run_simple
+
+uploads = itertools.count(1)
+start_upload = models.FakeMultipart.__init__
+
+
+def start_numbered(upload, *arguments, **named):
+    start_upload(upload, *arguments, **named)
+    upload.id = f"upload{next(uploads)}"
+
+
+models.FakeMultipart.__init__ = start_numbered
 
 journal_path, port = sys.argv[1], int(sys.argv[2])
 app = DomainDispatcherApplication(create_backend_app)

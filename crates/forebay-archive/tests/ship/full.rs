@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-/// A spool on a disk of one megabyte, in a space for mounts of its own; `None`: this user may not mount.
+/// A spool on a disk of one megabyte, in a separate mount namespace; `None`: this user may not mount.
 struct Disk {
     process: Child,
     spool: String,
