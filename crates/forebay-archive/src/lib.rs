@@ -11,6 +11,7 @@
 
 pub mod announce;
 pub mod archive;
+pub mod clock;
 pub mod compact;
 pub mod expire;
 pub mod find;

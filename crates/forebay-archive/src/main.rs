@@ -19,6 +19,7 @@ use cli::{
 use forebay_archive::{
     announce::{Address, Queue},
     archive::{Archive, BadRequest},
+    clock,
     compact::{self, CompactConfig},
     expire::{self, ExpireConfig},
     find,
@@ -228,13 +229,20 @@ async fn print_status(flags: &args::Status) -> Result<ExitCode> {
             archive.name()
         ));
     }
+    let clocks = clock::wrong(&archive, sensors.keys()).await?;
     let mut is_sound = true;
     for (name, sensor) in &sensors {
         is_sound &= sensor.is_sound();
+        let ahead_s = clocks.get(&**name).copied();
+        let mut object = text::sensor_json(name, sensor);
+        object["clock_ahead_s"] = json!(ahead_s);
         text::line(&match flags.json {
-            true => text::sensor_json(name, sensor).to_string(),
+            true => object.to_string(),
             false => text::sensor(name, sensor),
         })?;
+        if let Some(ahead_s) = ahead_s.filter(|_| !flags.json) {
+            text::line(&text::wrong_clock(ahead_s))?;
+        }
     }
     Ok(ExitCode::from(u8::from(!is_sound)))
 }

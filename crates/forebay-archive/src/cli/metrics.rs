@@ -276,6 +276,10 @@ pub fn of_ship(sensor: &str, snapshot: &Snapshot) -> String {
         "Tries that the store or the queue failed",
         counts.failures,
     );
+    if let Some(ahead_s) = snapshot.clock_ahead_s {
+        let help = "How far the clock is ahead of that of the store";
+        page.put("clock_ahead_seconds", "gauge", help, ahead_s);
+    }
     let oldest = snapshot
         .oldest
         .and_then(|it| it.duration_since(UNIX_EPOCH).ok());

@@ -206,6 +206,16 @@ pub fn sensor(name: &str, sensor: &Sensor) -> String {
     text
 }
 
+pub fn wrong_clock(ahead_s: i64) -> String {
+    let differ = if ahead_s > 0 {
+        "ahead of"
+    } else {
+        "slower than"
+    };
+    let seconds = counted(ahead_s.unsigned_abs(), "second", "seconds");
+    format!("  its clock was {seconds} {differ} that of the store when it shipped last: set it")
+}
+
 pub fn sensor_json(name: &str, sensor: &Sensor) -> Value {
     json!({
         "schema": 1,

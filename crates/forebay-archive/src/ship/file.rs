@@ -4,7 +4,7 @@ use super::{Event, Failure, Ship, pending::Pending, spool};
 use crate::{
     announce::Announcement,
     archive::{Archive, StoreFault},
-    rebuild,
+    clock, rebuild,
     segment::{self, Pack, Packed},
     table::Rows,
 };
@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use forebay_net::repair::Examined;
 use sha2::{Digest, Sha256};
 use spool::Finished;
-use std::fs::File;
+use std::{fs::File, time::SystemTime};
 
 /// Bytes that are read back at once.
 const READ_BYTES: u64 = 16 << 20;
@@ -273,6 +273,32 @@ impl Ship<'_> {
         Ok(())
     }
 
+    /// Reports that the clock of this machine, or of the capture, is wrong, and that it is right again.
+    async fn compare_clocks(&mut self, ahead_s: i64) {
+        let is_wrong = clock::is_wrong(ahead_s);
+        let was_wrong = self.clock_ahead_s.replace(ahead_s).map(clock::is_wrong);
+        if was_wrong == Some(is_wrong) {
+            return;
+        }
+        let (archive, sensor) = (&self.config.archive, &self.config.sensor);
+        if is_wrong {
+            let differ = if ahead_s > 0 {
+                "ahead of"
+            } else {
+                "slower than"
+            };
+            (self.report)(Event::Warning(format!(
+                "{}: the clock of {sensor} is {} s {differ} that of the store. Set the clocks (chrony, systemd-timesyncd)",
+                archive.name(),
+                ahead_s.unsigned_abs()
+            )));
+        }
+        // The file must not wait for this.
+        if let Err(error) = clock::record(archive, sensor, ahead_s).await {
+            self.warn_once(&error);
+        }
+    }
+
     /// Creates the segment and reads it back. Then `pending` has the rows for its offsets, and no packed copy. `Some`: there is a segment
     /// already, and it is damaged.
     async fn create(
@@ -284,12 +310,19 @@ impl Ship<'_> {
         let packed = &mut pending.packed;
         let scratch = pending.scratch.as_mut().context("the file is not packed")?;
         self.spool.mark(found)?;
+        let start = SystemTime::now();
         let put = archive.put_file(&packed.key, scratch, packed.bytes);
         pending.is_new = self.watched(put).await?;
         if pending.is_new {
             self.counts.sent_bytes += packed.bytes;
         }
-        let hash = self.watched(stored_hash(&archive, &packed.key)).await?;
+        let sent = start..SystemTime::now();
+        let (hash, created) = self.watched(stored_hash(&archive, &packed.key)).await?;
+        if pending.is_new {
+            let last_ns = packed.directory.last_ns.unwrap_or(0);
+            self.compare_clocks(clock::ahead_s(sent, created, last_ns))
+                .await;
+        }
         if hash != packed.stored_sha256 {
             ensure!(
                 !pending.is_new,
@@ -303,7 +336,7 @@ impl Ship<'_> {
                 Err(error) if error.downcast_ref::<StoreFault>().is_some() => return Err(error),
                 Err(error) => {
                     ensure!(
-                        stored_hash(&archive, &packed.key).await? == hash,
+                        stored_hash(&archive, &packed.key).await?.0 == hash,
                         "{}: the segment {} was read twice, with different bytes: the store or the network damages data",
                         archive.name(),
                         packed.key
@@ -333,10 +366,11 @@ enum Stored {
     Damaged(anyhow::Error),
 }
 
-/// The SHA-256 of an object, as the store returns it.
-async fn stored_hash(archive: &Archive, key: &str) -> Result<String> {
-    let len = archive.len(key).await?;
-    let len = len.with_context(|| format!("{}: the segment {key} is gone", archive.name()))?;
+/// The SHA-256 of an object, as the store returns it, and when it was created.
+async fn stored_hash(archive: &Archive, key: &str) -> Result<(String, SystemTime)> {
+    let head = archive.head(key).await?;
+    let head = head.with_context(|| format!("{}: the segment {key} is gone", archive.name()))?;
+    let len = head.size;
     let mut hash = Sha256::new();
     let mut at = 0;
     while at < len {
@@ -344,5 +378,5 @@ async fn stored_hash(archive: &Archive, key: &str) -> Result<String> {
         hash.update(archive.range(key, at..end).await?);
         at = end;
     }
-    Ok(segment::hex(&hash.finalize()))
+    Ok((segment::hex(&hash.finalize()), head.last_modified.into()))
 }

@@ -97,6 +97,8 @@ pub struct Snapshot {
     pub waiting: Amount,
     /// When the oldest file that waits was finished.
     pub oldest: Option<SystemTime>,
+    /// How many seconds the clock of the sensor was ahead of that of the store when the last segment was created.
+    pub clock_ahead_s: Option<i64>,
 }
 
 impl Snapshot {
@@ -165,6 +167,7 @@ pub struct Ship<'a> {
     /// The identity of the archive, for announcements.
     identity: Option<String>,
     is_full: bool,
+    clock_ahead_s: Option<i64>,
     /// Files were cut or dropped, so there is more to ship.
     has_more: bool,
     /// The packets of files that wait.
@@ -198,6 +201,7 @@ impl<'a> Ship<'a> {
             looked: None,
             identity: None,
             is_full: false,
+            clock_ahead_s: None,
             has_more: false,
             known: HashMap::new(),
             warned: HashSet::new(),
@@ -365,6 +369,7 @@ impl<'a> Ship<'a> {
         let mut snapshot = Snapshot {
             counts: self.counts,
             oldest: files.iter().map(|it| it.modified).min(),
+            clock_ahead_s: self.clock_ahead_s,
             ..Snapshot::default()
         };
         let mut known = HashMap::new();

@@ -104,6 +104,11 @@ impl Server {
         fs::write(&self.faults, which).unwrap();
     }
 
+    /// From its next start on, its clock differs by this number of seconds.
+    pub fn set_clock(&mut self, seconds: &str) {
+        self.command.env("STORE_CLOCK", seconds);
+    }
+
     /// `kill -9`.
     pub fn kill(&mut self) {
         self.running = None;

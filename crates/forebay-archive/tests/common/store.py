@@ -10,9 +10,11 @@ request whose path or query contains TEXT.
 Usage: store.py JOURNAL PORT
 """
 
+import datetime
 import io
 import itertools
 import logging
+import os
 import pickle
 import sys
 import threading
@@ -32,6 +34,11 @@ def start_numbered(upload, *arguments, **named):
 
 
 models.FakeMultipart.__init__ = start_numbered
+
+# The clock of the store is wrong by this number of seconds.
+wrong = datetime.timedelta(seconds=int(os.environ.get("STORE_CLOCK", "0")))
+utcnow = models.utcnow
+models.utcnow = lambda: utcnow() + wrong
 
 journal_path, port = sys.argv[1], int(sys.argv[2])
 app = DomainDispatcherApplication(create_backend_app)

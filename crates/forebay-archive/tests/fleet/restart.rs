@@ -46,3 +46,34 @@ fn a_store_and_a_ship_that_are_killed_between_the_parts_of_a_segment_lose_and_do
     let found = ok(fleet.run(&["find", "--in", TO, "--count", "less 2000"]));
     assert_eq!(found.trim(), "12000");
 }
+
+#[test]
+fn a_sensor_whose_clock_differs_from_that_of_the_store_is_named_until_it_is_right() {
+    let python = python_or_skip!();
+    let mut fleet = Fleet::new(&python);
+    let spool = fleet.spool("hall");
+    let metrics = fleet.folder.path("ship.prom");
+    // The clock of the sensor is two hours slow, then right.
+    for (seed, store, ahead_s) in [(1, "7200", -7200), (2, "0", 0)] {
+        fleet.store.set_clock(store);
+        fleet.start_store();
+        let name = format!("spool-hall/{seed}.pcapng");
+        captured(&fleet.folder, &name, &format!("count=10,seed={seed}"));
+        let ship = ["ship", &spool, TO, "--sensor", "hall", "--once"];
+        let (code, _, err) = fleet.run(&[&ship[..], &["--metrics-file", &metrics]].concat());
+        let is_wrong = ahead_s != 0;
+        assert_eq!((code, err.contains("slower than")), (0, is_wrong), "{err}");
+        let text = fs::read_to_string(&metrics).unwrap();
+        let name = "\nforebay_ship_clock_ahead_seconds{sensor=\"hall\"} ";
+        let value = text.split(name).nth(1).unwrap().lines().next().unwrap();
+        // Requests take a moment.
+        assert!(
+            (value.parse::<i64>().unwrap() - ahead_s).abs() < 30,
+            "{value}"
+        );
+        let named = ok(fleet.run(&["status", TO])).contains("its clock was");
+        assert_eq!(named, is_wrong);
+        assert_eq!(sound(&fleet)[0]["clock_ahead_s"].is_i64(), is_wrong);
+        fleet.store.kill();
+    }
+}

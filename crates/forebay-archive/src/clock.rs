@@ -1,0 +1,96 @@
+//! The clocks of sensors, compared with that of the store.
+//!
+//! The store notes when it creates a segment. `ship` knows by its own clock when it sent the segment, so the difference is the error of one
+//! of them. If it is large, `ship` leaves it in `sensors/S/clock.json`, from where `status` reads it.
+
+use crate::archive::{Archive, at_once};
+use anyhow::Result;
+use object_store::{ObjectStoreExt, PutPayload, path::Path};
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    ops::Range,
+    time::{Duration, SystemTime},
+};
+
+/// A clock is wrong if it differs from that of the store by more seconds.
+const MAX_ERROR_S: u64 = 60;
+
+/// Whether a clock is wrong that is this number of seconds ahead.
+pub fn is_wrong(ahead_s: i64) -> bool {
+    ahead_s.unsigned_abs() > MAX_ERROR_S
+}
+
+/// How many seconds the clock of a sensor is ahead of that of the store, or its negative if it is behind, which created a segment that was
+/// `sent` then, by the clock of the sensor. No packet in it can be younger.
+pub(crate) fn ahead_s(sent: Range<SystemTime>, created: SystemTime, last_ns: u64) -> i64 {
+    let seconds = |later: SystemTime, earlier| {
+        let difference = later.duration_since(earlier).unwrap_or_default();
+        difference.as_secs() as i64
+    };
+    let last = SystemTime::UNIX_EPOCH + Duration::from_nanos(last_ns);
+    let behind = seconds(created, sent.end);
+    match seconds(sent.start.max(last), created) {
+        0 => -behind,
+        ahead => ahead,
+    }
+}
+
+fn key(sensor: &str) -> String {
+    format!("sensors/{sensor}/clock.json")
+}
+
+/// What the archive knows about the clock of a sensor.
+async fn recorded(archive: &Archive, sensor: &str) -> Result<i64> {
+    let record = archive.get(&key(sensor)).await?.unwrap_or_default();
+    let record: Value = serde_json::from_slice(&record).unwrap_or_default();
+    Ok(record["ahead_s"].as_i64().unwrap_or(0))
+}
+
+/// Records that the clock of a sensor is wrong, or is right again.
+pub(crate) async fn record(archive: &Archive, sensor: &str, ahead_s: i64) -> Result<()> {
+    if !is_wrong(ahead_s) && !is_wrong(recorded(archive, sensor).await?) {
+        return Ok(());
+    }
+    let (key, text) = (key(sensor), json!({"schema": 1, "ahead_s": ahead_s}));
+    let payload = PutPayload::from(text.to_string());
+    let put = archive.store().put(&Path::from(&*key), payload).await;
+    put.map_err(|error| archive.explain(error, &format!("writing {key}")))?;
+    Ok(())
+}
+
+/// The sensors whose clocks were wrong when they shipped last, and by how many seconds they were ahead.
+///
+/// # Errors
+/// The store failed.
+pub async fn wrong<'a>(
+    archive: &Archive,
+    sensors: impl Iterator<Item = &'a String>,
+) -> Result<BTreeMap<&'a str, i64>> {
+    let read = sensors.map(async |it| Ok((&**it, recorded(archive, it).await?)));
+    let mut clocks: BTreeMap<_, _> = at_once(read).await?.into_iter().collect();
+    clocks.retain(|_, ahead_s| is_wrong(*ahead_s));
+    Ok(clocks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_is_compared_with_the_time_of_the_segment_and_of_its_packets() {
+        let at = |seconds: u64| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        let sent = || at(1000)..at(1500);
+        let second = 1_000_000_000;
+        // The upload took 500 s.
+        assert_eq!(
+            [1000, 1200, 1500].map(|it| ahead_s(sent(), at(it), 0)),
+            [0; 3]
+        );
+        assert_eq!(ahead_s(sent(), at(400), 0), 600);
+        assert_eq!(ahead_s(sent(), at(8700), 0), -7200);
+        assert_eq!(ahead_s(sent(), at(1100), 3100 * second), 2000);
+        assert!(is_wrong(-61) && is_wrong(61) && !is_wrong(60));
+        assert_eq!(ahead_s(sent(), at(1100), u64::MAX) / 1_000_000_000, 18);
+    }
+}
