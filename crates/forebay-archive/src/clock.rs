@@ -21,8 +21,8 @@ pub fn is_wrong(ahead_s: i64) -> bool {
     ahead_s.unsigned_abs() > MAX_ERROR_S
 }
 
-/// How many seconds the clock of a sensor is ahead of that of the store, or its negative if it is behind, which created a segment that was
-/// `sent` then, by the clock of the sensor. No packet in it can be younger.
+/// How many seconds the clock of a sensor is ahead of that of the store, which `created` a segment; negative: it is slow. By the clock of the
+/// sensor, the segment was `sent` then. No packet in it can be younger.
 pub(crate) fn ahead_s(sent: Range<SystemTime>, created: SystemTime, last_ns: u64) -> i64 {
     let seconds = |later: SystemTime, earlier| {
         let difference = later.duration_since(earlier).unwrap_or_default();

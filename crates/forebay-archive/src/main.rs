@@ -5,6 +5,7 @@
 
 mod cli {
     pub mod args;
+    pub mod job;
     pub mod metrics;
     pub mod text;
 }
@@ -13,6 +14,7 @@ use anyhow::{Context, Result, anyhow};
 use clap::Parser;
 use cli::{
     args::{self, Command, Flags},
+    job,
     metrics::{self, Metrics},
     text,
 };
@@ -34,7 +36,7 @@ use forebay_archive::{
     table::TableFile,
 };
 use forebay_net::units::{self, counted};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::{
     path::Path,
     process::ExitCode,
@@ -78,9 +80,18 @@ async fn run(command: &Command) -> Result<ExitCode> {
         Command::Index(flags) => index(flags).await,
         Command::Find(flags) => find::run(flags).await,
         Command::Status(flags) => print_status(flags).await,
-        Command::Rebuild(flags) => rebuild(flags).await,
-        Command::Expire(flags) => expire(flags).await,
-        Command::Compact(flags) => compact(flags).await,
+        Command::Rebuild(flags) => {
+            let work = async |counts: &mut Value| rebuild(flags, counts).await;
+            job::run("rebuild", &flags.archive, &flags.job, work).await
+        }
+        Command::Expire(flags) => {
+            let work = async |counts: &mut Value| expire(flags, counts).await;
+            job::run("expire", &flags.archive, &flags.job, work).await
+        }
+        Command::Compact(flags) => {
+            let work = async |counts: &mut Value| compact(flags, counts).await;
+            job::run("compact", &flags.archive, &flags.job, work).await
+        }
     }
 }
 
@@ -247,22 +258,22 @@ async fn print_status(flags: &args::Status) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!is_sound)))
 }
 
-async fn rebuild(flags: &args::Rebuild) -> Result<ExitCode> {
+async fn rebuild(flags: &args::Rebuild, counts: &mut Value) -> Result<u8> {
     let archive = Archive::open(&flags.archive, false)?;
     let done = rebuild::rebuild(&archive, &mut |error| text::note(&format!("{error:#}"))).await?;
     let failed = done.missing - done.added;
+    *counts = json!({"schema": 1, "segments": done.segments, "missing": done.missing, "added": done.added, "removed": done.removed});
     text::line(&match flags.json {
-        true => json!({"schema": 1, "segments": done.segments, "missing": done.missing, "added": done.added, "removed": done.removed})
-            .to_string(),
+        true => counts.to_string(),
         false => format!(
             "{} segments, {} of them without rows; added the rows of {}, and removed those of {} that do not exist",
             done.segments, done.missing, done.added, done.removed
         ),
     })?;
-    Ok(ExitCode::from(u8::from(failed > 0)))
+    Ok(u8::from(failed > 0))
 }
 
-async fn expire(flags: &args::Expire) -> Result<ExitCode> {
+async fn expire(flags: &args::Expire, counts: &mut Value) -> Result<u8> {
     let archive = Archive::open(&flags.archive, false)?;
     let config = ExpireConfig {
         older_than: flags.older_than,
@@ -280,15 +291,18 @@ async fn expire(flags: &args::Expire) -> Result<ExitCode> {
     } else {
         "removed"
     };
+    *counts = json!({"schema": 1, "dry_run": flags.dry_run, "segments": done.segments, "packets": done.packets, "bytes": done.bytes});
     text::line(&match flags.json {
-        true => json!({"schema": 1, "dry_run": flags.dry_run, "segments": done.segments, "packets": done.packets, "bytes": done.bytes})
-            .to_string(),
-        false => format!("{verb} {} segments with {} packets, {} bytes", done.segments, done.packets, done.bytes),
+        true => counts.to_string(),
+        false => format!(
+            "{verb} {} segments with {} packets, {} bytes",
+            done.segments, done.packets, done.bytes
+        ),
     })?;
-    Ok(ExitCode::from(u8::from(!is_whole)))
+    Ok(u8::from(!is_whole))
 }
 
-async fn compact(flags: &args::Compact) -> Result<ExitCode> {
+async fn compact(flags: &args::Compact, counts: &mut Value) -> Result<u8> {
     let archive = Archive::open(&flags.archive, false)?;
     let stop = Arc::new(AtomicBool::new(false));
     tokio::spawn(find::watch_signals(stop.clone())?);
@@ -312,9 +326,10 @@ async fn compact(flags: &args::Compact) -> Result<ExitCode> {
         }
         _ => None,
     };
+    *counts = text::compacted_json(flags.dry_run, &done, vacuumed.as_ref());
     text::line(&match flags.json {
-        true => text::compacted_json(flags.dry_run, &done, vacuumed.as_ref()).to_string(),
+        true => counts.to_string(),
         false => text::compacted(flags.dry_run, &done, vacuumed.as_ref()),
     })?;
-    Ok(ExitCode::from(if stop.load(Relaxed) { 130 } else { 0 }))
+    Ok(if stop.load(Relaxed) { 130 } else { 0 })
 }

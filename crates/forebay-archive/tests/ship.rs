@@ -10,8 +10,8 @@ mod metrics;
 
 use common::{
     age, archive, assert_counts, captured, captures, damage, done, expire_segment, json_of,
-    last_json, ok, pcap, places, reports, run, run_and_kill, segments, set_age, ship, ship_as,
-    spool, status,
+    last_json, lock, ok, pcap, places, reports, run, run_and_kill, segments, set_age, ship,
+    ship_as, spool, status,
 };
 use forebay_testing::{dice::Dice, folder::Folder};
 use std::{
@@ -59,6 +59,7 @@ fn finished_files_go_to_the_archive_once_and_the_spool_is_freed() {
 fn what_a_killed_capture_left_is_cut_to_what_is_whole_and_garbage_is_put_aside() {
     let (folder, spool, to) = places();
     for (name, seed) in [("a.pcapng.part", 1), ("torn.pcapng", 2)] {
+        let _ = fs::remove_file(folder.path("whole.pcapng"));
         let path = captured(&folder, "whole.pcapng", &format!("count=100,seed={seed}"));
         let whole = fs::read(&path).unwrap();
         fs::write(format!("{spool}/{name}"), &whole[..whole.len() - 200]).unwrap();
@@ -68,7 +69,7 @@ fn what_a_killed_capture_left_is_cut_to_what_is_whole_and_garbage_is_put_aside()
     let mut open = File::create(format!("{spool}/open.pcapng.part")).unwrap();
     open.write_all(&fs::read(folder.path("whole.pcapng")).unwrap())
         .unwrap();
-    forebay::store::lock_output(&open).unwrap();
+    lock(&open);
     // A capture may have created this one and not locked it yet. The other one is older.
     File::create(format!("{spool}/new.pcapng.part")).unwrap();
     File::create(format!("{spool}/old.pcapng.part")).unwrap();

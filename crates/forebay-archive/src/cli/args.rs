@@ -121,6 +121,14 @@ pub struct MetricsFlags {
     pub metrics_file: Option<PathBuf>,
 }
 
+/// Of commands that a timer runs.
+#[derive(Clone, Debug, Args)]
+pub struct JobFlags {
+    /// At the end, write metrics to FILE, for the textfile collector of Prometheus' node exporter; not after a dry run
+    #[arg(long, value_name = "FILE")]
+    pub metrics_file: Option<PathBuf>,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum WhenFull {
     /// Keep all files, and warn; the capture ends when the disk is full
@@ -145,6 +153,8 @@ pub struct Status {
 pub struct Rebuild {
     /// The archive
     pub archive: String,
+    #[command(flatten)]
+    pub job: JobFlags,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -164,6 +174,8 @@ pub struct Expire {
     /// Only print what would be removed
     #[arg(short = 'n', long)]
     pub dry_run: bool,
+    #[command(flatten)]
+    pub job: JobFlags,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -192,6 +204,8 @@ pub struct Compact {
     /// Only print what would be done
     #[arg(short = 'n', long)]
     pub dry_run: bool,
+    #[command(flatten)]
+    pub job: JobFlags,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

@@ -5,8 +5,8 @@ use anyhow::{Context, Result};
 use forebay_archive::{gather, ship::Snapshot};
 use std::{
     fmt::{Display, Write},
-    fs,
-    path::PathBuf,
+    fs, io,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, UNIX_EPOCH},
 };
@@ -63,9 +63,7 @@ impl Metrics {
     /// Replaces what is served and written. Only the first of several errors in a row is printed.
     pub fn renew(&mut self, text: String) {
         if let Some(path) = &self.file {
-            let mut part = path.clone().into_os_string();
-            part.push(".part");
-            let written = fs::write(&part, &text).and_then(|()| fs::rename(&part, path));
+            let written = replace_file(path, &text);
             if let Err(error) = &written
                 && !self.has_failed
             {
@@ -78,6 +76,13 @@ impl Metrics {
         }
         *self.text.lock().unwrap_or_else(PoisonError::into_inner) = text;
     }
+}
+
+/// Replaces a file as a whole, so that its readers never see a part of it.
+pub fn replace_file(path: &Path, text: &str) -> io::Result<()> {
+    let mut part = path.to_owned().into_os_string();
+    part.push(".part");
+    fs::write(&part, text).and_then(|()| fs::rename(&part, path))
 }
 
 async fn serve(listener: TcpListener, text: Arc<Mutex<String>>) {
@@ -136,32 +141,40 @@ async fn answer(mut stream: TcpStream, text: &Mutex<String>) -> std::io::Result<
 }
 
 /// The text of metrics.
-struct Page {
-    text: String,
+pub struct Page {
+    pub text: String,
     /// What all names begin with.
     prefix: &'static str,
     /// In braces, or empty.
-    labels: String,
+    pub labels: String,
+    /// The metric of the last line.
+    name: String,
 }
 
 impl Page {
-    fn put(&mut self, name: &str, kind: &str, help: &str, value: impl Display) {
-        let (prefix, labels) = (self.prefix, &self.labels);
-        // Writing to a string does not fail.
-        let _ = writeln!(
-            self.text,
-            "# HELP {prefix}_{name} {help}\n# TYPE {prefix}_{name} {kind}\n{prefix}_{name}{labels} {value}"
-        );
+    pub fn new(prefix: &'static str, labels: String) -> Page {
+        Page {
+            text: String::new(),
+            prefix,
+            labels,
+            name: String::new(),
+        }
+    }
+
+    pub fn put(&mut self, name: &str, kind: &str, help: &str, value: impl Display) {
+        let (name, labels) = (format!("{}_{name}", self.prefix), &self.labels);
+        // A metric is described once. Writing to a string does not fail.
+        if self.name != name {
+            let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        }
+        let _ = writeln!(self.text, "{name}{labels} {value}");
+        self.name = name;
     }
 }
 
 /// The metrics of `index`.
 pub fn of_index(counts: &gather::Counts, left: Option<u64>) -> String {
-    let mut page = Page {
-        text: String::new(),
-        prefix: "forebay_index",
-        labels: String::new(),
-    };
+    let mut page = Page::new("forebay_index", String::new());
     for (name, help, count) in [
         (
             "segments_total",
@@ -213,11 +226,7 @@ pub fn of_index(counts: &gather::Counts, left: Option<u64>) -> String {
 
 /// The metrics of `ship`.
 pub fn of_ship(sensor: &str, snapshot: &Snapshot) -> String {
-    let mut page = Page {
-        text: String::new(),
-        prefix: "forebay_ship",
-        labels: format!("{{sensor=\"{sensor}\"}}"),
-    };
+    let mut page = Page::new("forebay_ship", format!("{{sensor=\"{sensor}\"}}"));
     let counts = &snapshot.counts;
     let captured = snapshot.captured();
     // Files that wait are gone when they are shipped, and also when a capture removes them.

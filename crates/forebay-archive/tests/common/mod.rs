@@ -45,6 +45,13 @@ pub fn set_modified(path: impl AsRef<Path>, seconds: u64) {
     file.set_modified(time).unwrap();
 }
 
+/// Locks a file as a capture does. A process that another test starts has all open files of this one for a moment.
+pub fn lock(file: &File) {
+    while forebay::store::lock_output(file).is_err() {
+        std::thread::yield_now();
+    }
+}
+
 /// Makes a file this many seconds old.
 pub fn set_age(path: impl AsRef<Path>, seconds: u64) {
     set_modified(path, now_s() - seconds);

@@ -2,7 +2,7 @@
 
 use crate::common::{
     Outcome, age, assert_counts, captured, captures, damage, done, json_lines, json_of, last_json,
-    now_s, ok, pcap, places, reports, run, segments,
+    lock, now_s, ok, pcap, places, reports, run, segments,
     servers::{TO, with_store},
     set_modified, ship, ship_as, spool, status,
 };
@@ -252,7 +252,7 @@ fn once_fails_if_files_are_left_and_unfinished_files_are_reported() {
     let (folder, spool, to) = places();
     let path = captured(&folder, "spool/a.pcapng", "count=10");
     let locked = File::options().write(true).open(&path).unwrap();
-    forebay::store::lock_output(&locked).unwrap();
+    lock(&locked);
     fs::write(format!("{spool}/b.pcapng.part"), "no capture").unwrap();
     fs::write(format!("{spool}/a.pcapng.zst.part"), "an incomplete copy").unwrap();
     let err = reports(ship(&spool, &to, &[]), 1, "1 finished files are left");

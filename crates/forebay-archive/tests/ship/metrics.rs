@@ -1,6 +1,6 @@
 //! `ship --metrics` and `--metrics-file`.
 
-use crate::common::{archive, captured, ok, places, run};
+use crate::common::{archive, captured, lock, ok, places, reports, run};
 use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
@@ -24,6 +24,47 @@ fn values(text: &str, unit: &str) -> Vec<Option<f64>> {
         "failed_U_total",
     ];
     names.map(|it| value(text, &it.replace('U', unit))).to_vec()
+}
+
+#[test]
+fn a_job_writes_when_it_succeeded_and_what_it_counted_also_after_a_failure() {
+    let (folder, spool, to) = places();
+    captured(&folder, "spool/a.pcapng", "count=100");
+    ok(run(&["ship", &spool, &to, "--sensor", "hall", "--once"]));
+    let file = folder.path("expire.prom");
+    let labels = format!("{{command=\"expire\",archive=\"{to}\"");
+    let expire = |more: &[&str]| {
+        let expire = ["expire", &to, "--metrics-file", &file];
+        let (code, _, err) = run(&[&expire, more].concat());
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        let value = |name: &str, count: &str| -> Option<f64> {
+            let start = format!("forebay_job_{name}{labels}{count}}} ");
+            let line = text.lines().find_map(|it| it.strip_prefix(&start));
+            line.map(|it| it.parse().unwrap())
+        };
+        let times = ["last_run", "last_success"];
+        let [run, success] = times.map(|it| value(&format!("{it}_timestamp_seconds"), ""));
+        let packets = value("result", ",count=\"packets\"");
+        assert!(!err.contains("metrics"), "{err}");
+        (code, run, success, value("exit_code", ""), packets)
+    };
+    // Only printed, so it is no run.
+    assert_eq!(expire(&["--older-than", "1d", "-n"]).1, None);
+    let (code, last, success, exit, packets) = expire(&["--older-than", "1d"]);
+    assert!(last.unwrap() > 1.5e9 && last == success);
+    assert_eq!((code, exit, packets), (0, Some(0.), Some(100.)));
+    let nowhere = folder.path("none/a.prom");
+    let compact = run(&["compact", &to, "--metrics-file", &nowhere]);
+    reports(compact, 1, "a.prom: writing it: No such file");
+    // A log that is damaged.
+    fs::write(
+        format!("{to}/index/_delta_log/00000000000000000001.json"),
+        "x",
+    )
+    .unwrap();
+    let failed = expire(&["--older-than", "1d"]);
+    assert_eq!((failed.0, failed.3, failed.4), (1, Some(1.), None));
+    assert_eq!(failed.2, success, "when it succeeded last");
 }
 
 #[test]
@@ -54,7 +95,7 @@ fn metrics_have_the_counts_of_the_law_in_a_file_and_over_http() {
     // A file that is in use waits.
     let path = captured(&folder, "spool/d.pcapng", "count=7,seed=3");
     let locked = fs::File::options().write(true).open(path).unwrap();
-    forebay::store::lock_output(&locked).unwrap();
+    lock(&locked);
     let mut ship = archive(&[&ship[..], &["--metrics", "0"]].concat());
     let mut ship = ship
         .stdout(Stdio::null())
