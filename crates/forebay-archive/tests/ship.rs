@@ -7,6 +7,8 @@ mod faults;
 mod full;
 #[path = "ship/metrics.rs"]
 mod metrics;
+#[path = "ship/units.rs"]
+mod units;
 
 use common::{
     age, archive, assert_counts, captured, captures, damage, done, expire_segment, json_of,

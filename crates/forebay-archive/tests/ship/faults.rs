@@ -16,7 +16,6 @@ use std::{
     net::{TcpListener, TcpStream},
     os::unix::fs::MetadataExt,
     path::Path,
-    process::Command,
     time::Duration,
 };
 
@@ -409,25 +408,6 @@ fn files_that_are_in_the_archive_and_cannot_be_freed_are_not_dropped() {
     ok(ship(&spool, &to, &keep));
     let sensor = &status(&to)[0];
     assert_eq!([&sensor["captured"], &sensor["dropped"]], [300, 0]);
-}
-
-#[test]
-fn the_unit_for_shipping_is_valid() {
-    let contrib = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib/forebay-ship@.service");
-    let text = fs::read_to_string(contrib).unwrap();
-    let folder = Folder::new();
-    let unit = folder.path("forebay-ship@.service");
-    let program = env!("CARGO_BIN_EXE_forebay-archive");
-    fs::write(&unit, text.replace("/usr/bin/forebay-archive", program)).unwrap();
-    let verified = Command::new("systemd-analyze")
-        .args(["verify", "--man=no", &unit])
-        .output();
-    let Ok(verified) = verified else {
-        eprintln!("skipped: systemd-analyze is not installed");
-        return;
-    };
-    let (code, _, err) = done(verified);
-    assert!(code == 0 && !err.contains("forebay-ship@"), "{err}");
 }
 
 #[test]
