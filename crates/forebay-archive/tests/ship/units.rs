@@ -1,8 +1,10 @@
-//! The services and timers of `contrib/`.
+//! The services, timers, alert rules and the dashboard of `contrib/`.
 
-use crate::common::{archive, captured, done, ok, places, run, status};
+use crate::common::{archive, captured, done, lock, ok, places, run, status};
 use forebay_testing::folder::Folder;
+use serde_json::Value;
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -117,4 +119,79 @@ fn jobs_of_the_timers_run_as_their_units_start_them_and_leave_their_metrics() {
         assert!(metrics.contains("forebay_job_exit_code{"), "{metrics}");
     }
     assert_eq!(status(&to)[0]["indexed"], 100);
+}
+
+/// Every name of a metric in a text.
+fn metrics_in(text: &str) -> BTreeSet<&str> {
+    let is_part = |letter: char| letter.is_ascii_lowercase() || letter == '_';
+    let words = text.split(|letter| !is_part(letter));
+    let is_metric = |word: &&str| word.starts_with("forebay_") && word.len() > 14;
+    words.filter(is_metric).collect()
+}
+
+#[test]
+fn the_rules_and_the_dashboard_use_metrics_that_exist_and_are_documented() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text_of = |name: &str| fs::read_to_string(root.join(name)).unwrap();
+    let dashboard: Value =
+        serde_json::from_str(&text_of("contrib/grafana/forebay-archive.json")).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap().iter();
+    let targets = panels.flat_map(|it| it["targets"].as_array().unwrap());
+    let queries: Vec<String> = targets
+        .map(|it| {
+            let query = it["expr"].as_str().unwrap().replace("$sensor", ".*");
+            let query = query
+                .replace("$archive", ".*")
+                .replace("$__rate_interval", "1m");
+            query.replace("$__range", "1h")
+        })
+        .collect();
+    assert!(queries.len() > 15 && !queries.iter().any(|it| it.contains('$')));
+
+    // One file is shipped, and one waits.
+    let (folder, spool, to) = places();
+    captured(&folder, "spool/a.pcapng", "count=100");
+    let waiting = captured(&folder, "spool/b.pcapng", "count=100,seed=2");
+    let waiting = fs::File::options().write(true).open(waiting).unwrap();
+    lock(&waiting);
+    let [ship, job] = ["ship", "job"].map(|it| folder.path(it));
+    let flags = ["--sensor", "hall", "--once", "--metrics-file", &ship];
+    assert_eq!(run(&[&["ship", &spool, &to], &flags[..]].concat()).0, 1);
+    ok(run(&["compact", &to, "--metrics-file", &job]));
+    let written = [ship, job]
+        .map(|it| fs::read_to_string(it).unwrap())
+        .concat();
+    let written = metrics_in(&written);
+    let source = text_of("crates/forebay-archive/src/cli/metrics.rs");
+    let rules = text_of("contrib/prometheus/forebay-archive.rules.yml");
+    let queries_text = queries.join(" ");
+    for name in metrics_in(&rules).union(&metrics_in(&queries_text)) {
+        let is_there = match name.strip_prefix("forebay_index_") {
+            Some(rest) => source.contains(&format!("\"{rest}\"")),
+            None => written.contains(name),
+        };
+        assert!(is_there, "{name} is written by no command");
+    }
+    let pages = text_of("docs/archive-operate.md");
+    for alert in rules.lines().filter_map(|it| it.split_once("alert: ")) {
+        assert!(pages.contains(&format!("`{}`", alert.1)), "{}", alert.1);
+    }
+
+    // The expressions of the dashboard are valid.
+    let lines = queries
+        .iter()
+        .map(|it| format!("      - record: a\n        expr: {it:?}\n"));
+    let text = format!(
+        "groups:\n  - name: a\n    rules:\n{}",
+        lines.collect::<String>()
+    );
+    let file = folder.file("queries.yml", text);
+    let Ok(checked) = Command::new("promtool")
+        .args(["check", "rules", "--lint=none", &file])
+        .output()
+    else {
+        eprintln!("skipped: promtool is not installed");
+        return;
+    };
+    ok(done(checked));
 }

@@ -111,7 +111,16 @@ fn the_alert_rules_fire_when_they_should() {
     if !has("promtool") {
         return;
     }
-    for (check, file) in [("check", RULES), ("test", RULE_TESTS)] {
+    let of_archive =
+        ["rules", "test"].map(|it| format!("contrib/prometheus/forebay-archive.{it}.yml"));
+    let [rules, tests] = of_archive.each_ref().map(String::as_str);
+    let files = [
+        ("check", RULES),
+        ("test", RULE_TESTS),
+        ("check", rules),
+        ("test", tests),
+    ];
+    for (check, file) in files {
         let mut promtool = Command::new("promtool");
         let promtool = promtool.args([check, "rules", file]).current_dir(ROOT);
         promtool.output().unwrap().succeeds();
