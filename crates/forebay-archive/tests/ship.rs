@@ -1,5 +1,7 @@
 //! `ship`, `status` and `rebuild` as their users run them, on archives in local folders.
 
+#[path = "ship/backup.rs"]
+mod backup;
 mod common;
 #[path = "ship/faults.rs"]
 mod faults;
