@@ -9,6 +9,8 @@ mod faults;
 mod full;
 #[path = "ship/metrics.rs"]
 mod metrics;
+#[path = "ship/spools.rs"]
+mod spools;
 #[path = "ship/units.rs"]
 mod units;
 

@@ -2,12 +2,12 @@
 
 use crate::{
     common::{
-        assert_counts, captured, ok, python_or_skip,
+        assert_counts, captured, done, ok, python_or_skip,
         servers::{Fleet, Running, TO},
     },
     sound, wait_for_ships,
 };
-use std::{fs, time::Duration};
+use std::{fs, process::Stdio, time::Duration};
 
 /// Segments of more than 8 MiB are sent in parts.
 #[test]
@@ -76,4 +76,49 @@ fn a_sensor_whose_clock_differs_from_that_of_the_store_is_named_until_it_is_righ
         assert_eq!(sound(&fleet)[0]["clock_ahead_s"].is_i64(), is_wrong);
         fleet.store.kill();
     }
+}
+
+/// The store is away for longer than the client of the store tries by itself.
+#[test]
+fn ship_and_index_go_on_after_the_store_was_away() {
+    let python = python_or_skip!();
+    let mut fleet = Fleet::new(&python);
+    fleet.start();
+    let spool = fleet.spool("hall");
+    let card = |seed: u64| {
+        let path = captured(
+            &fleet.folder,
+            "whole.pcapng",
+            &format!("count=100,seed={seed}"),
+        );
+        fs::rename(path, format!("{spool}/{seed}.pcapng")).unwrap();
+    };
+    let logs = ["ship", "index"].map(|it| fleet.folder.path(it));
+    let commands = [fleet.ship("hall", &[]), fleet.index(&[])];
+    let mut running = Vec::new();
+    for (mut command, log) in commands.into_iter().zip(&logs) {
+        command.stderr(fs::File::create(log).unwrap());
+        running.push(Running(command.stdout(Stdio::null()).spawn().unwrap()));
+    }
+    card(1);
+    wait_for_ships(&fleet, &["hall"]);
+    fleet.store.kill();
+    card(2);
+    // The indexer has the first message, or none.
+    while !fs::read_to_string(&logs[0])
+        .unwrap()
+        .contains("Trying again in 2 s")
+    {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(fs::exists(format!("{spool}/2.pcapng")).unwrap());
+    fleet.store.start();
+    wait_for_ships(&fleet, &["hall"]);
+    ok(done(fleet.index(&["--once"]).output().unwrap()));
+    for running in &mut running {
+        assert_eq!(running.end("-TERM"), Some(0));
+    }
+    let sensor = &sound(&fleet)[0];
+    assert_counts(sensor, [("segments", 2), ("captured", 200)]);
+    assert_counts(sensor, [("shipped", 200), ("indexed", 200)]);
 }

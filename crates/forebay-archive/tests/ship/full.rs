@@ -1,8 +1,8 @@
-//! `ship` on a disk that was full before it was started.
+//! Full disks: that of the spool before `ship` is started, and that of the archive.
 
 use crate::common::{
-    Outcome, archive, assert_counts, done, json_of, ok, pcap, places, servers::Running, spool,
-    status,
+    Outcome, archive, assert_counts, captures, done, json_of, ok, pcap, places, reports,
+    servers::Running, spool, status,
 };
 use forebay_testing::folder::Folder;
 use std::{
@@ -70,6 +70,21 @@ impl Disk {
         Path::new(&self.path(name)).exists()
     }
 
+    /// Runs `forebay-archive` where the disk is mounted: the name of an archive is resolved, so it cannot be one in `/proc`.
+    fn inside(&self, args: &[&str]) -> Outcome {
+        let program = archive(args);
+        let mut enter = Command::new("nsenter");
+        let target = self.process.id().to_string();
+        enter.args(["-U", "-m", "--preserve-credentials", "-t", &target]);
+        done(
+            enter
+                .arg(program.get_program())
+                .args(args)
+                .output()
+                .unwrap(),
+        )
+    }
+
     fn command(&self, to: &str, more: &[&str]) -> Command {
         archive(&[&["ship", &self.path(""), to, "--sensor", "hall"], more].concat())
     }
@@ -118,12 +133,12 @@ fn a_disk_that_is_full_at_the_first_start_is_freed_without_a_store_if_asked_and_
     fs::create_dir(&to).unwrap();
     fs::write(format!("{to}/sensors"), "no folder").unwrap();
     let limit = ["--spool-limit", "1B", "--when-full", "drop-oldest"];
-    let mut ship = Running::start(&mut disk.command(&to, &limit));
+    let mut shipping = Running::start(&mut disk.command(&to, &limit));
     // The oldest one may have been sent by a `ship` that was killed.
     while ["2.pcap", "3.pcap"].iter().any(|it| disk.has(it)) {
         std::thread::sleep(Duration::from_millis(20));
     }
-    assert_ne!(ship.end("-KILL"), Some(0));
+    assert_ne!(shipping.end("-KILL"), Some(0));
     assert!(disk.has("1.pcap"));
     fs::remove_file(format!("{to}/sensors")).unwrap();
     ok(disk.ship(&to, &[]));
@@ -132,4 +147,31 @@ fn a_disk_that_is_full_at_the_first_start_is_freed_without_a_store_if_asked_and_
         sensor,
         [("shipped", 4000), ("dropped", 8000), ("captured", 12_000)],
     );
+}
+
+#[test]
+fn a_full_disk_of_the_archive_is_named_and_nothing_is_lost_or_torn() {
+    let (folder, spool, _) = places();
+    let Some(disk) = Disk::new(&folder) else {
+        return;
+    };
+    let to = format!("{}/to", disk.spool);
+    let ship = ["ship", &spool, &to, "--sensor", "hall", "--once"];
+    let counts = |count: u64| {
+        let sensor = json_of(disk.inside(&["status", &to, "--json"]));
+        assert_counts(&sensor, [("captured", count), ("indexed", count)]);
+        assert_counts(&sensor, [("segments", count / 1000)]);
+    };
+    captures(&folder, 1..=2, 1000);
+    ok(disk.inside(&ship));
+    captures(&folder, 3..=4, 1000);
+    disk.fill();
+    let full = "The disk of the archive is full";
+    reports(disk.inside(&ship), 1, full);
+    reports(disk.inside(&["compact", &to]), 1, full);
+    counts(2000);
+    fs::remove_file(disk.path("fill")).unwrap();
+    ok(disk.inside(&ship));
+    ok(disk.inside(&["compact", &to]));
+    counts(4000);
 }
