@@ -92,8 +92,9 @@ impl Dropped {
         for path in files_in(&self.spool)? {
             let hidden = path.file_name().unwrap_or_default().to_string_lossy();
             let record = hidden.strip_prefix(HIDDEN);
-            let Some((name, record)) = record.and_then(|it| it.split_once(' ')) else {
-                continue;
+            let parts = record.and_then(|it| it.split_once(' '));
+            let Some((name, record)) = parts.filter(|(name, _)| name.ends_with(".json")) else {
+                continue; // another program's
             };
             let emptied = open_existing(&path, File::options().write(true));
             let written = emptied

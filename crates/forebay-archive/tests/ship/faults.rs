@@ -15,7 +15,7 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
     os::unix::fs::MetadataExt,
-    path::Path,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -318,7 +318,7 @@ fn a_broken_time_in_the_future_keeps_no_segment_and_displaces_no_other() {
 }
 
 #[test]
-fn other_objects_below_sensors_are_ignored_and_a_damaged_record_is_that_of_its_sensor() {
+fn other_objects_are_ignored_and_a_damaged_record_is_that_of_its_sensor() {
     let folder = Folder::new();
     let to = folder.path("to");
     for sensor in ["hall", "lab"] {
@@ -328,7 +328,27 @@ fn other_objects_below_sensors_are_ignored_and_a_damaged_record_is_that_of_its_s
     }
     fs::write(format!("{to}/sensors/readme.txt"), "no JSON").unwrap();
     fs::write(format!("{to}/sensors/hall/notes.txt"), "no JSON").unwrap();
+    for key in [
+        "readme.txt",
+        "sensor=hall/a.pcapng",
+        "sensor=hall/date=2020-01-01/hour=00/b",
+    ] {
+        let paths = [format!("{to}/segments/{key}"), format!("{to}/index/{key}")];
+        for path in paths.map(PathBuf::from) {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "no segment").unwrap();
+        }
+    }
     assert_eq!(status(&to).len(), 2);
+    ok(run(&["compact", &to]));
+    let rebuilt = json_of(run(&["rebuild", &to, "--json"]));
+    assert_counts(&rebuilt, [("segments", 2), ("missing", 0)]);
+    let found = ok(run(&["find", "--in", &to, "--count", "len > 0"]));
+    assert_eq!(found.trim(), "20");
+    assert_eq!(
+        json_of(run(&["expire", &to, "--max", "0B", "-n", "--json"]))["segments"],
+        2
+    );
     fs::write(format!("{to}/sensors/hall/dropped-1.json"), "no JSON").unwrap();
     let (code, out, err) = run(&["status", &to, "--json"]);
     assert_eq!(code, 1, "{err}");
