@@ -23,7 +23,7 @@ use forebay_archive::{
     archive::{Archive, BadRequest},
     clock,
     compact::{self, CompactConfig},
-    expire::{self, ExpireConfig},
+    expire::{self, ExpireConfig, Undeleted},
     find,
     gather::{self, Gather, GatherConfig},
     index::IndexFile,
@@ -260,17 +260,27 @@ async fn print_status(flags: &args::Status) -> Result<ExitCode> {
 
 async fn rebuild(flags: &args::Rebuild, counts: &mut Value) -> Result<u8> {
     let archive = Archive::open(&flags.archive, false)?;
+    let undeleted = match flags.undelete {
+        true => expire::undelete(&archive).await?,
+        false => Undeleted::default(),
+    };
+    if undeleted.young > 0 {
+        text::note(&format!(
+            "{} expired less than an hour ago, and an `expire` may be deleting them: try again later",
+            units::counted(undeleted.young, "segment", "segments")
+        ));
+    }
     let done = rebuild::rebuild(&archive, &mut |error| text::note(&format!("{error:#}"))).await?;
     let failed = done.missing - done.added;
-    *counts = json!({"schema": 1, "segments": done.segments, "missing": done.missing, "added": done.added, "removed": done.removed});
+    *counts = json!({"schema": 1, "segments": done.segments, "missing": done.missing, "added": done.added, "removed": done.removed, "undeleted": undeleted.segments});
     text::line(&match flags.json {
         true => counts.to_string(),
         false => format!(
-            "{} segments, {} of them without rows; added the rows of {}, and removed those of {} that do not exist",
-            done.segments, done.missing, done.added, done.removed
+            "{} segments, {} of them without rows; added the rows of {}, and removed those of {} that do not exist; {} do not count as expired any more",
+            done.segments, done.missing, done.added, done.removed, undeleted.segments
         ),
     })?;
-    Ok(u8::from(failed > 0))
+    Ok(u8::from(failed > 0 || undeleted.young > 0))
 }
 
 async fn expire(flags: &args::Expire, counts: &mut Value) -> Result<u8> {
@@ -286,18 +296,10 @@ async fn expire(flags: &args::Expire, counts: &mut Value) -> Result<u8> {
         text::note(&format!("{error:#}; it stays"));
     };
     let done = expire::expire(&archive, &config, &mut failed).await?;
-    let verb = if flags.dry_run {
-        "would remove"
-    } else {
-        "removed"
-    };
-    *counts = json!({"schema": 1, "dry_run": flags.dry_run, "segments": done.segments, "packets": done.packets, "bytes": done.bytes});
+    *counts = text::expired_json(flags.dry_run, &done);
     text::line(&match flags.json {
         true => counts.to_string(),
-        false => format!(
-            "{verb} {} segments with {} packets, {} bytes",
-            done.segments, done.packets, done.bytes
-        ),
+        false => text::expired(flags.dry_run, &done),
     })?;
     Ok(u8::from(!is_whole))
 }

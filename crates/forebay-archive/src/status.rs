@@ -42,6 +42,10 @@ pub struct Sensor {
     pub indexed: u64,
     /// Segments without rows that are younger than an hour: they are being shipped.
     pub in_flight: u64,
+    /// Segments that have expired and are still stored: an `expire` is running, was killed, or the store did not delete them.
+    pub not_deleted: u64,
+    /// Their length as stored.
+    pub not_deleted_bytes: u64,
     /// Segments whose packets in the index are not those in the segment: with no rows, and with others.
     pub unindexed: Vec<String>,
     /// Rows of segments that do not exist.
@@ -120,11 +124,13 @@ pub async fn status(
         let Some((name, _, sha256)) = segment::parse_key(key) else {
             continue;
         };
+        let sensor = sensors.entry(name.into()).or_insert_with(known_losses);
         if is_expired(key) {
+            sensor.not_deleted += 1;
+            sensor.not_deleted_bytes += object.size;
             continue;
         }
         archived.insert((name.to_owned(), sha256.to_owned()));
-        let sensor = sensors.entry(name.into()).or_insert_with(known_losses);
         sensor.segments += 1;
         sensor.stored_bytes += object.size;
         let indexed = rows.remove(key);

@@ -153,6 +153,9 @@ pub struct Status {
 pub struct Rebuild {
     /// The archive
     pub archive: String,
+    /// First bring back segments that have expired and are still stored, because the store did not delete them
+    #[arg(long)]
+    pub undelete: bool,
     #[command(flatten)]
     pub job: JobFlags,
     /// Print one JSON object

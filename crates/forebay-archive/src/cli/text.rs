@@ -4,6 +4,7 @@ use anyhow::{Context, Result};
 use forebay_archive::{
     archive::{printable, without_password, without_passwords},
     compact::{Compacted, Vacuumed},
+    expire::Expired,
     gather,
     ship::{Amount, Counts},
     status::Sensor,
@@ -190,6 +191,13 @@ pub fn sensor(name: &str, sensor: &Sensor) -> String {
     if sensor.in_flight > 0 {
         text += &format!("\n  {} segments are not in the index yet", sensor.in_flight);
     }
+    if sensor.not_deleted > 0 {
+        text += &format!(
+            "\n  {} segments ({}) have expired and were not deleted: run `forebay-archive expire` again, or `rebuild --undelete` to bring them back",
+            sensor.not_deleted,
+            units::binary(sensor.not_deleted_bytes)
+        );
+    }
     for key in &sensor.unindexed {
         text += &format!(
             "\n  the index does not have the packets of {key}: run `forebay-archive rebuild`"
@@ -234,10 +242,39 @@ pub fn sensor_json(name: &str, sensor: &Sensor) -> Value {
         "differing": sensor.differing,
         "uncounted": sensor.uncounted,
         "in_flight": sensor.in_flight,
+        "not_deleted": sensor.not_deleted,
+        "not_deleted_bytes": sensor.not_deleted_bytes,
         "unindexed": sensor.unindexed,
         "dangling": sensor.dangling,
         "damaged": sensor.damaged,
         "is_sound": sensor.is_sound(),
+    })
+}
+
+pub fn expired(dry_run: bool, done: &Expired) -> String {
+    let verb = if dry_run { "would remove" } else { "removed" };
+    let mut text = format!(
+        "{verb} {} segments with {} packets, {} bytes",
+        done.segments, done.packets, done.bytes
+    );
+    if done.not_deleted > 0 {
+        text += &format!(
+            "; {} of them, {} bytes, have expired and were not deleted. The next `expire` tries again, and `rebuild --undelete` brings them back",
+            done.not_deleted, done.not_deleted_bytes
+        );
+    }
+    text
+}
+
+pub fn expired_json(dry_run: bool, done: &Expired) -> Value {
+    json!({
+        "schema": 1,
+        "dry_run": dry_run,
+        "segments": done.segments,
+        "packets": done.packets,
+        "bytes": done.bytes,
+        "not_deleted": done.not_deleted,
+        "not_deleted_bytes": done.not_deleted_bytes,
     })
 }
 

@@ -1,11 +1,15 @@
 //! `expire`: removes old segments and their rows.
 //!
 //! ```text
-//!  record what is removed ─▶ commit the removal of the rows ─▶ delete the segments
+//!  check the right to delete ─▶ record what is removed ─▶ commit the removal of the rows ─▶ delete the segments
 //! ```
 //! In this order no row ever leads to a segment that is gone, and the packets of a segment count as expired from the first step on.
-//! An `expire` that was killed is completed by the next one. Rows that another program adds after the second step are removed by that
+//! An `expire` that was killed, or whose deletions the store refused, is completed by the next one, or taken back by [`undelete`]. Rows that another program adds after the second step are removed by that
 //! program ([`Table::append`]). A segment without rows that is younger than an hour is being shipped, and stays.
+
+mod remove;
+
+pub use remove::{Undeleted, undelete};
 
 use crate::{
     archive::{self, Archive},
@@ -14,7 +18,7 @@ use crate::{
 };
 use anyhow::Result;
 use object_store::ObjectMeta;
-use serde_json::json;
+use remove::Segment;
 use std::time::Duration;
 
 /// Packets before this time, in nanoseconds since 1970 (the year 2001), are those of a sensor whose clock was not set.
@@ -42,12 +46,17 @@ pub struct Expired {
     pub packets: u64,
     /// Their bytes, as stored.
     pub bytes: u64,
+    /// Of these, segments that have expired and that the store did not delete. The next `expire` tries again.
+    pub not_deleted: u64,
+    /// Their bytes.
+    pub not_deleted_bytes: u64,
 }
 
-/// Removes old segments and their rows. `failed` is called with the error of each segment that cannot be read; such segments stay.
+/// Removes old segments and their rows. `failed` is called with the error of each segment that cannot be read, which stays, and with the
+/// first error of the deletions.
 ///
 /// # Errors
-/// The store failed, or the table is of a newer version.
+/// The store failed, the right to delete segments is missing, or the table is of a newer version.
 pub async fn expire(
     archive: &Archive,
     config: &ExpireConfig,
@@ -64,7 +73,7 @@ pub async fn expire(
         .older_than
         .map(|age| now.saturating_sub(age.as_nanos() as u64));
     let mut bytes: u64 = objects.iter().map(|it| it.size).sum();
-    let mut chosen: Vec<(ObjectMeta, segment::Directory)> = Vec::new();
+    let mut chosen: Vec<Segment> = Vec::new();
     for object in objects {
         let key = object.location.as_ref();
         let is_recorded = segment::parse_key(key).is_some_and(|(sensor, _, sha256)| {
@@ -85,7 +94,7 @@ pub async fn expire(
                 let is_old = cutoff.is_some_and(|cutoff| end_of(&object, &directory) < cutoff);
                 if is_over || is_old {
                     bytes -= object.size;
-                    chosen.push((object, directory));
+                    chosen.push(Segment::of(&object, directory));
                 }
             }
             Err(error) => {
@@ -95,37 +104,20 @@ pub async fn expire(
             }
         }
     }
-    let done = Expired {
+    let mut done = Expired {
         segments: chosen.len() as u64,
-        packets: chosen.iter().map(|(_, it)| it.packets).sum(),
-        bytes: chosen.iter().map(|(it, _)| it.size).sum(),
+        packets: chosen.iter().map(|it| it.packets).sum(),
+        bytes: chosen.iter().map(|it| it.bytes).sum(),
+        ..Expired::default()
     };
     if config.dry_run || chosen.is_empty() {
         return Ok(done);
     }
-    let record = async |(object, directory): &(ObjectMeta, segment::Directory)| {
-        let record = json!({
-            "schema": 1,
-            "segment": object.location.as_ref(),
-            "packets": directory.packets,
-            "captured": directory.captured,
-            "lost_kernel": directory.lost_kernel,
-            "lost_interface": directory.lost_interface,
-        });
-        let name = segment::expired_record(&directory.sensor, &directory.sha256);
-        archive.put_new(&name, record.to_string().into()).await
-    };
-    let _: Vec<bool> = archive::at_once(chosen.iter().map(record)).await?;
-    if let Some(table) = &mut table {
-        let last = |it: &segment::Directory| it.last_ns.unwrap_or(u64::MAX);
-        let segments = chosen
-            .iter()
-            .map(|(object, it)| (object.location.as_ref(), last(it)));
-        table.replace_rows(&segments.collect(), &[]).await?;
-    }
-    let delete =
-        async |(object, _): &(ObjectMeta, _)| archive.delete(object.location.as_ref()).await;
-    let _: Vec<()> = archive::at_once(chosen.iter().map(delete)).await?;
+    remove::probe(archive).await?;
+    let (left, why) = remove::remove(archive, table.as_mut(), &chosen).await?;
+    done.not_deleted = left.len() as u64;
+    done.not_deleted_bytes = left.iter().map(|at| chosen[*at].bytes).sum();
+    why.into_iter().for_each(failed);
     Ok(done)
 }
 
