@@ -4,6 +4,7 @@
 //!  TO/segments/sensor=S/date=YYYY-MM-DD/hour=HH/SHA256.pcapng.zst      segments
 //!  TO/index/_delta_log/… · TO/index/date=YYYY-MM-DD/part-….parquet     the Delta table of the index
 //!  TO/sensors/S/…                                                      the identity of the sensor, and what it could not ship
+//!  TO/holds/CASE.json                                                  packets that no expiry removes
 //! ```
 
 pub(crate) mod counted;

@@ -16,6 +16,7 @@ pub mod compact;
 pub mod expire;
 pub mod find;
 pub mod gather;
+pub mod hold;
 pub mod index;
 pub mod rebuild;
 pub mod schema;

@@ -23,9 +23,10 @@ use forebay_archive::{
     archive::{Archive, BadRequest},
     clock,
     compact::{self, CompactConfig},
-    expire::{self, ExpireConfig, Undeleted},
+    expire::{self, ExpireConfig, Undeleted, Verdict},
     find,
     gather::{self, Gather, GatherConfig},
+    hold::{self, Hold},
     index::IndexFile,
     rebuild,
     ship::{
@@ -88,6 +89,7 @@ async fn run(command: &Command) -> Result<ExitCode> {
             let work = async |counts: &mut Value| expire(flags, counts).await;
             job::run("expire", &flags.archive, &flags.job, work).await
         }
+        Command::Hold(flags) => hold(flags).await,
         Command::Compact(flags) => {
             let work = async |counts: &mut Value| compact(flags, counts).await;
             job::run("compact", &flags.archive, &flags.job, work).await
@@ -287,21 +289,68 @@ async fn expire(flags: &args::Expire, counts: &mut Value) -> Result<u8> {
     let archive = Archive::open(&flags.archive, false)?;
     let config = ExpireConfig {
         older_than: flags.older_than,
+        keep: flags.keep.clone(),
         max_bytes: flags.max,
         dry_run: flags.dry_run,
     };
+    for rule in flags.keep.iter().filter(|it| !it.is_known()) {
+        text::note(&format!(
+            "--keep '{rule}': the index does not know a part of this. Packets that may match are kept"
+        ));
+    }
     let mut is_whole = true;
-    let mut failed = |error| {
-        is_whole = false;
-        text::note(&format!("{error:#}; it stays"));
+    let mut report = |event: Verdict<'_>| match event {
+        Verdict::Failed(error) => {
+            is_whole = false;
+            text::note(&format!("{error:#}; it stays"));
+        }
+        Verdict::Goes(..) | Verdict::Stays(..) if !flags.dry_run => {}
+        Verdict::Goes(key, bytes, why) => text::chosen(flags.json, key, bytes, true, why),
+        Verdict::Stays(key, bytes, why) => text::chosen(flags.json, key, bytes, false, why),
     };
-    let done = expire::expire(&archive, &config, &mut failed).await?;
+    let done = expire::expire(&archive, &config, &mut report).await?;
     *counts = text::expired_json(flags.dry_run, &done);
     text::line(&match flags.json {
         true => counts.to_string(),
         false => text::expired(flags.dry_run, &done),
     })?;
-    Ok(u8::from(!is_whole))
+    let is_done = is_whole && done.over_bytes == 0;
+    Ok(u8::from(!is_done))
+}
+
+async fn hold(flags: &args::Hold) -> Result<ExitCode> {
+    let archive = Archive::open(&flags.archive, false)?;
+    if let Some(case) = &flags.release {
+        hold::release(&archive, case).await?;
+        text::note(&format!("released {case}"));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let Some(case) = &flags.case else {
+        let mut is_whole = true;
+        for hold in hold::list(&archive).await? {
+            match hold {
+                Ok(hold) => text::line(&text::hold(flags.json, &hold))?,
+                Err(error) => {
+                    is_whole = false;
+                    text::note(&format!("{error:#}"));
+                }
+            }
+        }
+        return Ok(ExitCode::from(u8::from(!is_whole)));
+    };
+    let times = [flags.from.as_deref(), flags.to.as_deref()];
+    let hold = Hold::new(case, &flags.expression.join(" "), times, &flags.sensor)?;
+    if !hold.is_known()? {
+        text::note(
+            "the index does not know a part of this expression. All packets that may match are held",
+        );
+    }
+    hold::place(&archive, &hold).await?;
+    text::line(&text::hold(flags.json, &hold))?;
+    // A mistyped name of a sensor would hold nothing.
+    let segments = hold::segments(&archive, &hold).await?;
+    text::note(&format!("{case} holds {segments} segments now"));
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn compact(flags: &args::Compact, counts: &mut Value) -> Result<u8> {

@@ -6,7 +6,7 @@ use anyhow::{Error, Result};
 use common::{captured, runtime, times};
 use forebay_archive::{
     archive::Archive,
-    expire::{ExpireConfig, expire},
+    expire::{ExpireConfig, Verdict, expire},
     rebuild::rebuild,
     segment::{self, Pack, Packed},
     status::packets_by_segment,
@@ -41,6 +41,12 @@ fn packed(folder: &Folder, seed: u64, count: u64) -> (Packed, File) {
 
 fn fail(error: Error) {
     panic!("{error:#}");
+}
+
+fn fail_event(event: Verdict<'_>) {
+    if let Verdict::Failed(error) = event {
+        fail(error);
+    }
 }
 
 fn rows_of(packed: &Packed) -> Rows {
@@ -202,7 +208,7 @@ fn rows_that_another_tool_removed_come_back_and_rows_of_an_expired_segment_do_no
             max_bytes: Some(0),
             ..ExpireConfig::default()
         };
-        let done = expire(&archive, &config, &mut fail).await.unwrap();
+        let done = expire(&archive, &config, &mut fail_event).await.unwrap();
         assert_eq!(done.segments, 2);
         assert!(archive.len(&packed.key).await.unwrap().is_some());
         // If it is removed all the same, its rows do not stay.
@@ -215,7 +221,7 @@ fn rows_that_another_tool_removed_come_back_and_rows_of_an_expired_segment_do_no
             older_than: Some(Duration::from_secs(1 << 40)),
             ..ExpireConfig::default()
         };
-        let done = expire(&archive, &config, &mut fail).await.unwrap();
+        let done = expire(&archive, &config, &mut fail_event).await.unwrap();
         assert_eq!(done.segments, 1);
         assert_eq!(archive.len(&packed.key).await.unwrap(), None);
     });

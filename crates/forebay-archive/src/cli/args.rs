@@ -1,7 +1,9 @@
 //! The flags of `forebay-archive`.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use forebay_archive::{announce::Address, compact::VACUUM_AGES, find, ship::spool::Keep};
+use forebay_archive::{
+    announce::Address, compact::VACUUM_AGES, expire::Rule, find, ship::spool::Keep,
+};
 use forebay_net::units;
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -29,8 +31,10 @@ pub enum Command {
     Status(Status),
     /// Add the rows of segments that have none in the index, from the segments themselves
     Rebuild(Rebuild),
-    /// Remove old segments and their rows
+    /// Remove old segments and their rows, except what rules and holds keep
     Expire(Expire),
+    /// Hold packets, so that no expiry removes them; list holds, and release them
+    Hold(Hold),
     /// Merge small files of the index into larger ones
     Compact(Compact),
 }
@@ -164,22 +168,57 @@ pub struct Rebuild {
 }
 
 #[derive(Debug, Args)]
-#[command(group = clap::ArgGroup::new("limit").required(true).multiple(true).args(["older_than", "max"]))]
+#[command(group = clap::ArgGroup::new("limit").required(true).multiple(true).args(["older_than", "keep", "max"]))]
 pub struct Expire {
     /// The archive
     pub archive: String,
     /// Remove segments whose last packet is older than this, for example 30d
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub older_than: Option<Duration>,
-    /// Remove the oldest segments until the rest has at most this size, for example 2T
+    /// How long packets of a sensor or an expression are kept: 'AGE [sensor NAME] [EXPRESSION]', for example '90d tcp port 25'. May be
+    /// repeated: the first rule that matches a packet decides, and --older-than decides about the other packets
+    #[arg(long, value_name = "RULE")]
+    pub keep: Vec<Rule>,
+    /// Remove the oldest segments, whatever the rules are, until the rest has at most this size, for example 2T
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub max: Option<u64>,
-    /// Only print what would be removed
+    /// Only print what would be removed and what stays, each segment with the reason
     #[arg(short = 'n', long)]
     pub dry_run: bool,
+    /// Print JSON: one object, and with -n before it one for each segment
+    #[arg(long)]
+    pub json: bool,
     #[command(flatten)]
     pub job: JobFlags,
-    /// Print one JSON object
+}
+
+/// `expire` removes no segment with packets that a hold may match. CASE is a name for the hold; without an expression, it holds all packets.
+#[derive(Debug, Args)]
+pub struct Hold {
+    /// The archive
+    pub archive: String,
+    /// The name of the hold
+    #[arg(required_unless_present_any = ["list", "release"])]
+    pub case: Option<String>,
+    /// What is held: libpcap's language, as in `find`
+    #[arg(value_name = "EXPR")]
+    pub expression: Vec<String>,
+    /// Packets from this time on, as in `find`
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub from: Option<String>,
+    /// Packets before this time
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub to: Option<String>,
+    /// Only packets of this sensor; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub sensor: Vec<String>,
+    /// Print all holds
+    #[arg(long, conflicts_with_all = ["case", "release", "from", "to", "sensor"])]
+    pub list: bool,
+    /// Release the hold with this name
+    #[arg(long, value_name = "CASE", conflicts_with_all = ["case", "from", "to", "sensor"])]
+    pub release: Option<String>,
+    /// Print one JSON object for each hold
     #[arg(long)]
     pub json: bool,
 }

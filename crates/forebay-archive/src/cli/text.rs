@@ -6,10 +6,12 @@ use forebay_archive::{
     compact::{Compacted, Vacuumed},
     expire::Expired,
     gather,
+    hold::Hold,
     ship::{Amount, Counts},
     status::Sensor,
 };
 use forebay_net::units::{self, counted};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
@@ -251,6 +253,37 @@ pub fn sensor_json(name: &str, sensor: &Sensor) -> Value {
     })
 }
 
+/// Prints what happens to a segment, and why.
+pub fn chosen(json: bool, key: &str, bytes: u64, goes: bool, why: &str) {
+    let _ = line(&match json {
+        true => json!({"schema": 1, "segment": key, "bytes": bytes, "goes": goes, "reason": why})
+            .to_string(),
+        false => {
+            let verb = if goes { "would remove" } else { "keeps" };
+            format!("{verb} {key} ({}): {why}", units::binary(bytes))
+        }
+    });
+}
+
+pub fn hold(json: bool, hold: &Hold) -> String {
+    if json {
+        return serde_json::to_string(hold).unwrap_or_default();
+    }
+    let expression = match &*hold.expression {
+        "" => "all packets",
+        expression => expression,
+    };
+    let mut text = format!("{}: {expression}", hold.case);
+    for (word, time) in [("from", hold.from_ns), ("before", hold.to_ns)] {
+        let time = time.and_then(|it| Timestamp::from_nanosecond(it.into()).ok());
+        text += &time.map_or(String::new(), |it| format!(", {word} {it}"));
+    }
+    if !hold.sensors.is_empty() {
+        text += &format!(", of {}", hold.sensors.join(", "));
+    }
+    text + &format!(" (placed {})", hold.placed)
+}
+
 pub fn expired(dry_run: bool, done: &Expired) -> String {
     let verb = if dry_run { "would remove" } else { "removed" };
     let mut text = format!(
@@ -261,6 +294,18 @@ pub fn expired(dry_run: bool, done: &Expired) -> String {
         text += &format!(
             "; {} of them, {} bytes, have expired and were not deleted. The next `expire` tries again, and `rebuild --undelete` brings them back",
             done.not_deleted, done.not_deleted_bytes
+        );
+    }
+    if done.held > 0 {
+        text += &format!(
+            "; holds keep {} segments, {} bytes",
+            done.held, done.held_bytes
+        );
+    }
+    if done.over_bytes > 0 {
+        text += &format!(
+            "; {} bytes above --max are left, because of holds",
+            done.over_bytes
         );
     }
     text
@@ -275,6 +320,9 @@ pub fn expired_json(dry_run: bool, done: &Expired) -> Value {
         "bytes": done.bytes,
         "not_deleted": done.not_deleted,
         "not_deleted_bytes": done.not_deleted_bytes,
+        "held": done.held,
+        "held_bytes": done.held_bytes,
+        "over_bytes": done.over_bytes,
     })
 }
 

@@ -1,5 +1,6 @@
 //! Removing segments, and bringing back those that could not be deleted.
 
+use super::clock;
 use crate::{
     archive::{self, Archive},
     segment::{self, Directory},
@@ -27,10 +28,13 @@ pub struct Segment {
     pub lost: [Option<u64>; 2],
     /// The times of its first and last packet.
     pub span: Option<(u64, u64)>,
+    stored_ns: u64,
+    /// Why it is removed.
+    pub why: String,
 }
 
 impl Segment {
-    pub fn of(object: &ObjectMeta, directory: Directory) -> Segment {
+    pub fn of(object: &ObjectMeta, directory: Directory, why: &str) -> Segment {
         Segment {
             key: object.location.to_string(),
             bytes: object.size,
@@ -40,7 +44,20 @@ impl Segment {
             span: directory.first_ns.zip(directory.last_ns),
             sensor: directory.sensor,
             sha256: directory.sha256,
+            stored_ns: clock::stored_ns(object),
+            why: why.to_owned(),
         }
+    }
+
+    /// The time of its last packet, as far as it can be believed.
+    pub fn end(&self) -> u64 {
+        clock::end_of(self.span.map(|it| it.1), self.stored_ns)
+    }
+
+    /// Its packets are from the first time on and before the second one.
+    pub fn span_or_stored(&self) -> (u64, u64) {
+        let (first, last) = self.span.unwrap_or((self.stored_ns, self.stored_ns));
+        (first, last.saturating_add(1))
     }
 }
 

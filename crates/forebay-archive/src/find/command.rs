@@ -88,9 +88,7 @@ pub fn watch_signals(stop: Arc<AtomicBool>) -> Result<impl Future<Output = ()> +
 }
 
 fn request(args: &Args, now: &Zoned) -> Result<Request> {
-    let expression = args.expression.join(" ");
-    let filter: Filter = expression.parse().map_err(|error| anyhow!("{error}"))?;
-    check(&filter)?;
+    let filter = filter(&args.expression.join(" "))?;
     let parse = |text: &Option<String>, flag: &str, default: i64| match text {
         Some(text) => time::parse(text, now).map_err(|what| anyhow!("{flag}: {what}")),
         None => Ok(default),
@@ -130,8 +128,9 @@ fn request(args: &Args, now: &Zoned) -> Result<Request> {
     })
 }
 
-/// Refuses an expression that matches no packet of any link type that captures usually have.
-fn check(filter: &Filter) -> Result<()> {
+/// Parses an expression. One that matches no packet of any link type that captures usually have is refused.
+pub(super) fn filter(expression: &str) -> Result<Filter> {
+    let filter: Filter = expression.parse().map_err(|error| anyhow!("{error}"))?;
     let mut first = None;
     for link in [1, 101, 113, 276, 0, 9, 104, 105, 127] {
         // 802.11, where contradictions such as `ip and ip6` are not noticed.
@@ -140,11 +139,11 @@ fn check(filter: &Filter) -> Result<()> {
             continue;
         }
         match filter.compile(LinkType(link), View::Packet, 262_144) {
-            Ok(_) => return Ok(()),
+            Ok(_) => return Ok(filter),
             Err(error) => first = first.or(Some(error)),
         }
     }
-    first.map_or(Ok(()), |error| Err(anyhow!("{error}")))
+    first.map_or(Ok(filter), |error| Err(anyhow!("{error}")))
 }
 
 fn is_sigpipe(status: std::process::ExitStatus) -> bool {

@@ -22,6 +22,7 @@ mod read;
 mod report;
 mod row_filter;
 mod rows;
+mod segments;
 mod statistics;
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ mod time;
 
 pub use args::Args;
 pub use command::{run, watch_signals};
+pub(crate) use segments::{Matching, Wanted, is_known, matching_segments};
 
 use forebay_net::filter::Filter;
 use statistics::Bounds;

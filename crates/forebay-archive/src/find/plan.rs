@@ -90,6 +90,8 @@ struct Search {
     /// The columns whose bloom filters can exclude rows.
     bloomed: Vec<&'static str>,
     flows: FlowSearch,
+    /// Whether all rows of a segment count as those of one block.
+    joins_blocks: bool,
 }
 
 /// What a search through the index does with the rows of flows.
@@ -133,6 +135,7 @@ pub(super) async fn plan_with(
             tree: tree.clone(),
             bloomed: columns.clone(),
             flows,
+            joins_blocks: false,
         })
     };
     if request.answer != Answer::Flows {
@@ -168,6 +171,29 @@ pub(super) async fn plan_with(
         plan.flows = std::mem::take(&mut *flows.lock().unwrap_or_else(PoisonError::into_inner));
     }
     Ok(plan)
+}
+
+/// The segments in which packets may match a tree, each as a single block.
+///
+/// # Errors
+/// As [`plan`].
+pub(super) async fn whole_segments(
+    archive: &Archive,
+    catalogue: &Catalogue,
+    request: Request,
+    tree: Tree,
+) -> Result<Vec<Block>> {
+    let mut columns = Vec::new();
+    bloomed(&tree, &mut columns);
+    let search = Search {
+        archive: archive.clone(),
+        request,
+        tree,
+        bloomed: columns,
+        flows: FlowSearch::None,
+        joins_blocks: true,
+    };
+    Ok(read_index(catalogue, &Arc::new(search)).await?.0.blocks)
 }
 
 /// Reads the rows that may match, and returns their blocks, and the rows that were kept.
@@ -372,7 +398,8 @@ impl Found {
         let Search { request, tree, .. } = search;
         read_rows(batch, request, tree, |place, row| {
             self.rows += 1;
-            let key = (names.shared(place.segment), place.offset);
+            let offset = if search.joins_blocks { 0 } else { place.offset };
+            let key = (names.shared(place.segment), offset);
             match &search.flows {
                 FlowSearch::Count { certain, flows } => {
                     if certain.contains(&key) {
