@@ -552,7 +552,7 @@ impl Archive {
         } else if matches!(error, Error::PermissionDenied { .. })
             || has(&["AccessDenied", "403 Forbidden"])
         {
-            "These credentials may not do this: allow reading, listing, creating and deleting objects with this prefix"
+            "These credentials may not do this: give them the rights of their role, which are in docs/archive-roles.md"
         } else if has(&[
             "error sending request",
             "onnection refused",

@@ -45,7 +45,7 @@ impl Index {
         }
     }
 
-    /// The segments of which these holds may hold a packet.
+    /// The segments with packets that these holds may hold.
     pub async fn held(&self, holds: &[Hold]) -> Result<Staying> {
         let mut held = Staying::new();
         for hold in holds {
@@ -59,7 +59,7 @@ impl Index {
         Ok(held)
     }
 
-    /// The segments of which a rule may keep a packet.
+    /// The segments with packets that a rule may keep.
     pub async fn kept(&self, classes: Vec<Class<'_>>) -> Result<Staying> {
         let mut kept = Staying::new();
         for (keeps, segments) in classes {
