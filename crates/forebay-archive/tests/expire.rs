@@ -79,6 +79,11 @@ fn segments_that_have_expired_and_are_still_stored_are_brought_back() {
     reports(run(&undelete), 1, "may be deleting them");
     assert_counts(&status(&to)[0], [("segments", 0), ("not_deleted", 2)]);
 
+    // Their rows are gone, so a hold of the sensor may hold them: now they are not deleted even if that is possible.
+    ok(run(&["hold", &to, "case", "--sensor", "hall", "udp"]));
+    let again = ["expire", &to, "--older-than", "1d", "--json"];
+    assert_counts(&json_of(run(&again)), [("segments", 0), ("held", 2)]);
+
     for path in files_below(format!("{to}/sensors/hall")) {
         set_age(path, 7200);
     }
