@@ -172,7 +172,7 @@ pub struct Rebuild {
 pub struct Expire {
     /// The archive
     pub archive: String,
-    /// Remove segments whose last packet is older than this, for example 30d
+    /// Remove segments whose last packet is older than this, for example 30d, unless a rule or a hold keeps them
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub older_than: Option<Duration>,
     /// How long packets of a sensor or an expression are kept: 'AGE [sensor NAME] [EXPRESSION]', for example '90d tcp port 25'. May be
@@ -192,7 +192,6 @@ pub struct Expire {
     pub job: JobFlags,
 }
 
-/// `expire` removes no segment with packets that a hold may match. CASE is a name for the hold; without an expression, it holds all packets.
 #[derive(Debug, Args)]
 pub struct Hold {
     /// The archive
@@ -200,7 +199,7 @@ pub struct Hold {
     /// The name of the hold
     #[arg(required_unless_present_any = ["list", "release"])]
     pub case: Option<String>,
-    /// What is held: libpcap's language, as in `find`
+    /// What is held: libpcap's language, as in `find`. Without it, all packets
     #[arg(value_name = "EXPR")]
     pub expression: Vec<String>,
     /// Packets from this time on, as in `find`
