@@ -9,7 +9,11 @@ use common::{
 use forebay_net::info::Info;
 use forebay_testing::folder::Folder;
 use serde_json::Value;
-use std::{fs, process::Stdio};
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::{PermissionsExt, symlink},
+    process::{Command, Stdio},
+};
 
 /// An archive of two sensors, with 3,000 packets of 64 flows each.
 fn made(folder: &Folder) -> String {
@@ -173,6 +177,45 @@ fn without_an_end_packets_after_2262_are_found_and_a_segment_without_packets_is_
         let (_, out, error) = run(&[&["find", "--in", &to], args].concat());
         assert_eq!(out, packets, "{args:?} {error}");
     }
+}
+
+#[test]
+fn a_search_that_cannot_write_everything_leaves_no_torn_file_and_keeps_the_old_one() {
+    let folder = Folder::new();
+    let to = made(&folder);
+    fs::create_dir(folder.path("out")).unwrap();
+    let file = folder.path("out/found.pcapng");
+    // A limit for the size of files fails like a full disk if its signal is ignored.
+    let limited = || {
+        let program = env!("CARGO_BIN_EXE_forebay-archive");
+        let script = r#"trap '' XFSZ; ulimit -f 100; exec "$@""#;
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script, "sh", program, "find", "--in", &to]);
+        done(shell.args(["udp", "-w", &file]).output().unwrap())
+    };
+    let names = || -> Vec<_> {
+        let entries = fs::read_dir(folder.path("out")).unwrap();
+        entries.map(|it| it.unwrap().file_name()).collect()
+    };
+    reports(limited(), 1, "found.pcapng: writing");
+    assert!(names().is_empty(), "{:?}", names());
+    ok(run(&[
+        "find", "--in", &to, "udp", "--limit", "7", "-w", &file,
+    ]));
+    fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    reports(limited(), 1, "found.pcapng: writing");
+    assert_eq!(names(), ["found.pcapng"]);
+    assert_eq!(Info::of(&file).unwrap().all.packets, 7);
+    // A whole result replaces it. Other users still cannot read it, and a link stays a link.
+    let link = folder.path("link.pcapng");
+    symlink(&file, &link).unwrap();
+    ok(run(&["find", "--in", &to, "udp", "-w", &link]));
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(Info::of(&file).unwrap().all.packets, 6000);
+    let mode = fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(names(), ["found.pcapng"]);
+    ok(run(&["find", "--in", &to, "udp", "-w", "/dev/null"]));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use super::{
     block::Block,
     flows::shown,
     output::Output,
+    part::PartFile,
     plan::{self, Plan},
     read::{self, Reading},
     report::{Outcome, Progress, is_broken_pipe, report},
@@ -24,7 +25,6 @@ use forebay_net::{
 };
 use jiff::Zoned;
 use std::{
-    fs::File,
     io::{self, BufWriter, IsTerminal, Write},
     ops::ControlFlow,
     path::Path,
@@ -196,7 +196,12 @@ async fn search(
     match request.answer {
         Answer::Plan => {}
         Answer::Packets => {
-            let (to, name, child) = open(args)?;
+            let Destination {
+                to,
+                name,
+                child,
+                part,
+            } = open(args)?;
             let format = args
                 .write
                 .as_deref()
@@ -241,6 +246,7 @@ async fn search(
                     bail!("`forebay capture -r -`, which prints the packets, failed: {status}");
                 }
             }
+            part.map_or(Ok(()), PartFile::finish)?;
         }
         Answer::Flows | Answer::Count => {
             let mut flows = std::mem::take(&mut plan.flows);
@@ -285,8 +291,17 @@ async fn search(
     Ok(Some(outcome))
 }
 
-/// The destination of the packets, its name, and the program that prints them if there is one.
-fn open(args: &Args) -> Result<(Box<dyn Write>, String, Option<Child>)> {
+/// The destination of the packets.
+struct Destination {
+    to: Box<dyn Write>,
+    name: String,
+    /// The program that prints them.
+    child: Option<Child>,
+    /// What gets its name at the end.
+    part: Option<PartFile>,
+}
+
+fn open(args: &Args) -> Result<Destination> {
     match args.write.as_deref() {
         Some(path) if path == Path::new("-") => {
             if io::stdout().is_terminal() {
@@ -295,13 +310,21 @@ fn open(args: &Args) -> Result<(Box<dyn Write>, String, Option<Child>)> {
                 );
             }
             let to = BufWriter::with_capacity(1 << 20, io::stdout());
-            Ok((Box::new(to), "standard output".into(), None))
+            Ok(Destination {
+                to: Box::new(to),
+                name: "standard output".into(),
+                child: None,
+                part: None,
+            })
         }
         Some(path) => {
-            let name = path.display().to_string();
-            let file = File::create(path).with_context(|| format!("{name}: creating it"))?;
-            let to = BufWriter::with_capacity(1 << 20, file);
-            Ok((Box::new(to), name, None))
+            let (file, part) = PartFile::create(path)?;
+            Ok(Destination {
+                to: Box::new(BufWriter::with_capacity(1 << 20, file)),
+                name: path.display().to_string(),
+                child: None,
+                part,
+            })
         }
         None => {
             let beside = std::env::current_exe()
@@ -321,8 +344,12 @@ fn open(args: &Args) -> Result<(Box<dyn Write>, String, Option<Child>)> {
                 .take()
                 .context("the pipe to `forebay capture` is missing")?;
             let to = BufWriter::with_capacity(64 << 10, stdin);
-            let name = "the pipe to `forebay capture`".into();
-            Ok((Box::new(to), name, Some(child)))
+            Ok(Destination {
+                to: Box::new(to),
+                name: "the pipe to `forebay capture`".into(),
+                child: Some(child),
+                part: None,
+            })
         }
     }
 }

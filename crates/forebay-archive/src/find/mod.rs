@@ -16,6 +16,7 @@ mod index_file;
 #[cfg(test)]
 mod oracle_tests;
 mod output;
+mod part;
 mod plan;
 mod predicate;
 mod read;
