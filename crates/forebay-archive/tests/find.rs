@@ -109,6 +109,11 @@ fn errors_say_what_to_do_and_a_missing_segment_is_named() {
             &["--in", &to, "--sensor", "a/b"],
             "cannot be the name of a sensor",
         ),
+        (
+            2,
+            &["--in", &to, "--sensor", "north", "--sensor", "nort"],
+            "has no sensor with this name. It has north, south",
+        ),
         (2, &["--in", "s3:/captures", "udp"], "is no URL"),
         (2, &["--in", "ftp://captures", "udp"], "no object store ftp"),
         (
@@ -125,6 +130,9 @@ fn errors_say_what_to_do_and_a_missing_segment_is_named() {
     let north = folder.path("to/segments/sensor=north");
     fs::remove_dir_all(north).unwrap();
     let file = folder.path("found.pcapng");
+    // The sensor is still known.
+    let found = run(&["find", "--in", &to, "--sensor", "north", "-w", &file]);
+    reports(found, 1, "segments/sensor=north");
     let found = run(&["find", "--in", &to, "udp", "-w", &file]);
     reports(found, 1, "segments/sensor=north");
     assert_eq!(Info::of(&file).unwrap().all.packets, 3000);
