@@ -12,6 +12,7 @@ pub(crate) mod counted;
 pub(crate) mod faulty;
 mod folder;
 mod name;
+mod sensors;
 
 pub use name::{BadRequest, printable, without_password, without_passwords};
 
@@ -27,7 +28,7 @@ use object_store::{
     gcp::GoogleCloudStorageBuilder, local::LocalFileSystem, path::Path, prefix::PrefixStore,
 };
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::HashSet,
     fmt,
     fs::File,
     io::Read,
@@ -447,25 +448,6 @@ impl Archive {
         let listed = self.store.list_with_offset(Some(&folder), &after);
         let listed = listed.try_collect().await;
         listed.map_err(|error| self.explain(error, &format!("listing {folder}")))
-    }
-
-    /// The names of the sensors that have shipped something here. Costs two lists of folders, whatever is in them.
-    ///
-    /// # Errors
-    /// The store failed.
-    pub async fn sensors(&self) -> Result<BTreeSet<String>> {
-        let mut names = BTreeSet::new();
-        for (folder, prefix) in [(segment::FOLDER, "sensor="), ("sensors", "")] {
-            let path = Path::from(folder);
-            let listed = self.store.list_with_delimiter(Some(&path)).await;
-            let listed =
-                listed.map_err(|error| self.explain(error, &format!("listing {folder}")))?;
-            let found = listed.common_prefixes.iter();
-            let found = found.filter_map(|it| it.filename()?.strip_prefix(prefix));
-            let found = found.filter(|it| segment::is_sensor_name(it));
-            names.extend(found.map(str::to_owned));
-        }
-        Ok(names)
     }
 
     /// The names of the records of removed segments.

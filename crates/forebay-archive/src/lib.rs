@@ -24,3 +24,4 @@ pub mod segment;
 pub mod ship;
 pub mod status;
 pub mod table;
+pub mod verify;

@@ -8,6 +8,7 @@ mod cli {
     pub mod job;
     pub mod metrics;
     pub mod text;
+    pub mod verify;
 }
 
 use anyhow::{Context, Result, anyhow};
@@ -81,6 +82,10 @@ async fn run(command: &Command) -> Result<ExitCode> {
         Command::Index(flags) => index(flags).await,
         Command::Find(flags) => find::run(flags).await,
         Command::Status(flags) => print_status(flags).await,
+        Command::Verify(flags) => {
+            let work = async |counts: &mut Value| cli::verify::run(flags, counts).await;
+            job::run("verify", &flags.archive, &flags.job, work).await
+        }
         Command::Rebuild(flags) => {
             let work = async |counts: &mut Value| rebuild(flags, counts).await;
             job::run("rebuild", &flags.archive, &flags.job, work).await

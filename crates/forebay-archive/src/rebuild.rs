@@ -108,6 +108,33 @@ async fn without_segment<'k>(
 /// # Errors
 /// The store failed, or the segment is damaged.
 pub async fn rows_of(archive: &Archive, key: &str) -> Result<Rows> {
+    let (directory, reading) = read(archive, key, Some(Indexer::default())).await?;
+    let rest = directory
+        .lost_kernel
+        .unwrap_or(0)
+        .saturating_sub(reading.marked);
+    let indexer = reading.indexer.unwrap_or_default();
+    let files = indexer.finish(&directory, key, rest);
+    Ok(Rows {
+        segment: key.into(),
+        files: files
+            .with_context(|| format!("{}: the segment {key} is damaged", archive.name()))?,
+    })
+}
+
+/// Reads a whole segment, and checks it against its hash and its directory.
+///
+/// # Errors
+/// As [`rows_of`].
+pub async fn check(archive: &Archive, key: &str) -> Result<Directory> {
+    Ok(read(archive, key, None).await?.0)
+}
+
+async fn read(
+    archive: &Archive,
+    key: &str,
+    indexer: Option<Indexer>,
+) -> Result<(Directory, Reading)> {
     let directory = archive.directory(key, None).await?;
     ensure!(
         segment::key(&directory, key.ends_with(".zst")) == key,
@@ -115,23 +142,23 @@ pub async fn rows_of(archive: &Archive, key: &str) -> Result<Rows> {
         archive.name()
     );
     let damaged = || format!("{}: the segment {key} is damaged", archive.name());
-    let mut reading = Reading::default();
+    let mut reading = Reading {
+        indexer,
+        ..Reading::default()
+    };
     for block in &directory.blocks {
         let plain = archive.block(key, block).await?;
         let read = reading.block(&plain, (block.offset, block.length));
         read.with_context(damaged)?;
     }
-    let files = reading.finish(&directory, key);
-    Ok(Rows {
-        segment: key.into(),
-        files: files.with_context(damaged)?,
-    })
+    reading.finish(&directory).with_context(damaged)?;
+    Ok((directory, reading))
 }
 
 #[derive(Default)]
 struct Reading {
     decoder: Option<Decoder>,
-    indexer: Indexer,
+    indexer: Option<Indexer>,
     hash: Sha256,
     marked: u64,
     packets: u64,
@@ -148,19 +175,25 @@ impl Reading {
         while at < plain.len() {
             let (frame, len) = segment::next_record(decoder, &plain[at..])?;
             if let Some(frame) = frame {
-                let link = decoder.interfaces()[frame.interface as usize].link;
-                self.indexer.packet(link, &frame);
+                if let Some(indexer) = &mut self.indexer {
+                    let link = decoder.interfaces()[frame.interface as usize].link;
+                    indexer.packet(link, &frame);
+                }
                 self.marked = self.marked.saturating_add(frame.dropped_before);
                 self.packets += 1;
             }
             at += len;
         }
         decoder.take_blocks(); // it keeps names, secrets and comments for a copy
-        self.indexer.end_block(place.0, place.1)
+        match &mut self.indexer {
+            Some(indexer) => indexer.end_block(place.0, place.1),
+            None => Ok(()),
+        }
     }
 
-    fn finish(self, directory: &Directory, key: &str) -> Result<Vec<crate::index::IndexFile>> {
-        let sha256 = segment::hex(&self.hash.finalize());
+    /// Compares what was read with the directory.
+    fn finish(&mut self, directory: &Directory) -> Result<()> {
+        let sha256 = segment::hex(&std::mem::take(&mut self.hash).finalize());
         ensure!(
             sha256 == directory.sha256 && self.packets == directory.packets,
             "its {} packets have the hash {sha256}, its directory says {} and {}",
@@ -168,11 +201,7 @@ impl Reading {
             directory.packets,
             directory.sha256
         );
-        let rest = directory
-            .lost_kernel
-            .unwrap_or(0)
-            .saturating_sub(self.marked);
-        self.indexer.finish(directory, key, rest)
+        Ok(())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use forebay_archive::{
-    announce::Address, compact::VACUUM_AGES, expire::Rule, find, ship::spool::Keep,
+    announce::Address, compact::VACUUM_AGES, expire::Rule, find, ship::spool::Keep, verify::Sample,
 };
 use forebay_net::units;
 use std::{
@@ -29,6 +29,8 @@ pub enum Command {
     Find(find::Args),
     /// Print the packets of each sensor, and check that they add up
     Status(Status),
+    /// Read stored segments again, and compare them with their hashes
+    Verify(Verify),
     /// Add the rows of segments that have none in the index, from the segments themselves
     Rebuild(Rebuild),
     /// Remove old segments and their rows, except what rules and holds keep
@@ -149,6 +151,27 @@ pub struct Status {
     #[arg(long, value_name = "SENSOR=FOLDER", value_parser = spool)]
     pub spool: Vec<(String, PathBuf)>,
     /// Print one JSON object for each sensor
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Each segment is read whole: its bytes, its packets and its directory. The exit code is 1 if one is damaged or cannot be read.
+#[derive(Debug, Args)]
+pub struct Verify {
+    /// The archive
+    pub archive: String,
+    /// Only segments that were stored within this time, for example 8d
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub since: Option<Duration>,
+    /// Only segments of this sensor; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub sensor: Vec<String>,
+    /// Of these, only this number or this part, for example 100 or 5%, chosen at random
+    #[arg(long, value_name = "N|N%")]
+    pub sample: Option<Sample>,
+    #[command(flatten)]
+    pub job: JobFlags,
+    /// Print one JSON object
     #[arg(long)]
     pub json: bool,
 }

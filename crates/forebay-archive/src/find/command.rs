@@ -40,9 +40,6 @@ use tokio::signal::unix::{SignalKind, signal};
 /// How often a search that waits for the index looks whether it should stop.
 const STOP_CHECK: Duration = Duration::from_millis(50);
 
-/// Sensors that an error lists.
-const MAX_NAMES: usize = 20;
-
 /// Runs the command.
 ///
 /// # Errors
@@ -158,31 +155,8 @@ fn is_sigpipe(status: std::process::ExitStatus) -> bool {
 async fn planned(archive: &Archive, request: &Request) -> Result<Plan> {
     let catalogue = Catalogue::open(archive).await?;
     let catalogue = catalogue.with_context(|| format!("{0}: there is no index here. Is it an archive? `forebay archive ship SPOOL {0}` makes one", archive.name()))?;
-    check_sensors(archive, request).await?;
+    archive.check_sensors(&request.sensors).await?;
     plan::plan(archive, &catalogue, request).await
-}
-
-/// Refuses the name of a sensor that has shipped nothing here: no packet found would look like an answer.
-async fn check_sensors(archive: &Archive, request: &Request) -> Result<()> {
-    if request.sensors.is_empty() {
-        return Ok(());
-    }
-    let known = archive.sensors().await?;
-    let Some(unknown) = request.sensors.iter().find(|it| !known.contains(*it)) else {
-        return Ok(());
-    };
-    let mut names: Vec<&str> = known.iter().map(String::as_str).collect();
-    let more = names.len().saturating_sub(MAX_NAMES);
-    names.truncate(MAX_NAMES);
-    let mut names = names.join(", ");
-    if more > 0 {
-        names += &format!(" and {more} more");
-    }
-    let what = format!(
-        "--sensor {unknown}: {} has no sensor with this name. It has {names}",
-        archive.name()
-    );
-    Err(BadRequest(what).into())
 }
 
 /// Returns after a signal has set `stop`.
