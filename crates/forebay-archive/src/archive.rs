@@ -17,7 +17,7 @@ mod sensors;
 pub use name::{BadRequest, printable, without_password, without_passwords};
 
 use crate::segment::{self, Block, Directory, Tail};
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
 use counted::{Counted, Reads};
 use folder::Folder;
@@ -70,10 +70,6 @@ pub struct Archive {
     store: Arc<dyn ObjectStore>,
     /// The same, for requests with many bytes: these have their own time limits.
     bulk: Arc<dyn ObjectStore>,
-    /// The whole bucket, or all files.
-    root: Arc<dyn ObjectStore>,
-    /// The URL of the archive, with a slash at its end.
-    url: Url,
     /// The folder, if it is one on this machine.
     folder: Option<Folder>,
 }
@@ -156,21 +152,14 @@ impl Archive {
                 ))),
             })
         };
-        let root = open(client().with_timeout(REQUEST_TIME))?;
+        let store = open(client().with_timeout(REQUEST_TIME))?;
         let bulk = open(client().with_timeout_disabled())?;
-        let mut url = url;
-        url.set_query(None);
-        if !url.path().ends_with('/') {
-            url.set_path(&format!("{}/", url.path()));
-        }
         let prefix = Path::from_url_path(url.path())
             .map_err(|error| bad(&format!("has a malformed path: {error}")))?;
         Ok(Archive {
             name: name.into(),
-            store: Arc::new(PrefixStore::new(root.clone(), prefix.clone())),
+            store: Arc::new(PrefixStore::new(store, prefix.clone())),
             bulk: Arc::new(PrefixStore::new(bulk, prefix)),
-            root,
-            url,
             folder: None,
         })
     }
@@ -183,17 +172,13 @@ impl Archive {
         let folder = folder.canonicalize().with_context(|| {
             format!("{name}: opening this folder. If it should be an object store, begin with s3://, gs:// or az://")
         })?;
-        let url =
-            Url::from_directory_path(&folder).map_err(|()| anyhow!("{name}: names no folder"))?;
         let store = LocalFileSystem::new_with_prefix(&folder)
             .with_context(|| format!("{name}: opening it"))?;
-        let store = Folder::over(store, folder.clone());
+        let store = Folder::over(store, folder);
         Ok(Archive {
             name: name.into(),
             store: Arc::new(store.clone()),
             bulk: Arc::new(store.clone()),
-            root: Arc::new(Folder::over(LocalFileSystem::new(), folder)),
-            url,
             folder: Some(store),
         })
     }
@@ -208,7 +193,6 @@ impl Archive {
         Archive {
             store: wrap(self.store.clone()),
             bulk: wrap(self.bulk.clone()),
-            root: wrap(self.root.clone()),
             ..self.clone()
         }
     }
@@ -225,11 +209,6 @@ impl Archive {
     /// The store; paths are relative to the archive.
     pub fn store(&self) -> &Arc<dyn ObjectStore> {
         &self.store
-    }
-
-    /// The store of the bucket, or of all files of this machine, and the URL of the archive in it.
-    pub(crate) fn root(&self) -> (&Arc<dyn ObjectStore>, &Url) {
-        (&self.root, &self.url)
     }
 
     /// Reads a range of bytes of an object.
@@ -309,6 +288,19 @@ impl Archive {
             Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => Ok(false),
             Err(error) => Err(self.explain(error, &format!("creating {key}"))),
         }
+    }
+
+    /// Creates or replaces an object.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn put(&self, key: &str, bytes: Bytes) -> Result<()> {
+        let len = bytes.len() as u64;
+        let path = Path::from(key);
+        let put = self.bulk.put(&path, PutPayload::from(bytes));
+        let done = timed(len, put).await;
+        done.map(|_| ())
+            .map_err(|error| self.explain(error, &format!("writing {key}")))
     }
 
     /// Creates an object from a file, from its present position on; `false`: there is one with this key. The object appears as a

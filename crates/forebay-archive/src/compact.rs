@@ -262,6 +262,7 @@ mod tests {
             key: format!("index/date=2026-11-{date}/{minute}"),
             date: format!("2026-11-{date}"),
             bytes,
+            packets: None,
             statistics: Some(format!(r#"{{"minValues":{{"first_ns":{first_ns}}}}}"#)),
         }
     }

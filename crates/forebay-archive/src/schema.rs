@@ -2,8 +2,7 @@
 //!
 //! The same list makes the schema of the Delta table and of its Parquet files. `docs/archive.md` explains the columns to users.
 
-use deltalake_core::arrow::datatypes::{DataType, Field, Schema};
-use deltalake_core::kernel::{DataType as DeltaType, PrimitiveType, StructField};
+use arrow_schema::{DataType, Field, Schema};
 use std::sync::Arc;
 
 /// The column by which the table is partitioned. It is in the paths of the files, not in them.
@@ -129,20 +128,6 @@ pub fn arrow() -> Arc<Schema> {
     Arc::new(Schema::new(
         COLUMNS[1..].iter().map(field).collect::<Vec<_>>(),
     ))
-}
-
-/// The schema of the Delta table.
-pub fn delta() -> Vec<StructField> {
-    let field = |column: &Column| {
-        let kind = match column.kind {
-            Kind::Date => PrimitiveType::Date,
-            Kind::Text => PrimitiveType::String,
-            Kind::Long => PrimitiveType::Long,
-            Kind::Int => PrimitiveType::Integer,
-        };
-        StructField::new(column.name, DeltaType::Primitive(kind), column.nullable)
-    };
-    COLUMNS.iter().map(field).collect()
 }
 
 /// An address as in the columns [`KEY_A`] and [`KEY_B`].

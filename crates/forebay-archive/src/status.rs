@@ -6,13 +6,12 @@
 
 use crate::{
     archive::{self, Archive},
-    schema, segment,
+    index, schema, segment,
     ship::spool,
     table::Table,
 };
 use anyhow::{Context, Result};
-use deltalake_core::arrow::array::{Array, Int64Array, StringArray};
-use parquet::arrow::{ProjectionMask, arrow_reader::ParquetRecordBatchReaderBuilder};
+use arrow_array::{Array, Int64Array};
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -243,16 +242,13 @@ pub async fn packets_by_segment(table: &Table) -> Result<HashMap<String, u64>> {
         let archive = table.archive();
         let damaged = || file.damaged(archive);
         let bytes = archive.get(&file.key).await?.with_context(damaged)?;
-        let builder = ParquetRecordBatchReaderBuilder::try_new(bytes).with_context(damaged)?;
         let names = [schema::SEGMENT, schema::PACKETS];
-        let mask = ProjectionMask::columns(builder.parquet_schema(), names);
-        let batches = builder.with_projection(mask).build();
-        for batch in batches.with_context(damaged)? {
+        for batch in index::batches(bytes, &names).with_context(damaged)? {
             let batch = batch.with_context(damaged)?;
-            let column = |name: &str| batch.column_by_name(name).map(|it| it.as_any());
-            let segments = column(schema::SEGMENT).and_then(|it| it.downcast_ref::<StringArray>());
-            let packets = column(schema::PACKETS).and_then(|it| it.downcast_ref::<Int64Array>());
-            let (segments, packets) = segments.zip(packets).with_context(damaged)?;
+            let segments = index::texts(&batch, schema::SEGMENT).with_context(damaged)?;
+            let packets = batch.column_by_name(schema::PACKETS);
+            let packets = packets.and_then(|it| it.as_any().downcast_ref::<Int64Array>());
+            let packets = packets.with_context(damaged)?;
             for row in 0..segments.len() {
                 let sum = match sums.get_mut(segments.value(row)) {
                     Some(sum) => sum,

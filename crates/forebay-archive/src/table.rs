@@ -1,8 +1,7 @@
 //! The index as a Delta table.
 //!
 //! Each commit is a new file of the log that is created only if it does not exist. If another program was faster, the table is read
-//! again, and the decision what to commit is made again. So no commit is ever based on an old state, and deltalake-core's own
-//! resolution of conflicts is not used: it lets two compactions of the same file pass, which would double its rows.
+//! again, and the decision what to commit is made again. So no commit is ever based on an old state.
 //!
 //! The commit that adds the rows of a segment has an application transaction with the sensor and the hash of the capture file. Rows
 //! are only added if there is no such transaction, so repeating a commit adds nothing, also if its answer was lost.
@@ -10,15 +9,14 @@
 //! `expire` records what it removes, then removes rows. A program that adds rows looks for that record afterwards, and removes its rows
 //! again if there is one; so does a program that finds the rows already there. So one of both removes them, in whatever order they come.
 //!
-//! The transactions are kept in memory (`known.rs`). So whether a segment has rows is known after one request, if nothing was committed
-//! since the last one.
+//! Transactions are kept for seven days. Whether an older segment has rows is known from the rows themselves (`old.rs`).
 
 mod catalogue;
-mod known;
+mod log;
+mod old;
 mod removal;
 #[cfg(test)]
 mod tests;
-mod transactions;
 
 pub use catalogue::Catalogue;
 
@@ -28,45 +26,33 @@ use crate::{
     schema, segment,
 };
 use anyhow::{Context, Result, anyhow, ensure};
-use deltalake_core::{
-    DeltaTable, DeltaTableError, ObjectStore,
-    kernel::{
-        Action, Add, LogicalFileView, Transaction,
-        transaction::{CommitBuilder, CommitProperties, TransactionError},
-    },
-    logstore::{LogStoreRef, StorageConfig, default_logstore},
-    operations::create::CreateBuilder,
-    protocol::{DeltaOperation, SaveMode},
-    table::config::TableProperty,
+use log::{
+    Log,
+    action::{Action, Add, Txn},
+    state::{DAY_MS, KEPT_MS},
 };
-use futures::TryStreamExt;
-use object_store::{path::Path, prefix::PrefixStore};
+use old::Dates;
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashSet},
     hash::{BuildHasher, RandomState},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
-use transactions::{Found, Known};
 
 /// The folder of the table in an archive.
 pub const FOLDER: &str = "index";
 /// Commits that other programs may win before an error is reported.
 const MAX_TRIES: u32 = 100;
-/// Commits from one checkpoint of the log to the next.
-const CHECKPOINT_INTERVAL: u64 = 20;
+/// The tag of a file with its packets.
+const PACKETS_TAG: &str = "forebay.packets";
 /// Files older than this are not committed.
 const MAX_AGE_MS: u64 = 3_600_000;
 
 /// The table of an archive, in the state of its last reading.
 #[derive(Clone, Debug)]
 pub struct Table {
-    archive: Archive,
-    table: DeltaTable,
-    known: Known,
+    log: Log,
+    dates: Dates,
 }
 
 /// A file of the table.
@@ -80,16 +66,22 @@ pub struct TableFile {
     pub bytes: u64,
     /// Its statistics, as the JSON of the log: `numRecords`, `minValues`, `maxValues`, `nullCount`.
     pub statistics: Option<String>,
+    /// The packets of its rows, by `SENSOR/DATE` of the segments. `None`: another program has written the file, or an older version.
+    pub packets: Option<BTreeMap<String, u64>>,
 }
 
 impl TableFile {
-    fn of(file: &LogicalFileView) -> TableFile {
-        let mut partition = file.partition_values_map();
+    fn of(file: &Add) -> TableFile {
+        let packets = file
+            .tags
+            .as_ref()
+            .and_then(|it| it.get(PACKETS_TAG)?.as_deref());
         TableFile {
-            key: format!("{FOLDER}/{}", file.path()),
-            date: partition.remove(schema::DATE).flatten().unwrap_or_default(),
-            bytes: file.size() as u64,
-            statistics: file.stats(),
+            key: file.key(),
+            date: file.date().into(),
+            bytes: file.size,
+            statistics: file.stats.clone(),
+            packets: packets.and_then(|it| serde_json::from_str(it).ok()),
         }
     }
 
@@ -117,6 +109,15 @@ impl Added {
     fn has_path(&self, path: &str) -> bool {
         let mut actions = self.actions.iter();
         actions.any(|it| matches!(it, Action::Add(add) if add.path == path))
+    }
+
+    /// The paths of these files in the table.
+    fn paths(&self) -> Vec<String> {
+        let path = |it: &Action| match it {
+            Action::Add(add) => Some(add.path.clone()),
+            _ => None,
+        };
+        self.actions.iter().filter_map(path).collect()
     }
 
     /// Files that no commit refers to are deleted after a day or more (`compact --vacuum`). This program may have been suspended.
@@ -163,16 +164,12 @@ impl Table {
     /// Opens the table of an archive; `None`: there is none yet.
     ///
     /// # Errors
-    /// The store failed, or the table is of a newer version.
+    /// The store failed, the log is damaged, or the table is of a newer version.
     pub async fn open(archive: &Archive) -> Result<Option<Table>> {
-        let table = opened(archive, async |log_store| {
-            let mut table = DeltaTable::new(log_store);
-            table.load().await.map(|()| table)
-        });
-        Ok(table.await?.map(|table| Table {
-            archive: archive.clone(),
-            table,
-            known: Known::default(),
+        let log = Log::open(archive).await?;
+        Ok(log.map(|log| Table {
+            log,
+            dates: Dates::default(),
         }))
     }
 
@@ -184,73 +181,52 @@ impl Table {
         if let Some(table) = Table::open(archive).await? {
             return Ok(table);
         }
-        let created = CreateBuilder::new()
-            .with_log_store(log_store(archive)?)
-            .with_table_name("forebay")
-            .with_comment("One row for each flow in each block of a segment, by forebay-archive")
-            .with_columns(schema::delta())
-            .with_partition_columns([schema::DATE])
-            .with_configuration_property(
-                TableProperty::CheckpointInterval,
-                Some(CHECKPOINT_INTERVAL.to_string()),
-            )
-            .with_save_mode(SaveMode::Ignore)
-            .await;
-        match (created, Table::open(archive).await?) {
-            (_, Some(table)) => Ok(table),
-            (Err(error), None) => Err(explain(archive, error, "creating its index")),
-            (Ok(_), None) => Err(anyhow!(
-                "{}: the index was created and is not there",
-                archive.name()
-            )),
-        }
+        Log::create(archive).await?;
+        let table = Table::open(archive).await?;
+        let name = archive.name();
+        table.with_context(|| format!("{name}: the index was created and is not there"))
     }
 
     /// Reads what was committed since. If the table was replaced by another one, reads that.
     ///
     /// # Errors
-    /// The store failed, the table is of a newer version, or it is gone.
+    /// The store failed, the log is damaged, the table is of a newer version, or it is gone.
     pub async fn refresh(&mut self) -> Result<()> {
-        match self.look().await? {
-            Found::Same => {}
-            Found::Newer => {
-                let updated = self.table.update_state().await;
-                updated.map_err(|error| explain(&self.archive, error, "reading its index"))?;
-            }
-            Found::Other => {
-                let opened = Table::open(&self.archive).await?;
-                *self = opened
-                    .with_context(|| format!("{}: its index is gone", self.archive.name()))?;
-            }
-        }
-        Ok(())
+        self.log.refresh().await
     }
 
     /// The version that was read.
     pub fn version(&self) -> u64 {
-        self.table.version().unwrap_or(0)
+        self.log.version
     }
 
     /// The files that make up the table.
     ///
     /// # Errors
-    /// The table's log is damaged.
+    /// None today.
     pub fn files(&self) -> Result<Vec<TableFile>> {
-        let state = self.table.snapshot().context("reading the index")?;
-        let views = state.log_data();
-        Ok(views.iter().map(|it| TableFile::of(&it)).collect())
+        Ok(self.log.state.files.values().map(TableFile::of).collect())
     }
 
     /// Whether rows of this segment, packed or plain, were committed, as far as was read. Then the commit is durable, too.
     ///
     /// # Errors
-    /// The store failed, or the log is damaged.
+    /// The store failed, or a file of the table is damaged.
     pub async fn has(&mut self, segment: &str) -> Result<bool> {
         let is_committed = self.is_committed(segment).await?;
         if is_committed {
-            self.archive.sync_names(&format!("{FOLDER}/_delta_log/0"))?;
+            self.archive()
+                .sync_names(&format!("{FOLDER}/_delta_log/0"))?;
         }
         Ok(is_committed)
+    }
+
+    /// Deletes what readers of the log need no longer. Returns the number of objects.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn clean_log(&mut self) -> Result<u64> {
+        self.log.clean().await
     }
 
     /// Whether a segment is recorded as removed.
@@ -259,7 +235,7 @@ impl Table {
             return Ok(false);
         };
         let record = segment::expired_record(sensor, sha256);
-        Ok(self.archive.len(&record).await?.is_some())
+        Ok(self.archive().len(&record).await?.is_some())
     }
 
     /// Adds the rows of segments in one commit. Segments that were committed before are left out, and so are those that `expire`
@@ -280,16 +256,16 @@ impl Table {
         let mut put: Option<(Vec<&Rows>, Added)> = None;
         for attempt in 0..MAX_TRIES {
             self.refresh().await?;
-            let mut transactions: Vec<Transaction> = Vec::new();
+            let mut transactions: Vec<Action> = Vec::new();
             let (mut new, mut is_new) = (Vec::new(), Vec::new());
             for rows in rows {
                 let id = transaction(&rows.segment);
                 // A batch may have the same segment twice.
-                let is_here = transactions.iter().any(|it| it.app_id == id);
+                let is_here = new.iter().any(|it: &&Rows| transaction(&it.segment) == id);
                 is_new.push(!is_here && !self.has(&rows.segment).await?);
                 if is_new.last() == Some(&true) {
                     new.push(rows);
-                    transactions.push(Transaction::new_with_last_update(id, 1, Some(now_ms())));
+                    transactions.push(committed(&rows.segment));
                 }
             }
             if new.is_empty() {
@@ -307,19 +283,16 @@ impl Table {
                     // This can take seconds, and the caller may have to answer others meanwhile.
                     let files = tokio::task::spawn_blocking(move || merged(&rows));
                     let files = files.await.context("merging rows")?;
-                    let on = || format!("{}: adding to its index", self.archive.name());
+                    let on = || format!("{}: adding to its index", self.archive().name());
                     let added = self.put(files.with_context(on)?.iter(), true).await?;
                     put.insert((new, added))
                 }
             };
             added.check_age()?;
-            let operation = DeltaOperation::Write {
-                mode: SaveMode::Append,
-                partition_by: Some(vec![schema::DATE.into()]),
-                predicate: None,
-            };
-            let is_done = self.commit(added.actions.clone(), transactions, operation, attempt);
-            if is_done.await? {
+            let paths = added.paths();
+            transactions.extend(added.actions.iter().cloned());
+            if self.commit("WRITE", transactions, attempt).await? {
+                self.dates.added(paths, rows);
                 self.remove_expired_new(rows, &mut is_new).await?;
                 return Ok(is_new);
             }
@@ -348,22 +321,16 @@ impl Table {
         for attempt in 0..MAX_TRIES {
             self.refresh().await?;
             // The answer to a commit was lost, and the commit was not.
-            let state = self.table.snapshot().context("reading the index")?;
-            let views = state.log_data();
-            if views.iter().any(|it| added.has_path(&it.path())) {
+            if self.log.state.files.keys().any(|it| added.has_path(it)) {
                 return Ok(true);
             }
-            let mut actions = self.removals(old, false)?;
+            let mut actions = self.removals(old, false);
             if actions.len() < old.len() {
                 return Ok(false);
             }
             added.check_age()?;
             actions.extend(added.actions.iter().cloned());
-            let operation = DeltaOperation::Optimize {
-                predicate: None,
-                target_size: 0,
-            };
-            if self.commit(actions, Vec::new(), operation, attempt).await? {
+            if self.commit("OPTIMIZE", actions, attempt).await? {
                 return Ok(true);
             }
         }
@@ -376,33 +343,21 @@ impl Table {
     /// # Errors
     /// The store failed.
     pub async fn removed_since(&self, time_ms: i64) -> Result<Vec<String>> {
-        let state = self.table.snapshot().context("reading the index")?;
-        let log_store = self.table.log_store();
-        let removed = state.all_tombstones(log_store.as_ref());
-        let removed: Vec<_> = removed
-            .try_collect()
-            .await
-            .map_err(|error| explain(&self.archive, error, "reading its index"))?;
-        let is_recent = |time: Option<i64>| time.is_none_or(|it| it == 0 || it >= time_ms);
-        let removed = removed
-            .iter()
-            .filter(|it| is_recent(it.deletion_timestamp()));
-        Ok(removed
-            .map(|it| format!("{FOLDER}/{}", it.path()))
-            .collect())
+        let removed = self.log.state.removed.values();
+        let is_recent = |time: Option<i64>| time.is_none_or(|it| it >= time_ms);
+        let removed = removed.filter(|it| is_recent(it.deletion_timestamp));
+        let keys = removed.map(|it| Add::new(it.path.clone(), "", 0, 0).key());
+        Ok(keys.collect())
     }
 
-    fn removals(&self, old: &[TableFile], changes_rows: bool) -> Result<Vec<Action>> {
-        let state = self.table.snapshot().context("reading the index")?;
-        let old: HashSet<&str> = old
-            .iter()
-            .filter_map(|file| file.key.strip_prefix("index/"))
-            .collect();
-        let views = state.log_data();
-        let removed = views.iter().filter(|file| old.contains(&*file.path()));
-        Ok(removed
-            .map(|file| Action::Remove(file.remove_action(changes_rows)))
-            .collect())
+    /// The removal of those of these files that are part of the table.
+    fn removals(&self, old: &[TableFile], changes_rows: bool) -> Vec<Action> {
+        let old: HashSet<&str> = old.iter().map(|file| &*file.key).collect();
+        let files = self.log.state.files.values();
+        let removed = files.filter(|file| old.contains(&*file.key()));
+        removed
+            .map(|file| file.removal(now_ms(), changes_rows))
+            .collect()
     }
 
     /// Writes files that no commit refers to yet. Their names are new, so nothing is ever overwritten.
@@ -417,19 +372,13 @@ impl Table {
             let path = format!("{}={}/part-{}.parquet", schema::DATE, file.date, unique());
             let key = format!("{FOLDER}/{path}");
             // If it exists, the store has answered an error after it had stored the file, and the request was repeated.
-            self.archive.put_new(&key, file.bytes.clone()).await?;
-            actions.push(Action::Add(Add {
-                path,
-                partition_values: HashMap::from([(
-                    schema::DATE.to_owned(),
-                    Some(file.date.clone()),
-                )]),
-                size: file.bytes.len() as i64,
-                modification_time: now_ms(),
-                data_change,
-                stats: Some(file.statistics.to_json()),
-                ..Add::default()
-            }));
+            self.archive().put_new(&key, file.bytes.clone()).await?;
+            let mut add = Add::new(path, &file.date, file.bytes.len() as u64, now_ms());
+            add.data_change = data_change;
+            add.stats = Some(file.statistics.to_json());
+            let packets = serde_json::to_string(&file.packets_by_day)?;
+            add.tags = Some([(PACKETS_TAG.to_owned(), Some(packets))].into());
+            actions.push(Action::Add(add));
         }
         Ok(Added { actions, at_ms })
     }
@@ -437,49 +386,20 @@ impl Table {
     /// Commits to the version after the one that was read. `false`: another program has created that version.
     async fn commit(
         &mut self,
+        operation: &str,
         actions: Vec<Action>,
-        transactions: Vec<Transaction>,
-        operation: DeltaOperation,
         attempt: u32,
     ) -> Result<bool> {
-        let state = self.table.snapshot().context("reading the index")?.clone();
-        let ids: Vec<_> = transactions
-            .iter()
-            .map(|it| transactions::id(&it.app_id))
-            .collect();
-        // Removing old log entries lists the whole log: only where the table has a new checkpoint, and if its properties allow it.
-        let has_checkpoint = (self.version() + 2).is_multiple_of(CHECKPOINT_INTERVAL);
-        let properties = CommitProperties::default()
-            .with_max_retries(0)
-            .with_cleanup_expired_logs((!has_checkpoint).then_some(false))
-            .with_application_transactions(transactions);
-        let commit = CommitBuilder::from(properties).with_actions(actions);
-        let done = commit
-            .build(Some(&state), self.table.log_store(), operation)
-            .await;
-        match done {
-            Ok(done) => {
-                self.known.committed(done.version, ids.into_iter());
-                self.table.state = Some(done.snapshot);
-                Ok(true)
-            }
-            Err(
-                DeltaTableError::VersionAlreadyExists(_)
-                | DeltaTableError::Transaction {
-                    source:
-                        TransactionError::MaxCommitAttempts(_) | TransactionError::CommitConflict(_),
-                },
-            ) => {
-                let wait = 10 * u64::from(attempt.min(20)) + u64::from(std::process::id() % 17);
-                tokio::time::sleep(Duration::from_millis(wait)).await;
-                Ok(false)
-            }
-            Err(error) => Err(explain(&self.archive, error, "committing to its index")),
+        let is_done = self.log.commit(operation, actions).await?;
+        if !is_done {
+            let wait = 10 * u64::from(attempt.min(20)) + u64::from(std::process::id() % 17);
+            tokio::time::sleep(Duration::from_millis(wait)).await;
         }
+        Ok(is_done)
     }
 
     fn too_busy(&self) -> anyhow::Error {
-        let name = self.archive.name();
+        let name = self.archive().name();
         anyhow!(
             "{name}: other programs committed to its index {MAX_TRIES} times in between. Try again"
         )
@@ -487,7 +407,7 @@ impl Table {
 
     /// The archive of the table.
     pub fn archive(&self) -> &Archive {
-        &self.archive
+        &self.log.archive
     }
 }
 
@@ -496,42 +416,21 @@ fn transaction(segment: &str) -> String {
     segment::identity(segment).unwrap_or_else(|| segment.to_owned())
 }
 
-/// Opens the table of an archive with `open`; `None`: there is none yet.
-async fn opened<T>(
-    archive: &Archive,
-    open: impl AsyncFn(LogStoreRef) -> Result<T, DeltaTableError>,
-) -> Result<Option<T>> {
-    let mut is_there = false;
-    loop {
-        let error = match open(log_store(archive)?).await {
-            Ok(table) => return Ok(Some(table)),
-            Err(error) => error,
-        };
-        if is_there {
-            return Err(explain(archive, error, "reading its index"));
-        }
-        // Without a table, reading it fails in several ways. It may have been created just now.
-        let log = archive.list(&format!("{FOLDER}/_delta_log")).await?;
-        is_there = !log.is_empty();
-        if !is_there {
-            return Ok(None);
-        }
-    }
+/// The transaction of a commit of its rows. Its version is the day of the segment, so that it can be forgotten later.
+fn committed(segment: &str) -> Action {
+    Action::Txn(Txn {
+        app_id: transaction(segment),
+        version: day_of(segment).unwrap_or(1),
+        last_updated: Some(now_ms()),
+    })
 }
 
-fn log_store(archive: &Archive) -> Result<LogStoreRef> {
-    let (root, url) = archive.root();
-    let url = url
-        .join(&format!("{FOLDER}/"))
-        .context("naming the index")?;
-    let prefixed = PrefixStore::new(archive.store().clone(), Path::from(FOLDER));
-    let prefixed: Arc<dyn ObjectStore> = Arc::new(prefixed);
-    Ok(default_logstore(
-        prefixed,
-        root.clone(),
-        &url,
-        &StorageConfig::default(),
-    ))
+/// The date in the key of a segment, in days since 1970.
+fn day_of(segment: &str) -> Option<i64> {
+    let (_, date, _) = segment::parse_key(segment)?;
+    let date: jiff::civil::Date = date.parse().ok()?;
+    let since = date.duration_since(jiff::civil::date(1970, 1, 1));
+    Some(since.as_hours() / 24)
 }
 
 /// A name that no other file has: 32 hexadecimal digits.
@@ -543,28 +442,14 @@ pub(crate) fn unique() -> String {
     format!("{:016x}{:016x}", random(next), random(!next))
 }
 
+/// Such a name in the form of an UUID.
+fn unique_id() -> String {
+    let id = unique();
+    let parts = [&id[..8], &id[8..12], &id[12..16], &id[16..20], &id[20..]];
+    parts.join("-")
+}
+
 pub(crate) fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |it| it.as_millis() as i64)
-}
-
-fn explain(archive: &Archive, error: DeltaTableError, tried: &str) -> anyhow::Error {
-    if let DeltaTableError::ObjectStore { source } = error {
-        return archive.explain(source, tried);
-    }
-    let text = error.to_string();
-    let name = archive.name();
-    let is_newer = [
-        "nsupported",
-        "reader version",
-        "writer version",
-        "table features",
-    ];
-    let what = match is_newer.iter().any(|word| text.contains(word)) {
-        true => format!(
-            "{name}: {tried}. The table is of a newer version than this program knows: install a newer forebay-archive"
-        ),
-        false => format!("{name}: {tried}"),
-    };
-    anyhow::Error::new(error).context(what)
 }

@@ -2,11 +2,11 @@
 
 mod common;
 
+use arrow_row::{RowConverter, SortField};
 use common::{
     archive, assert_counts, captured, files_below, json_lines, json_of, ok, pcap, places, reports,
     run, run_and_kill, runtime, set_age, ship, spool, status,
 };
-use deltalake_core::arrow::row::{RowConverter, SortField};
 use forebay_archive::{
     archive::Archive,
     compact::{CompactConfig, Compacted, compact},

@@ -16,14 +16,14 @@ use crate::{
     table::{Catalogue, TableFile},
 };
 use anyhow::{Context, Result};
-use deltalake_core::arrow::array::RecordBatch;
+use arrow_array::RecordBatch;
 use forebay_net::filter::tree::{Test, Tree};
 use futures::{StreamExt, TryStreamExt};
 use jiff::{Timestamp, tz::TimeZone};
 use parquet::{
     arrow::{
         ParquetRecordBatchStreamBuilder, ProjectionMask,
-        arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, RowSelection},
+        arrow_reader::{ArrowReaderMetadata, RowSelection},
     },
     bloom_filter::Sbbf,
 };
@@ -336,8 +336,8 @@ async fn read_file(search: &Search, file: &TableFile, mut bounds: Bounds) -> Res
     pages.with_context(name)?;
     let metadata = reader.metadata.clone();
     let open = |options| ArrowReaderMetadata::try_new(metadata.clone(), options);
-    let arrow = open(ArrowReaderOptions::new()).with_context(name)?;
-    let dictionaries = ArrowReaderOptions::new().with_schema(with_dictionaries(arrow.schema()));
+    let arrow = open(crate::index::options()).with_context(name)?;
+    let dictionaries = crate::index::options().with_schema(with_dictionaries(arrow.schema()));
     let arrow = open(dictionaries).with_context(name)?;
     let mut wanted = COLUMNS.to_vec();
     if request.answer == Answer::Flows {

@@ -2,12 +2,10 @@
 
 use super::{predicate::mapped, statistics::Bounds};
 use crate::schema;
-use deltalake_core::arrow::{
-    array::{Array, ArrayData, AsArray, BooleanArray, RecordBatch, StringArray},
-    buffer::BooleanBuffer,
-    datatypes::{DataType, Field, Int32Type, Schema, SchemaRef},
-    error::ArrowError,
-};
+use arrow_array::{Array, BooleanArray, RecordBatch, StringArray, cast::AsArray, types::Int32Type};
+use arrow_buffer::BooleanBuffer;
+use arrow_data::ArrayData;
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use forebay_net::filter::tree::{Place, Test, Tree};
 use parquet::{
     arrow::{

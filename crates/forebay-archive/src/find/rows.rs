@@ -6,11 +6,10 @@ use super::{
 };
 use crate::schema;
 use anyhow::{Context, Result};
-use deltalake_core::arrow::array::{
+use arrow_array::{
     Array, ArrayAccessor, DictionaryArray, Int32Array, Int64Array, RecordBatch, StringArray,
-    TypedDictionaryArray,
+    TypedDictionaryArray, types::Int32Type,
 };
-use deltalake_core::arrow::datatypes::Int32Type;
 use forebay_net::filter::tree::Tree;
 
 /// The columns that [`read_rows`] needs. For flows, it also needs [`schema::BYTES`].

@@ -1,18 +1,15 @@
 //! Merges sorted files of the index into one.
 
-use super::{Encoder, IndexFile};
+use super::{Encoder, IndexFile, read::conform};
 use crate::schema;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_row::{RowConverter, Rows, SortField};
+use arrow_select::interleave::interleave_record_batch;
 use bytes::Bytes;
-use deltalake_core::arrow::{
-    array::{ArrayRef, RecordBatch},
-    compute::{CastOptions, cast_with_options, interleave_record_batch},
-    row::{RowConverter, Rows, SortField},
-};
 use parquet::{
     arrow::arrow_reader::{
-        ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
-        ParquetRecordBatchReaderBuilder,
+        ArrowReaderMetadata, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
     },
     file::metadata::PageIndexPolicy,
 };
@@ -89,7 +86,7 @@ impl Source {
         let batch = batch?;
         self.read += batch.num_rows();
         self.reader = stays_open.then_some(reader);
-        Ok(Some(conform(batch)?))
+        Ok(Some(conform(batch, &schema::arrow())?))
     }
 }
 
@@ -125,7 +122,7 @@ impl Merging {
             converter,
         };
         // The places of pages, if a file has them, make it cheap to go on where the last reader ended.
-        let options = ArrowReaderOptions::new().with_offset_index_policy(PageIndexPolicy::Optional);
+        let options = super::options().with_offset_index_policy(PageIndexPolicy::Optional);
         for (number, (bytes, damaged)) in files.enumerate() {
             let metadata = ArrowReaderMetadata::load(&bytes, options.clone());
             merging.sources.push(Source {
@@ -212,29 +209,4 @@ fn convert(converter: &mut RowConverter, batch: &RecordBatch) -> Result<Rows> {
     let columns = ORDER.map(|name| batch.column_by_name(name).cloned());
     let columns: Option<Vec<ArrayRef>> = columns.into_iter().collect();
     Ok(converter.convert_columns(&columns.context("a column is missing")?)?)
-}
-
-/// The columns of the index in their order and with their types; other programs write other types.
-fn conform(batch: RecordBatch) -> Result<RecordBatch> {
-    let arrow = schema::arrow();
-    if batch.schema_ref().fields() == arrow.fields() {
-        return Ok(batch);
-    }
-    let columns = batch.schema();
-    let is_other = |name: &str| name != schema::DATE && arrow.column_with_name(name).is_none();
-    if let Some(other) = columns.fields().iter().find(|it| is_other(it.name())) {
-        bail!("it has the column {}, which would be lost", other.name());
-    }
-    let column = |field: &deltalake_core::arrow::datatypes::FieldRef| -> Result<ArrayRef> {
-        let column = batch.column_by_name(field.name());
-        let column = column.with_context(|| format!("it has no column {}", field.name()))?;
-        // A value that does not fit is an error, not null.
-        let options = CastOptions {
-            safe: false,
-            ..CastOptions::default()
-        };
-        Ok(cast_with_options(column, field.data_type(), &options)?)
-    };
-    let columns = arrow.fields().iter().map(column).collect::<Result<_>>()?;
-    Ok(RecordBatch::try_new(arrow, columns)?)
 }

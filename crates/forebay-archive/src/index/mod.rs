@@ -10,12 +10,14 @@ pub mod community;
 pub mod flow;
 mod merge;
 mod parquet;
+mod read;
 mod row;
 
 pub use self::parquet::{IndexFile, Statistics, properties, write};
 pub(crate) use self::{
     merge::{MAX_MERGED, merge},
     parquet::Encoder,
+    read::{batches, options, texts},
 };
 
 pub use row::Row;

@@ -6,10 +6,10 @@ use crate::{
     segment,
 };
 use anyhow::{Context, Result, bail};
-use bytes::Bytes;
-use deltalake_core::arrow::array::{
-    ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray, StringBuilder,
+use arrow_array::{
+    Array, ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray, builder::StringBuilder,
 };
+use bytes::Bytes;
 use parquet::{
     arrow::ArrowWriter,
     basic::{Compression, Encoding, ZstdLevel},
@@ -22,7 +22,12 @@ use parquet::{
     schema::types::ColumnPath,
 };
 use serde_json::{Map, Value};
-use std::{collections::HashMap, fmt::Write, net::Ipv6Addr, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt::Write,
+    net::Ipv6Addr,
+    sync::Arc,
+};
 
 /// Rows of a row group. Smaller groups let a reader skip more, and cost more bloom filters.
 const GROUP_ROWS: usize = 128 << 10;
@@ -42,6 +47,8 @@ pub struct IndexFile {
     pub rows: u64,
     /// The packets of these rows.
     pub packets: u64,
+    /// These by `SENSOR/DATE` of their segments.
+    pub packets_by_day: BTreeMap<String, u64>,
     /// Minima, maxima and nulls of its columns, for the log of the table.
     pub statistics: Statistics,
 }
@@ -248,7 +255,7 @@ fn order(rows: &[Row]) -> Vec<usize> {
 pub(crate) struct Encoder {
     date: String,
     writer: ArrowWriter<Vec<u8>>,
-    packets: u64,
+    packets: HashMap<String, u64, foldhash::fast::RandomState>,
 }
 
 impl Encoder {
@@ -256,7 +263,7 @@ impl Encoder {
         Ok(Encoder {
             date: date.into(),
             writer: ArrowWriter::try_new(Vec::new(), schema::arrow(), Some(properties()))?,
-            packets: 0,
+            packets: HashMap::default(),
         })
     }
 
@@ -266,18 +273,36 @@ impl Encoder {
             .column_by_name(schema::PACKETS)
             .and_then(|it| it.as_any().downcast_ref::<Int64Array>())
             .context("encoding the index: a batch has no packets")?;
-        self.packets += packets.values().iter().map(|&it| it as u64).sum::<u64>();
+        let segments = super::texts(batch, schema::SEGMENT)?;
+        let mut at = 0;
+        while at < segments.len() {
+            let segment = segments.value(at);
+            let same = (at..segments.len()).take_while(|it| segments.value(*it) == segment);
+            let end = at + same.count();
+            let sum: u64 = (at..end).map(|it| packets.value(it) as u64).sum();
+            match self.packets.get_mut(segment) {
+                Some(packets) => *packets += sum,
+                None => _ = self.packets.insert(segment.to_owned(), sum),
+            }
+            at = end;
+        }
         Ok(())
     }
 
     pub(crate) fn finish(mut self) -> Result<IndexFile> {
         let metadata = self.writer.finish().context("encoding the index")?;
         let statistics = Statistics::of(&metadata).context("encoding the index")?;
+        let mut by_day = BTreeMap::new();
+        for (segment, packets) in &self.packets {
+            let (sensor, date, _) = segment::parse_key(segment).unwrap_or(("?", "?", ""));
+            *by_day.entry(format!("{sensor}/{date}")).or_insert(0) += packets;
+        }
         Ok(IndexFile {
             date: self.date,
             bytes: std::mem::take(self.writer.inner_mut()).into(),
             rows: statistics.rows,
-            packets: self.packets,
+            packets: by_day.values().sum(),
+            packets_by_day: by_day,
             statistics,
         })
     }

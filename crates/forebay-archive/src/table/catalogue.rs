@@ -1,49 +1,32 @@
-//! The files of a table, read from its log one after the other.
+//! The files of a table, for reading only.
 
-use super::{TableFile, explain, opened};
+use super::{TableFile, log::Log};
 use crate::archive::Archive;
 use anyhow::Result;
-use deltalake_core::{kernel::Snapshot, logstore::LogStoreRef};
-use futures::{Stream, StreamExt};
+use futures::Stream;
 
 /// One version of a table, for reading.
-///
-/// [`Table`](super::Table) holds its files with all their statistics in memory. A search excludes most of them at first sight, so this type
-/// reads them when they are asked for.
 pub struct Catalogue {
-    archive: Archive,
-    log_store: LogStoreRef,
-    snapshot: Snapshot,
+    log: Log,
 }
 
 impl Catalogue {
     /// Opens the newest version of the table of an archive; `None`: there is none yet.
     ///
     /// # Errors
-    /// The store failed, or the table is of a newer version.
+    /// The store failed, the log is damaged, or the table is of a newer version.
     pub async fn open(archive: &Archive) -> Result<Option<Catalogue>> {
-        let catalogue = opened(archive, async |log_store| {
-            let snapshot = Snapshot::try_new(log_store.as_ref(), None).await?;
-            Ok(Catalogue {
-                archive: archive.clone(),
-                log_store,
-                snapshot,
-            })
-        });
-        catalogue.await
+        Ok(Log::open(archive).await?.map(|log| Catalogue { log }))
     }
 
     /// The version.
     pub fn version(&self) -> u64 {
-        self.snapshot.version()
+        self.log.version
     }
 
-    /// The files that make up the table. Each one is an error if the store failed.
+    /// The files that make up the table.
     pub fn files(&self) -> impl Stream<Item = Result<TableFile>> {
-        let views = self.snapshot.file_views(self.log_store.as_ref(), None);
-        views.map(move |view| match view {
-            Ok(view) => Ok(TableFile::of(&view)),
-            Err(error) => Err(explain(&self.archive, error, "reading its index")),
-        })
+        let files = self.log.state.files.values();
+        futures::stream::iter(files.map(|it| Ok(TableFile::of(it))))
     }
 }

@@ -1,21 +1,14 @@
 //! Removing the rows of segments.
 
-use super::{Added, MAX_TRIES, Rows, Table, TableFile, now_ms, transaction};
+use super::{Added, MAX_TRIES, Rows, Table, TableFile, committed};
 use crate::{
     archive::{self, Archive},
-    index::{Encoder, IndexFile},
+    index::{self, Encoder, IndexFile},
     schema, segment,
 };
 use anyhow::{Context, Result};
-use deltalake_core::{
-    arrow::{
-        array::{Array, BooleanArray, StringArray},
-        compute::filter_record_batch,
-    },
-    kernel::Transaction,
-    protocol::DeltaOperation,
-};
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use arrow_array::BooleanArray;
+use arrow_select::filter::filter_record_batch;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
@@ -99,8 +92,7 @@ impl Table {
             let mut transactions = Vec::new();
             for rows in rows {
                 if !self.has(&rows.segment).await? {
-                    let id = transaction(&rows.segment);
-                    transactions.push(Transaction::new_with_last_update(id, 1, Some(now_ms())));
+                    transactions.push(committed(&rows.segment));
                 }
             }
             if added.is_none() && !rows.is_empty() {
@@ -119,10 +111,9 @@ impl Table {
             if old.is_empty() && actions.is_empty() && transactions.is_empty() {
                 return Ok(());
             }
-            actions.splice(0..0, self.removals(&old, true)?);
-            let operation = DeltaOperation::Delete { predicate: None };
-            let is_done = self.commit(actions, transactions, operation, attempt);
-            match is_done.await? {
+            actions.splice(0..0, self.removals(&old, true));
+            actions.extend(transactions);
+            match self.commit("DELETE", actions, attempt).await? {
                 true if is_all => return Ok(()),
                 true => attempt = 0,
                 false => attempt += 1,
@@ -143,7 +134,7 @@ impl Table {
             Rest::Replaced(rest) => rest.check_age().is_ok(),
         };
         if !rests.get(&file.key).is_some_and(is_usable) {
-            let rest = match without(&self.archive, file, segments).await? {
+            let rest = match without(self.archive(), file, segments).await? {
                 None => Rest::Same,
                 Some(rest) => Rest::Replaced(self.put(rest.iter(), true).await?),
             };
@@ -209,15 +200,19 @@ async fn without(
 ) -> Result<Option<Option<IndexFile>>> {
     let damaged = || file.damaged(archive);
     let bytes = archive.get(&file.key).await?.with_context(damaged)?;
-    let batches = ParquetRecordBatchReaderBuilder::try_new(bytes).and_then(|it| it.build());
     let mut rest = Encoder::new(&file.date)?;
     let mut has_any = false;
+    let batches = index::batches(
+        bytes,
+        &schema::COLUMNS[1..]
+            .iter()
+            .map(|it| it.name)
+            .collect::<Vec<_>>(),
+    );
     for batch in batches.with_context(damaged)? {
         let batch = batch.with_context(damaged)?;
-        let column = batch.column_by_name(schema::SEGMENT);
-        let keys = column.and_then(|it| it.as_any().downcast_ref::<StringArray>());
+        let keys = index::texts(&batch, schema::SEGMENT).with_context(damaged)?;
         let stays: BooleanArray = keys
-            .with_context(damaged)?
             .iter()
             .map(|it| it.map(|it| !segments.contains_key(it)))
             .collect();

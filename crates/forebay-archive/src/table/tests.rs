@@ -13,8 +13,8 @@ use crate::{
 use forebay_testing::folder::Folder;
 use sha2::{Digest, Sha256};
 use std::{
-    collections::BTreeSet,
-    sync::{Mutex, atomic::AtomicU32},
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, Mutex, atomic::AtomicU32},
 };
 
 const DAY_NS: u64 = 86_400_000_000_000;

@@ -1,0 +1,273 @@
+//! The log of a Delta table: reading it, and committing to it.
+//!
+//! ```text
+//!  _last_checkpoint ─▶ 20.checkpoint.parquet ─▶ 21.json ─▶ 22.json ─▶ State
+//!  commit: 23.json is created only if it does not exist, and State is brought forward
+//! ```
+//! - Whatever this program does not know, does not understand, or does not find, is an error that names the object.
+//! - A commit costs the same whatever was committed before it. A checkpoint is written when the commits since the last one are larger
+//!   than that, so all checkpoints together are not much larger than all commits.
+//! - A checkpoint is read back before `_last_checkpoint` names it. `_last_checkpoint` is a hint: if it is wrong, the list decides.
+
+pub(super) mod action;
+mod checkpoint;
+mod clean;
+mod list;
+pub(super) mod state;
+#[cfg(test)]
+mod tests;
+
+use super::now_ms;
+use crate::archive::{self, Archive, StoreFault};
+use action::Action;
+use anyhow::{Context, Result, bail, ensure};
+use bytes::Bytes;
+use list::{HINT, Listed, checkpoint_key, commit_key, key};
+use object_store::ObjectMeta;
+use serde_json::{Value, json};
+use state::State;
+
+/// Commits after which a checkpoint may be written, and after which it is written.
+const CHECKPOINT_COMMITS: [u64; 2] = [20, 500];
+/// Times that a log is read before it is damaged: another program may clean it meanwhile.
+const READ_TRIES: u32 = 2;
+
+/// The log in the state of its last reading.
+#[derive(Clone, Debug)]
+pub(super) struct Log {
+    pub(super) archive: Archive,
+    pub(super) state: State,
+    pub(super) version: u64,
+    /// The newest commit that was listed. If its object is another one, the table was replaced.
+    newest: Option<(u64, ObjectMeta)>,
+    /// The version and the bytes of the last checkpoint.
+    checkpoint: (u64, u64),
+    /// The bytes of the commits since.
+    commit_bytes: u64,
+    /// The version at which a checkpoint was tried last.
+    tried: u64,
+}
+
+impl Log {
+    /// Reads the log; `None`: there is no table yet.
+    pub(super) async fn open(archive: &Archive) -> Result<Option<Log>> {
+        let mut tries = 1;
+        loop {
+            match Log::read(archive).await {
+                Err(error)
+                    if tries < READ_TRIES && error.downcast_ref::<StoreFault>().is_none() =>
+                {
+                    tries += 1;
+                }
+                read => return read,
+            }
+        }
+    }
+
+    async fn read(archive: &Archive) -> Result<Option<Log>> {
+        let hint = hint(archive).await?;
+        let mut listed = Listed::from(archive, hint.unwrap_or(0)).await?;
+        if hint.is_some() && listed.checkpoints.is_empty() {
+            listed = Listed::from(archive, 0).await?;
+        }
+        let mut state = State::default();
+        let (mut next, mut checkpoint) = (0, (0, 0));
+        if let Some((version, parts)) = listed.checkpoints.last_key_value() {
+            for part in parts {
+                let name = part.location.as_ref();
+                let bytes = object(archive, name).await?;
+                let read = checkpoint::read(bytes, state).await;
+                state = read.with_context(|| damaged(archive, name))?;
+            }
+            checkpoint = (*version, parts.iter().map(|it| it.size).sum());
+            next = version + 1;
+        } else if listed.commits.is_empty() {
+            return Ok(None);
+        }
+        let Some(end) = listed.commits.last_key_value().map(|it| it.0 + 1) else {
+            bail!("{}: the log of its index has no commits", archive.name());
+        };
+        let mut log = Log {
+            archive: archive.clone(),
+            state,
+            version: next.saturating_sub(1),
+            newest: None,
+            checkpoint,
+            commit_bytes: 0,
+            tried: checkpoint.0,
+        };
+        log.read_commits(next..end.max(next), &listed).await?;
+        log.newest = listed.commits.pop_last().filter(|it| it.0 == log.version);
+        let checked = log.state.check();
+        checked.with_context(|| format!("{}: the log of its index is damaged", archive.name()))?;
+        Ok(Some(log))
+    }
+
+    /// Reads these commits, several at a time.
+    async fn read_commits(
+        &mut self,
+        versions: std::ops::Range<u64>,
+        listed: &Listed,
+    ) -> Result<()> {
+        let archive = self.archive.clone();
+        if let Some(gap) = versions.clone().find(|it| !listed.commits.contains_key(it)) {
+            let gap = commit_key(gap);
+            bail!(
+                "{}: {gap} is missing: the log of its index is damaged",
+                archive.name()
+            );
+        }
+        let read = versions.map(async |version| {
+            let name = commit_key(version);
+            Ok((version, object(&archive, &name).await?))
+        });
+        for (version, bytes) in archive::at_once(read).await? {
+            let applied = self.state.apply_json(&bytes);
+            applied.with_context(|| damaged(&archive, &commit_key(version)))?;
+            self.version = version;
+            self.commit_bytes += bytes.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Creates the table, unless another program has.
+    pub(super) async fn create(archive: &Archive) -> Result<()> {
+        let actions = state::created(super::unique_id());
+        let commit = lines("CREATE TABLE", &actions)?;
+        archive.put_new(&commit_key(0), commit).await.map(|_| ())
+    }
+
+    /// Reads what was committed since. If the table was replaced by another one, reads that.
+    pub(super) async fn refresh(&mut self) -> Result<()> {
+        let first = self.newest.as_ref().map_or(self.version, |it| it.0);
+        let listed = Listed::from(&self.archive, first).await?;
+        let is_same = match &self.newest {
+            Some((_, before)) => listed.commits.get(&first) == Some(before),
+            None => listed.commits.contains_key(&first),
+        };
+        let newest = listed.commits.last_key_value();
+        let end = newest.map_or(0, |it| it.0 + 1);
+        let versions = self.version + 1..end;
+        let has_all = versions.clone().all(|it| listed.commits.contains_key(&it));
+        if !is_same || end <= self.version || !has_all {
+            return self.read_anew().await;
+        }
+        if let Err(error) = self.read_commits(versions, &listed).await {
+            return match error.downcast_ref::<StoreFault>() {
+                Some(_) => Err(error), // nothing was applied
+                None => self.read_anew().await,
+            };
+        }
+        self.newest = newest.map(|(version, object)| (*version, object.clone()));
+        if let Some((version, parts)) = listed.checkpoints.last_key_value()
+            && *version > self.checkpoint.0
+        {
+            let later = listed.commits.range(version + 1..);
+            self.commit_bytes = later.map(|it| it.1.size).sum();
+            self.checkpoint = (*version, parts.iter().map(|it| it.size).sum());
+        }
+        Ok(())
+    }
+
+    async fn read_anew(&mut self) -> Result<()> {
+        let opened = Log::open(&self.archive).await?;
+        *self = opened.with_context(|| format!("{}: its index is gone", self.archive.name()))?;
+        Ok(())
+    }
+
+    /// Commits to the version after the one that was read. `false`: another program has created that version.
+    pub(super) async fn commit(&mut self, operation: &str, actions: Vec<Action>) -> Result<bool> {
+        let removes = actions.iter().any(|it| matches!(it, Action::Remove(_)));
+        ensure!(
+            !removes || !self.state.is_append_only(),
+            "{}: nothing may be removed from its index: it has the property delta.appendOnly",
+            self.archive.name()
+        );
+        let commit = lines(operation, &actions)?;
+        let (version, bytes) = (self.version + 1, commit.len() as u64);
+        if !self.archive.put_new(&commit_key(version), commit).await? {
+            return Ok(false);
+        }
+        for action in actions {
+            self.state.apply(action)?;
+        }
+        self.version = version;
+        self.commit_bytes += bytes;
+        let [may, must] = CHECKPOINT_COMMITS;
+        let commits = version - self.checkpoint.0.max(self.tried).min(version);
+        let is_due = commits >= may && self.commit_bytes > self.checkpoint.1;
+        if is_due || commits >= must {
+            // The commit is done. If this fails, a later commit tries again.
+            let _ = self.write_checkpoint().await;
+        }
+        Ok(true)
+    }
+
+    /// Writes a checkpoint of this version, reads it back, and only then lets readers begin with it.
+    pub(super) async fn write_checkpoint(&mut self) -> Result<()> {
+        self.tried = self.version;
+        let mut state = self.state.clone();
+        state.forget_old(now_ms());
+        let encode = tokio::task::spawn_blocking(move || {
+            let written = checkpoint::write(&state);
+            written.map(|(bytes, actions)| (state, Bytes::from(bytes), actions))
+        });
+        let (state, bytes, actions) = encode.await??;
+        let (name, size) = (checkpoint_key(self.version), bytes.len() as u64);
+        if !self.archive.put_new(&name, bytes).await? {
+            return Ok(()); // another program was faster
+        }
+        let stored = object(&self.archive, &name).await?;
+        let read = checkpoint::read(stored, State::default()).await;
+        if !read.is_ok_and(|it| it == state) {
+            self.archive.delete(&name).await?;
+            bail!(
+                "{}: {name} was read back with other actions than were written",
+                self.archive.name()
+            );
+        }
+        let files = state.files.len();
+        let hint = json!({
+            "version": self.version, "size": actions, "sizeInBytes": size, "numOfAddFiles": files,
+        });
+        self.archive
+            .put(&key(HINT), hint.to_string().into())
+            .await?;
+        self.state = state;
+        (self.checkpoint, self.commit_bytes) = ((self.version, size), 0);
+        Ok(())
+    }
+}
+
+/// The version of the last checkpoint, as far as the log says.
+async fn hint(archive: &Archive) -> Result<Option<u64>> {
+    let hint = archive.get(&key(HINT)).await?.unwrap_or_default();
+    let hint: Option<Value> = serde_json::from_slice(&hint).ok();
+    Ok(hint.and_then(|it| it["version"].as_u64()))
+}
+
+/// The bytes of an object of the log.
+async fn object(archive: &Archive, name: &str) -> Result<Bytes> {
+    let bytes = archive.get(name).await?;
+    bytes.with_context(|| format!("{}: {name} is missing", archive.name()))
+}
+
+fn damaged(archive: &Archive, name: &str) -> String {
+    format!("{}: reading {name} of the log of its index", archive.name())
+}
+
+/// The bytes of a commit.
+fn lines(operation: &str, actions: &[Action]) -> Result<Bytes> {
+    let info = json!({
+        "timestamp": now_ms(),
+        "operation": operation,
+        "operationParameters": {},
+        "engineInfo": concat!("forebay-archive/", env!("CARGO_PKG_VERSION")),
+    });
+    let mut bytes = Vec::new();
+    for action in std::iter::once(&Action::CommitInfo(info)).chain(actions) {
+        serde_json::to_writer(&mut bytes, action)?;
+        bytes.push(b'\n');
+    }
+    Ok(bytes.into())
+}

@@ -1,0 +1,187 @@
+//! What the actions of the log add up to.
+
+use super::action::{Action, Add, MetaData, Protocol, Remove, Txn};
+use crate::{
+    schema::{self, Kind},
+    table::now_ms,
+};
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Removals and transactions are kept for this long: seven days.
+pub(in crate::table) const KEPT_MS: i64 = 7 * DAY_MS;
+pub(in crate::table) const DAY_MS: i64 = 86_400_000;
+/// The versions of the protocol that this program knows. Later ones have features, each of which may change what a file means.
+const PROTOCOL: Protocol = Protocol {
+    min_reader_version: 1,
+    min_writer_version: 2,
+};
+
+/// The table at one version.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(in crate::table) struct State {
+    protocol: Option<Protocol>,
+    metadata: Option<MetaData>,
+    /// The files by path, which begins with their date.
+    pub files: BTreeMap<String, Add>,
+    pub removed: BTreeMap<String, Remove>,
+    pub transactions: BTreeMap<String, Txn>,
+}
+
+impl State {
+    /// Applies an action, which is newer than all before it.
+    pub(super) fn apply(&mut self, action: Action) -> Result<()> {
+        match action {
+            Action::CommitInfo(_) => {}
+            Action::Protocol(it) => {
+                ensure!(
+                    it.min_reader_version <= PROTOCOL.min_reader_version
+                        && it.min_writer_version <= PROTOCOL.min_writer_version,
+                    "The table is of a newer version than this program knows: it needs reader version {} and writer version {}. \
+                     Install a newer forebay-archive",
+                    it.min_reader_version,
+                    it.min_writer_version
+                );
+                self.protocol = Some(it);
+            }
+            Action::MetaData(it) => {
+                check(&it)?;
+                self.metadata = Some(it);
+            }
+            Action::Add(mut add) => {
+                add.check()?;
+                self.removed.remove(&add.path);
+                add.data_change = false;
+                self.files.insert(add.path.clone(), add);
+            }
+            Action::Remove(mut it) => {
+                self.files.remove(&it.path);
+                // Without a time, it would have to be kept for ever.
+                let time = it.deletion_timestamp.filter(|it| *it > 0);
+                it.deletion_timestamp = time.or_else(|| Some(now_ms()));
+                it.data_change = false;
+                self.removed.insert(it.path.clone(), it);
+            }
+            Action::Txn(it) => {
+                self.transactions.insert(it.app_id.clone(), it);
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies the actions of a commit: JSON objects.
+    pub(super) fn apply_json(&mut self, json: &[u8]) -> Result<()> {
+        let mut is_empty = true;
+        for action in serde_json::Deserializer::from_slice(json).into_iter::<Action>() {
+            self.apply(action?)?;
+            is_empty = false;
+        }
+        ensure!(!is_empty, "it is empty");
+        Ok(())
+    }
+
+    /// Every log begins with both.
+    pub(super) fn check(&self) -> Result<()> {
+        ensure!(
+            self.protocol.is_some() && self.metadata.is_some(),
+            "the log says nothing about its protocol or its columns"
+        );
+        Ok(())
+    }
+
+    /// Whether files may be removed from the table.
+    pub(super) fn is_append_only(&self) -> bool {
+        let metadata = self.metadata.as_ref();
+        let value = metadata.and_then(|it| it.configuration.get("delta.appendOnly"));
+        value.and_then(Option::as_deref) == Some("true")
+    }
+
+    /// Forgets removals and transactions that nobody needs any longer. The version of a transaction of a segment is its day.
+    pub(super) fn forget_old(&mut self, now_ms: i64) {
+        let oldest = now_ms - KEPT_MS;
+        let is_young = |time: Option<i64>| time.is_none_or(|it| it >= oldest);
+        self.removed.retain(|_, it| is_young(it.deletion_timestamp));
+        self.transactions.retain(|name, it| {
+            let is_other = !name.starts_with("segments/");
+            is_other || is_young(it.last_updated) || it.version >= oldest.div_euclid(DAY_MS)
+        });
+    }
+
+    /// The actions that make this state.
+    pub(super) fn actions(&self) -> impl Iterator<Item = Action> {
+        let protocol = self.protocol.iter().cloned().map(Action::Protocol);
+        let metadata = self.metadata.iter().cloned().map(Action::MetaData);
+        let transactions = self.transactions.values().cloned().map(Action::Txn);
+        let removed = self.removed.values().cloned().map(Action::Remove);
+        let files = self.files.values().cloned().map(Action::Add);
+        protocol
+            .chain(metadata)
+            .chain(transactions)
+            .chain(removed)
+            .chain(files)
+    }
+}
+
+/// The actions of a new table.
+pub(super) fn created(id: String) -> [Action; 2] {
+    let metadata = MetaData {
+        id,
+        name: Some("forebay".into()),
+        description: Some(
+            "One row for each flow in each block of a segment, by forebay-archive".into(),
+        ),
+        format: super::action::Format {
+            provider: "parquet".into(),
+            options: BTreeMap::new(),
+        },
+        schema_string: json!({"type": "struct", "fields": fields()}).to_string(),
+        partition_columns: vec![schema::DATE.into()],
+        created_time: Some(now_ms()),
+        configuration: BTreeMap::new(),
+    };
+    [Action::Protocol(PROTOCOL), Action::MetaData(metadata)]
+}
+
+/// The columns as the log has them.
+fn fields() -> Vec<Value> {
+    let field = |column: &schema::Column| {
+        let kind = match column.kind {
+            Kind::Date => "date",
+            Kind::Text => "string",
+            Kind::Long => "long",
+            Kind::Int => "integer",
+        };
+        json!({"name": column.name, "type": kind, "nullable": column.nullable, "metadata": {}})
+    };
+    schema::COLUMNS.iter().map(field).collect()
+}
+
+/// Refuses other columns, and columns with conditions or other names in the files.
+fn check(metadata: &MetaData) -> Result<()> {
+    ensure!(
+        metadata.format.provider == "parquet",
+        "its files are not Parquet"
+    );
+    ensure!(
+        metadata.partition_columns == [schema::DATE],
+        "it is not partitioned by date alone"
+    );
+    for name in ["delta.columnMapping.mode", "delta.enableDeletionVectors"] {
+        let value = metadata.configuration.get(name).and_then(Option::as_deref);
+        if let Some(value) = value.filter(|it| !["none", "false"].contains(it)) {
+            bail!("it has the property {name}={value}, which this program does not know");
+        }
+    }
+    let schema: Value = serde_json::from_str(&metadata.schema_string).context("its columns")?;
+    let found = schema["fields"].as_array().context("it has no columns")?;
+    for (found, ours) in found.iter().zip(fields()) {
+        ensure!(*found == ours, "its column {found} should be {ours}");
+    }
+    let (found, ours) = (found.len(), schema::COLUMNS.len());
+    ensure!(
+        found == ours,
+        "it has {found} columns and should have {ours}"
+    );
+    Ok(())
+}

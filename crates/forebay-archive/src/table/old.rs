@@ -1,0 +1,99 @@
+//! Whether old segments have rows: their transactions may be forgotten, so the files of their date are asked.
+
+use super::{DAY_MS, KEPT_MS, Rows, Table, TableFile, day_of, now_ms, transaction};
+use crate::{archive, index, schema, segment};
+use anyhow::{Context, Result};
+use std::collections::{HashMap, HashSet};
+
+/// The segments in files that were read, by date.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Dates(HashMap<String, Seen>);
+
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    paths: HashSet<String>,
+    /// As transactions name them.
+    segments: HashSet<String>,
+}
+
+impl Dates {
+    /// The rows of these segments were added in these files. They need not be read then.
+    pub(super) fn added(&mut self, paths: Vec<String>, rows: &[Rows]) {
+        for path in paths {
+            let date = path
+                .split('/')
+                .next()
+                .and_then(|it| it.strip_prefix("date="));
+            // Nobody has asked for another date.
+            if let Some(seen) = date.and_then(|date| self.0.get_mut(date)) {
+                seen.segments
+                    .extend(rows.iter().map(|it| transaction(&it.segment)));
+                seen.paths.insert(path);
+            }
+        }
+    }
+}
+
+impl Table {
+    /// Whether rows of this segment were committed, up to the version that was read.
+    pub(super) async fn is_committed(&mut self, segment: &str) -> Result<bool> {
+        let id = transaction(segment);
+        if self.log.state.transactions.contains_key(&id) {
+            return Ok(true);
+        }
+        let (Some(day), Some((_, date, _))) = (day_of(segment), segment::parse_key(segment)) else {
+            return Ok(false);
+        };
+        // Rows are committed after their segment was captured, so the transactions of these days are all there. Clocks may differ.
+        let today = now_ms() / DAY_MS;
+        if (today - KEPT_MS / DAY_MS + 1..=today + 1).contains(&day) {
+            return Ok(false);
+        }
+        let first = format!("{}={date}/", schema::DATE);
+        let files = self.log.state.files.range(first.clone()..);
+        let files = files.take_while(|(path, _)| path.starts_with(&first));
+        let seen = self.dates.0.entry(date.to_owned()).or_default();
+        let new: Vec<(String, TableFile)> = files
+            .filter(|(path, _)| !seen.paths.contains(*path))
+            .map(|(path, add)| (path.clone(), TableFile::of(add)))
+            .filter(|(_, file)| may_have(file, segment))
+            .collect();
+        let archive = &self.log.archive;
+        let read = new.iter().map(async |(_, file)| {
+            let damaged = || file.damaged(archive);
+            let bytes = archive.get(&file.key).await?.with_context(damaged)?;
+            let mut found = HashSet::new();
+            for batch in index::batches(bytes, &[schema::SEGMENT]).with_context(damaged)? {
+                let batch = batch.with_context(damaged)?;
+                let keys = index::texts(&batch, schema::SEGMENT).with_context(damaged)?;
+                for key in keys.iter().flatten() {
+                    if !found.contains(key) {
+                        found.insert(key.to_owned());
+                    }
+                }
+            }
+            Ok(found)
+        });
+        let found = archive::at_once(read).await?;
+        seen.segments
+            .extend(found.iter().flatten().map(|it| transaction(it)));
+        seen.paths.extend(new.into_iter().map(|it| it.0));
+        Ok(seen.segments.contains(&id))
+    }
+}
+
+/// Whether the statistics of a file allow rows of this segment, packed or plain.
+fn may_have(file: &TableFile, segment: &str) -> bool {
+    let statistics = file.statistics.as_deref().unwrap_or_default();
+    let Ok(statistics) = serde_json::from_str::<serde_json::Value>(statistics) else {
+        return true;
+    };
+    let bound = |name: &str| statistics[name][schema::SEGMENT].as_str();
+    let (Some(min), Some(max)) = (bound("minValues"), bound("maxValues")) else {
+        return true;
+    };
+    // Programs that rewrite the table may keep only the beginning of a bound.
+    let are_whole = [min, max].iter().all(|it| segment::parse_key(it).is_some());
+    let stem = segment.split_once(".pcap").map_or(segment, |it| it.0);
+    !are_whole || (stem <= max && (min <= stem || min.starts_with(stem)))
+}
