@@ -64,6 +64,8 @@ pub struct Compacted {
     pub conflicts: u64,
     /// Files of the table at the end.
     pub files: u64,
+    /// Objects of the log that were deleted.
+    pub log_objects: u64,
 }
 
 /// Merges small files until none are left, or until `progress`, which is called after each commit with the group and its new file,
@@ -109,6 +111,7 @@ pub async fn compact(
             }
         }
         if !goes_on {
+            done.log_objects = table.clean_log().await?;
             done.files = table.files()?.len() as u64;
             return Ok(done);
         }

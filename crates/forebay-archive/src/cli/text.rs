@@ -373,6 +373,7 @@ pub fn compacted_json(dry_run: bool, done: &Compacted, vacuumed: Option<&Vacuume
         "merged_bytes": done.merged_bytes,
         "made_files": done.made,
         "made_bytes": done.made_bytes,
+        "deleted_log_objects": done.log_objects,
         "conflicts": done.conflicts,
         "deleted_files": vacuumed.map(|it| it.files),
         "deleted_bytes": vacuumed.map(|it| it.bytes),
