@@ -13,6 +13,8 @@
 
 mod catalogue;
 mod log;
+#[cfg(test)]
+mod many_tests;
 mod old;
 mod removal;
 #[cfg(test)]

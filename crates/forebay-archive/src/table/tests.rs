@@ -26,7 +26,12 @@ fn first_ns(day: u64) -> u64 {
 
 /// A segment of a sensor and a day, with one packet.
 fn rows(sensor: &str, day: u64) -> Rows {
-    let hash = segment::hex(&Sha256::digest(format!("{sensor}{day}")));
+    rows_of(sensor, "", day)
+}
+
+/// As [`rows`], with something that makes it another segment.
+pub(super) fn rows_of(sensor: &str, other: &str, day: u64) -> Rows {
+    let hash = segment::hex(&Sha256::digest(format!("{sensor}{other}{day}")));
     let segment = format!("segments/sensor={sensor}/date=2026-11-{day:02}/hour=00/{hash}.pcapng");
     let row = Row {
         block: (0, 100),
@@ -166,5 +171,40 @@ fn segments_of_a_commit_share_a_file_for_each_date_and_none_is_added_twice() {
         assert!(race.lock().unwrap().is_none());
         let found = packets_by_segment(&table).await.unwrap();
         assert!(found.len() == 7 && found.values().all(|it| *it == 1));
+    });
+}
+
+#[test]
+fn old_segments_are_known_by_their_rows_when_their_transactions_are_forgotten() {
+    let folder = Folder::new();
+    let reads = Arc::<Reads>::default();
+    let archive = Archive::open(&folder.path("to"), true).unwrap();
+    let archive = archive.counted(&reads);
+    run(async {
+        let mut table = Table::open_or_create(&archive).await.unwrap();
+        let all = [rows("a", 1), rows("b", 1), rows("a", 2)];
+        for rows in &all {
+            table.append(std::slice::from_ref(rows)).await.unwrap();
+        }
+        let mut table = Table::open(&archive).await.unwrap().unwrap();
+        table.log.state.transactions.clear();
+        let before = reads.index.requests();
+        for _ in 0..3 {
+            for rows in &all {
+                assert!(table.has(&rows.segment).await.unwrap());
+                // Packed, it is the same segment.
+                let packed = format!("{}.zst", rows.segment);
+                assert!(table.has(&packed).await.unwrap());
+            }
+            assert!(!table.has(&rows("c", 1).segment).await.unwrap());
+            assert!(!table.has(&rows("a", 3).segment).await.unwrap());
+        }
+        // Each file is read once.
+        assert_eq!(reads.index.requests() - before, 3);
+        let (again, bytes) = ([all[0].clone(), rows("c", 1)], reads.index.bytes());
+        assert_eq!(table.append_new(&again).await.unwrap(), [false, true]);
+        table.log.state.transactions.clear();
+        assert!(table.has(&again[1].segment).await.unwrap());
+        assert_eq!(reads.index.bytes(), bytes);
     });
 }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// Removals and transactions are kept for this long: seven days.
 pub(in crate::table) const KEPT_MS: i64 = 7 * DAY_MS;
 pub(in crate::table) const DAY_MS: i64 = 86_400_000;
-/// The versions of the protocol that this program knows. Later ones have features, each of which may change what a file means.
+/// The versions of the protocol that this program knows. Later ones have features that may change the meaning of a file.
 const PROTOCOL: Protocol = Protocol {
     min_reader_version: 1,
     min_writer_version: 2,
