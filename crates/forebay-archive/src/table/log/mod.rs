@@ -139,6 +139,17 @@ impl Log {
 
     /// Reads what was committed since. If the table was replaced by another one, reads that.
     pub(super) async fn refresh(&mut self) -> Result<()> {
+        // In a folder, a list takes longer the more objects there are.
+        if let Some((version, object)) = &self.newest
+            && self.archive.head(&commit_key(*version)).await?.as_ref() == Some(object)
+            && self
+                .archive
+                .head(&commit_key(self.version + 1))
+                .await?
+                .is_none()
+        {
+            return Ok(());
+        }
         let first = self.newest.as_ref().map_or(self.version, |it| it.0);
         let listed = Listed::from(&self.archive, first).await?;
         let is_same = match &self.newest {
