@@ -5,7 +5,6 @@
 
 use crate::archive::{Archive, at_once};
 use anyhow::Result;
-use object_store::{ObjectStoreExt, PutPayload, path::Path};
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
@@ -53,10 +52,7 @@ pub(crate) async fn record(archive: &Archive, sensor: &str, ahead_s: i64) -> Res
         return Ok(());
     }
     let (key, text) = (key(sensor), json!({"schema": 1, "ahead_s": ahead_s}));
-    let payload = PutPayload::from(text.to_string());
-    let put = archive.store().put(&Path::from(&*key), payload).await;
-    put.map_err(|error| archive.explain(error, &format!("writing {key}")))?;
-    Ok(())
+    archive.put(&key, text.to_string().into()).await
 }
 
 /// The sensors whose clocks were wrong when they shipped last, and by how many seconds they were ahead.

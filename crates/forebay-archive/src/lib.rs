@@ -18,6 +18,7 @@ pub mod find;
 pub mod gather;
 pub mod hold;
 pub mod index;
+pub mod ledger;
 pub mod rebuild;
 pub mod schema;
 pub mod segment;

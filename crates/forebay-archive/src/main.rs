@@ -29,7 +29,7 @@ use forebay_archive::{
     gather::{self, Gather, GatherConfig},
     hold::{self, Hold},
     index::IndexFile,
-    rebuild,
+    ledger, rebuild,
     ship::{
         Event, Ship, ShipConfig,
         spool::{Keep, Spool},
@@ -278,8 +278,16 @@ async fn rebuild(flags: &args::Rebuild, counts: &mut Value) -> Result<u8> {
         ));
     }
     let done = rebuild::rebuild(&archive, &mut |error| text::note(&format!("{error:#}"))).await?;
+    let accepted = match flags.accept_missing {
+        true => ledger::accept(&archive).await?,
+        false => 0,
+    };
+    if accepted > 0 {
+        let segments = counted(accepted, "segment", "segments");
+        text::note(&format!("accepted that {segments} are gone"));
+    }
     let failed = done.missing - done.added;
-    *counts = json!({"schema": 1, "segments": done.segments, "missing": done.missing, "added": done.added, "removed": done.removed, "undeleted": undeleted.segments});
+    *counts = json!({"schema": 1, "segments": done.segments, "missing": done.missing, "added": done.added, "removed": done.removed, "undeleted": undeleted.segments, "accepted": accepted});
     text::line(&match flags.json {
         true => counts.to_string(),
         false => format!(

@@ -1,12 +1,12 @@
 //! `status`: the packets of each sensor, and whether they add up.
 //!
-//! `captured = shipped + waiting + expired + dropped`, for each sensor, in packets; and the packets of the index are those of the
-//! segments. `captured` is what the captures counted themselves, in the statistics at the end of their files; files without
+//! `captured = shipped + waiting + expired + dropped + vanished`, for each sensor, in packets; and the packets of the index are those of the
+//! segments. What has vanished is known from the account that each sensor keeps ([`ledger`]). `captured` is what the captures counted themselves, in the statistics at the end of their files; files without
 //! statistics count with the packets that they contain.
 
 use crate::{
     archive::{self, Archive},
-    index, schema, segment,
+    index, ledger, schema, segment,
     ship::spool,
     table::Table,
 };
@@ -37,6 +37,10 @@ pub struct Sensor {
     pub expired: u64,
     /// Packets of files that `ship` dropped because the spool was full.
     pub dropped: u64,
+    /// Packets of segments that were shipped, and are neither stored nor expired.
+    pub vanished: u64,
+    /// Of these, the segments whose loss was not accepted.
+    pub missing: Vec<String>,
     /// Packets in rows of the index.
     pub indexed: u64,
     /// Segments without rows that are younger than an hour: they are being shipped.
@@ -67,10 +71,16 @@ impl Sensor {
         }
     }
 
+    /// The sum that `captured` should be.
+    pub fn parts(&self) -> u64 {
+        let waiting = self.waiting.unwrap_or(0);
+        self.shipped + waiting + self.expired + self.dropped + self.vanished
+    }
+
     /// Whether everything adds up.
     pub fn is_sound(&self) -> bool {
-        let parts = self.shipped + self.waiting.unwrap_or(0) + self.expired + self.dropped;
-        self.captured == parts
+        self.captured == self.parts()
+            && self.missing.is_empty()
             && self.unindexed.is_empty()
             && self.dangling.is_empty()
             && self.damaged.is_empty()
@@ -192,6 +202,20 @@ pub async fn status(
             sensor.dropped += packets;
         }
         sensor.captured += record["captured"].as_u64().unwrap_or(packets);
+    }
+    let missing = ledger::missing(archive, &records, &archived).await?;
+    for (name, what) in missing.damaged {
+        let sensor = sensors.entry(name).or_insert_with(known_losses);
+        sensor.damaged.push(what);
+    }
+    for (key, (name, entry, is_accepted)) in missing.segments {
+        let sensor = sensors.entry(name).or_insert_with(known_losses);
+        sensor.vanished += entry.packets;
+        sensor.captured += entry.captured.unwrap_or(entry.packets);
+        sensor.lose([entry.lost_kernel, entry.lost_interface]);
+        if !is_accepted {
+            sensor.missing.push(key);
+        }
     }
     for (name, folder) in spools {
         let sensor = sensors.entry(name.clone()).or_insert_with(known_losses);

@@ -241,7 +241,7 @@ fn a_table_of_a_newer_version_is_refused_with_advice_and_nothing_is_lost() {
     fs::write(commit, newer).unwrap();
     captured(&folder, "spool/b.pcapng", "count=10,seed=2");
     let refused = ship(&spool, &to, &[]);
-    reports(refused, 1, "install a newer forebay-archive");
+    reports(refused, 1, "Install a newer forebay-archive");
     assert_eq!(names(&spool), ["b.pcapng"]);
 }
 
@@ -374,7 +374,13 @@ fn rows_without_a_segment_are_reported_and_rebuild_removes_them() {
         let done = json_of(run(&["rebuild", &to, "--json"]));
         assert_counts(&done, [("removed", expected), ("added", 0)]);
     }
-    let names = ["indexed", "shipped", "expired"];
+    assert!(
+        run(&["status", &to])
+            .1
+            .contains(" was shipped and is GONE.")
+    );
+    ok(run(&["rebuild", &to, "--accept-missing"]));
+    let names = ["indexed", "shipped", "expired", "vanished"];
     assert_counts(&status(&to)[0], names.map(|it| (it, 100)));
 }
 

@@ -183,6 +183,9 @@ pub struct Rebuild {
     /// First bring back segments that have expired and are still stored, because the store did not delete them
     #[arg(long)]
     pub undelete: bool,
+    /// Accept that the segments which `status` calls gone are lost: their packets stay in its sum as vanished, and it ends with 0 again
+    #[arg(long)]
+    pub accept_missing: bool,
     #[command(flatten)]
     pub job: JobFlags,
     /// Print one JSON object

@@ -162,7 +162,7 @@ pub fn sensor(name: &str, sensor: &Sensor) -> String {
         plain => format!(", {} % of the captures", sensor.stored_bytes * 100 / plain),
     };
     let mut text = format!(
-        "{name}: {} segments, {}{packed}\n  captured {} = shipped {} + waiting {} + expired {} + dropped {}\n  indexed {}; lost by the kernel {}, by the interface {}",
+        "{name}: {} segments, {}{packed}\n  captured {} = shipped {} + waiting {} + expired {} + dropped {} + vanished {}\n  indexed {}; lost by the kernel {}, by the interface {}",
         sensor.segments,
         units::binary(sensor.stored_bytes),
         sensor.captured,
@@ -170,11 +170,12 @@ pub fn sensor(name: &str, sensor: &Sensor) -> String {
         known(sensor.waiting),
         sensor.expired,
         sensor.dropped,
+        sensor.vanished,
         sensor.indexed,
         known(sensor.lost[0]),
         known(sensor.lost[1]),
     );
-    let parts = sensor.shipped + sensor.waiting.unwrap_or(0) + sensor.expired + sensor.dropped;
+    let parts = sensor.parts();
     if parts != sensor.captured {
         let difference = i128::from(sensor.captured) - i128::from(parts);
         text += &format!(
@@ -198,6 +199,11 @@ pub fn sensor(name: &str, sensor: &Sensor) -> String {
             "\n  {} segments ({}) have expired and were not deleted: run `forebay-archive expire` again, or `rebuild --undelete` to bring them back",
             sensor.not_deleted,
             units::binary(sensor.not_deleted_bytes)
+        );
+    }
+    for key in &sensor.missing {
+        text += &format!(
+            "\n  {key} was shipped and is GONE. Restore it, or accept the loss with `forebay-archive rebuild --accept-missing`"
         );
     }
     for key in &sensor.unindexed {
@@ -238,6 +244,7 @@ pub fn sensor_json(name: &str, sensor: &Sensor) -> Value {
         "waiting": sensor.waiting,
         "expired": sensor.expired,
         "dropped": sensor.dropped,
+        "vanished": sensor.vanished,
         "indexed": sensor.indexed,
         "lost_kernel": sensor.lost[0],
         "lost_interface": sensor.lost[1],
@@ -246,6 +253,7 @@ pub fn sensor_json(name: &str, sensor: &Sensor) -> Value {
         "in_flight": sensor.in_flight,
         "not_deleted": sensor.not_deleted,
         "not_deleted_bytes": sensor.not_deleted_bytes,
+        "missing": sensor.missing,
         "unindexed": sensor.unindexed,
         "dangling": sensor.dangling,
         "damaged": sensor.damaged,

@@ -4,7 +4,9 @@ use super::{Event, Failure, Ship, pending::Pending, spool};
 use crate::{
     announce::Announcement,
     archive::{Archive, StoreFault},
-    clock, rebuild,
+    clock,
+    ledger::Entry,
+    rebuild,
     segment::{self, Pack, Packed},
     table::Rows,
 };
@@ -210,6 +212,8 @@ impl Ship<'_> {
             );
         }
         let packed = &pending.packed;
+        let entry = Entry::of(&packed.key, &packed.directory);
+        self.ledger.add(&archive, entry).await?;
         let is_new = match &mut self.queue {
             // It is announced again after a failure: the queue drops the second message, or an indexer finds that there are rows.
             Some(queue) => {

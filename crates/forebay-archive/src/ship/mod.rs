@@ -19,6 +19,7 @@ mod tests;
 use crate::{
     announce::{Address, Queue},
     archive::Archive,
+    ledger::Ledger,
     segment::{self, Packed},
     table::Table,
 };
@@ -166,6 +167,7 @@ pub struct Ship<'a> {
     looked: Option<Instant>,
     /// The identity of the archive, for announcements.
     identity: Option<String>,
+    ledger: Ledger,
     is_full: bool,
     clock_ahead_s: Option<i64>,
     /// Files were cut or dropped, so there is more to ship.
@@ -200,6 +202,7 @@ impl<'a> Ship<'a> {
             present: None,
             looked: None,
             identity: None,
+            ledger: Ledger::default(),
             is_full: false,
             clock_ahead_s: None,
             has_more: false,
