@@ -25,7 +25,9 @@ pub struct Sensor {
     pub segments: u64,
     /// Their length as stored.
     pub stored_bytes: u64,
-    /// The length of their capture files.
+    /// Of these, the length of segments whose directory cannot be read.
+    pub damaged_bytes: u64,
+    /// The length of the capture files of the others.
     pub plain_bytes: u64,
     /// Packets that the captures counted.
     pub captured: u64,
@@ -163,7 +165,10 @@ pub async fn status(
                     _ => sensor.unindexed.push(key.into()),
                 }
             }
-            Err(error) => sensor.damaged.push(format!("{error:#}")),
+            Err(error) => {
+                sensor.damaged_bytes += object.size;
+                sensor.damaged.push(format!("{error:#}"));
+            }
         }
     }
     for (key, packets) in rows {

@@ -121,3 +121,20 @@ fn expired_segments_are_not_missing_and_a_damaged_account_is_named() {
         "{what}"
     );
 }
+
+#[test]
+fn the_share_of_the_captures_is_that_of_the_segments_that_can_be_read() {
+    let folder = Folder::new();
+    let to = made(&folder);
+    let share = || {
+        let (_, out, _) = run(&["status", &to]);
+        let (before, _) = out.split_once(" % of the captures").unwrap();
+        before.rsplit(' ').next().unwrap().to_owned()
+    };
+    let sound = share();
+    let damaged = segments(&to).swap_remove(0);
+    let bytes = fs::read(&damaged).unwrap();
+    fs::write(&damaged, vec![0; bytes.len()]).unwrap();
+    assert_eq!(share(), sound);
+    assert_counts(&state(&to).1, [("damaged_bytes", bytes.len() as u64)]);
+}

@@ -143,6 +143,7 @@ pub enum WhenFull {
     DropOldest,
 }
 
+/// It reads the directories of segments and the index, and no packets: `verify` reads those.
 #[derive(Debug, Args)]
 pub struct Status {
     /// The archive

@@ -159,7 +159,10 @@ pub fn sensor(name: &str, sensor: &Sensor) -> String {
     let known = |count: Option<u64>| count.map_or("unknown".into(), |it| it.to_string());
     let packed = match sensor.plain_bytes {
         0 => String::new(),
-        plain => format!(", {} % of the captures", sensor.stored_bytes * 100 / plain),
+        plain => {
+            let stored = sensor.stored_bytes - sensor.damaged_bytes;
+            format!(", {} % of the captures", stored * 100 / plain)
+        }
     };
     let mut text = format!(
         "{name}: {} segments, {}{packed}\n  captured {} = shipped {} + waiting {} + expired {} + dropped {} + vanished {}\n  indexed {}; lost by the kernel {}, by the interface {}",
@@ -238,6 +241,7 @@ pub fn sensor_json(name: &str, sensor: &Sensor) -> Value {
         "sensor": name,
         "segments": sensor.segments,
         "stored_bytes": sensor.stored_bytes,
+        "damaged_bytes": sensor.damaged_bytes,
         "plain_bytes": sensor.plain_bytes,
         "captured": sensor.captured,
         "shipped": sensor.shipped,
