@@ -51,6 +51,11 @@ pub const TCP_FLAGS: &str = "tcp_flags";
 pub const LOST_KERNEL: &str = "lost_kernel";
 /// Packets that the interface lost while the segment was captured: in its last row.
 pub const LOST_INTERFACE: &str = "lost_interface";
+/// The next header that the IPv6 header itself names, before extension headers. Null: no IPv6, or not known, as in older files.
+pub const NEXT_HEADER: &str = "next_header";
+
+/// The columns at the end that older tables and files lack. They are nullable.
+pub const ADDED: usize = 1;
 
 /// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +93,7 @@ const fn column(name: &'static str, kind: Kind, nullable: bool, bloom: bool) -> 
 }
 
 /// All columns, in order. The first one is the partition.
-pub const COLUMNS: [Column; 23] = [
+pub const COLUMNS: [Column; 24] = [
     column(DATE, Kind::Date, false, false),
     column(SENSOR, Kind::Text, false, false),
     column(SEGMENT, Kind::Text, false, false),
@@ -112,7 +117,14 @@ pub const COLUMNS: [Column; 23] = [
     column(TCP_FLAGS, Kind::Int, false, false),
     column(LOST_KERNEL, Kind::Long, false, false),
     column(LOST_INTERFACE, Kind::Long, false, false),
+    column(NEXT_HEADER, Kind::Int, true, false),
 ];
+
+/// Whether older files lack this column.
+pub fn is_added(name: &str) -> bool {
+    let old = COLUMNS.len() - ADDED;
+    COLUMNS[old..].iter().any(|it| it.name == name)
+}
 
 /// The schema of the Parquet files: all columns except the partition.
 pub fn arrow() -> Arc<Schema> {

@@ -31,6 +31,11 @@ struct FlowCounts {
 
 impl Flows {
     fn add(&mut self, sensor: &Arc<str>, flow: Flow, more: FlowCounts) {
+        // Packets of a flow may differ in their extension headers.
+        let flow = Flow {
+            next_header: None,
+            ..flow
+        };
         let counts = self.flows.entry((sensor.clone(), flow));
         let counts = counts.or_insert(FlowCounts {
             packets: 0,
@@ -148,6 +153,7 @@ pub fn indexed(flow: &flow::Flow) -> Flow {
         vlan: flow.vlan(),
         ether_type: flow.ether_type(),
         protocol: flow.protocol(),
+        next_header: flow.next_header(),
         addresses: flow.hosts().map(|_| flow.addresses),
         ports: flow.port_pair(),
     }

@@ -14,6 +14,8 @@ mod flows;
 mod footer;
 mod index_file;
 #[cfg(test)]
+mod ipv6_tests;
+#[cfg(test)]
 mod oracle_tests;
 mod output;
 mod part;

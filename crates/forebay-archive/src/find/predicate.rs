@@ -11,6 +11,9 @@ pub const IPV4: u16 = 0x0800;
 pub const IPV6: u16 = 0x86DD;
 pub const ARP: u16 = 0x0806;
 pub const RARP: u16 = 0x8035;
+const HOP_BY_HOP: u8 = 0;
+const TCP: u8 = 6;
+const FRAGMENT: u8 = 44;
 pub const TAGS: [u16; 3] = [0x8100, 0x88A8, 0x9100];
 
 /// Which of a set of packets match.
@@ -87,6 +90,8 @@ pub struct Flow {
     pub ether_type: Option<u16>,
     /// The protocol in the IPv4 header, or after the extension headers of IPv6.
     pub protocol: Option<u8>,
+    /// The next header in the IPv6 header itself. `None`: no IPv6, or not known.
+    pub next_header: Option<u8>,
     /// In any order; of IP, ARP and RARP. IPv4 addresses are mapped to IPv6.
     pub addresses: Option<[u128; 2]>,
     /// In the order of the addresses. `None`: a test of ports is false for these packets, or they are too short for it.
@@ -194,7 +199,7 @@ impl Facts for Flow {
                 };
                 let carried = transports
                     .iter()
-                    .map(|it| self.next_is(ether_type, *it))
+                    .map(|it| self.carries(ether_type, *it))
                     .max();
                 let range = *first..=*last;
                 let between = match self.ports {
@@ -211,7 +216,25 @@ impl Facts for Flow {
 }
 
 impl Flow {
+    /// Whether a test of ports looks for those of this transport. Unlike other tests, it does not continue in a fragment header of IPv6.
+    fn carries(&self, ether_type: u16, transport: u8) -> Truth {
+        match (ether_type, self.next_header) {
+            (IPV6, Some(FRAGMENT)) => Truth::No,
+            _ => self.next_is(ether_type, transport),
+        }
+    }
+
     fn next_is(&self, ether_type: u16, number: u8) -> Truth {
+        if let (IPV6, Some(next)) = (ether_type, self.next_header) {
+            match next {
+                _ if next == number => return Truth::Yes,
+                // The test continues in the fragment header.
+                FRAGMENT => {}
+                // BIG TCP has a header before TCP.
+                HOP_BY_HOP if number == TCP => {}
+                _ => return Truth::No,
+            }
+        }
         match (ether_type, self.protocol) {
             (IPV4 | IPV6, None) => Truth::Maybe,
             (IPV4, Some(protocol)) => (protocol == number).into(),

@@ -13,7 +13,7 @@ use arrow_array::{
 use forebay_net::filter::tree::Tree;
 
 /// The columns that [`read_rows`] needs. For flows, it also needs [`schema::BYTES`].
-pub const COLUMNS: [&str; 15] = [
+pub const COLUMNS: [&str; 16] = [
     schema::SENSOR,
     schema::SEGMENT,
     schema::BLOCK_OFFSET,
@@ -29,6 +29,7 @@ pub const COLUMNS: [&str; 15] = [
     schema::VLAN,
     schema::VLAN_TAGS,
     schema::PACKETS,
+    schema::NEXT_HEADER,
 ];
 
 /// What a row counts.
@@ -82,6 +83,10 @@ pub fn read_rows(
         schema::VLAN_TAGS,
     ]
     .map(|it| column::<Int32Array>(batch, it));
+    // Older files lack it.
+    let next_header = batch.column_by_name(schema::NEXT_HEADER);
+    let next_header = next_header.map(|_| column::<Int32Array>(batch, schema::NEXT_HEADER));
+    let next_header = next_header.transpose()?;
     let bytes = match request.answer {
         Answer::Flows => Some(column::<Int64Array>(batch, schema::BYTES)?),
         _ => None,
@@ -113,6 +118,10 @@ pub fn read_rows(
             vlan: small(vlan, at)?,
             ether_type: small(ether_type, at)?,
             protocol: small(protocol, at)?.map(|it| it as u8),
+            next_header: match next_header {
+                Some(next_header) => small(next_header, at)?.map(|it| it as u8),
+                None => None,
+            },
             addresses: match (key(&key_a)?, key(&key_b)?) {
                 (Some(a), Some(b)) => Some([a, b]),
                 _ => None,

@@ -36,7 +36,7 @@ use std::{
 };
 
 /// A capture file of these packets, with a loss before every seventh one. The packets of each link type have an interface.
-fn capture(packets: &[(LinkType, Vec<u8>, u32)], begin_ns: u64) -> Vec<u8> {
+pub fn capture(packets: &[(LinkType, Vec<u8>, u32)], begin_ns: u64) -> Vec<u8> {
     let format = Format::Pcapng;
     let mut file = format.header("test");
     let mut links: Vec<LinkType> = Vec::new();
@@ -97,17 +97,25 @@ fn simulated(seed: u64, size: u32, count: u64) -> Vec<u8> {
 }
 
 /// A packet as every reader of a capture must see it.
-type Seen = (u64, u32, Vec<u8>);
+pub type Seen = (u64, u32, Vec<u8>);
 
 /// An archive, and the capture files from which it was made.
-struct Made {
+pub struct Made {
     folder: Folder,
     captures: Vec<Vec<u8>>,
-    runtime: tokio::runtime::Runtime,
+    pub runtime: tokio::runtime::Runtime,
 }
 
 impl Made {
-    fn of(captures: Vec<(&str, Vec<u8>)>) -> Made {
+    pub fn of(captures: Vec<(&str, Vec<u8>)>) -> Made {
+        Made::with(captures, |_, files| files)
+    }
+
+    /// With files of the index as `edit` changes those of a capture of this number.
+    pub fn with(
+        captures: Vec<(&str, Vec<u8>)>,
+        edit: impl Fn(usize, Vec<IndexFile>) -> Vec<IndexFile>,
+    ) -> Made {
         let folder = Folder::new();
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let made = Made {
@@ -127,7 +135,7 @@ impl Made {
                 assert!(put.await.unwrap());
                 let rows = Rows {
                     segment: packed.key,
-                    files: packed.index,
+                    files: edit(number, packed.index),
                 };
                 assert_eq!(table.append(&[rows]).await.unwrap(), 1);
             }
@@ -135,7 +143,7 @@ impl Made {
         made
     }
 
-    fn path(&self) -> String {
+    pub fn path(&self) -> String {
         self.folder.path("archive")
     }
 
@@ -163,7 +171,7 @@ impl Made {
     }
 
     /// What `capture -r` finds in all files.
-    fn scanned(&self, request: &Request) -> Vec<Seen> {
+    pub fn scanned(&self, request: &Request) -> Vec<Seen> {
         let mut programs = Programs::new(request.filter.clone());
         let mut seen = Vec::new();
         for file in &self.captures {
@@ -197,7 +205,7 @@ fn tempfile(folder: &Folder, number: usize) -> File {
     options.open(path).unwrap()
 }
 
-fn request(text: &str) -> Request {
+pub fn request(text: &str) -> Request {
     Request {
         filter: Filter::without_hosts(text).unwrap(),
         from: i64::MIN,

@@ -13,6 +13,8 @@ use std::{
 /// VLAN tags of one frame that are followed; frames with more have no addresses.
 const MAX_TAGS: usize = 4;
 
+const IPV6: u16 = 0x86dd;
+
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const SCTP: u8 = 132;
@@ -36,6 +38,8 @@ pub struct Flow {
     /// The number of VLAN tags.
     pub tags: u8,
     protocol: u8,
+    /// The next header in the fixed header of IPv6; 0 for other packets.
+    next_header: u8,
     has: u8,
 }
 
@@ -46,7 +50,12 @@ impl Hash for Flow {
         let [port_a, port_b] = self.ports.map(u128::from);
         let ports = port_a << 16 | port_b;
         let kind = u128::from(self.ether_type) << 16 | u128::from(self.vlan);
-        let rest = u128::from(u32::from_be_bytes([0, self.tags, self.protocol, self.has]));
+        let rest = u128::from(u32::from_be_bytes([
+            self.next_header,
+            self.tags,
+            self.protocol,
+            self.has,
+        ]));
         state.write_u128(a);
         state.write_u128(b);
         state.write_u128(ports << 64 | kind << 32 | rest);
@@ -87,6 +96,12 @@ impl Flow {
     /// The protocol number of an IP packet: after extension headers in IPv6.
     pub fn protocol(&self) -> Option<u8> {
         (self.has & HAS_PROTOCOL != 0).then_some(self.protocol)
+    }
+
+    /// The next header that the IPv6 header itself names, before extension headers. `None`: no IPv6.
+    pub fn next_header(&self) -> Option<u8> {
+        let is_ipv6 = self.ether_type == IPV6 && self.has & HAS_PROTOCOL != 0;
+        is_ipv6.then_some(self.next_header)
     }
 
     /// The type of the frame's payload, after VLAN tags: 0x0800 for IPv4, also on links that have no such field; 0 for an 802.3
@@ -145,7 +160,7 @@ impl Flow {
         self.has |= HAS_TYPE;
         let flags = match kind {
             0x0800 => self.read_ipv4(data),
-            0x86dd => self.read_ipv6(data),
+            IPV6 => self.read_ipv6(data),
             0x0806 | 0x8035 => self.read_arp(data),
             0x8100 | 0x88a8 | 0x9100 => return self.read_tagged(data),
             _ => return None,
@@ -202,6 +217,7 @@ impl Flow {
         let header = data.first_chunk::<40>()?;
         self.set_hosts([ipv6(header, 8), ipv6(header, 24)]);
         self.set_protocol(header[6]);
+        self.next_header = header[6];
         let mut payload = &data[40..];
         let mut is_later_fragment = false;
         // Hop-by-hop options, routing, fragment, authentication, destination options.
@@ -439,6 +455,7 @@ mod tests {
             (flow.protocol(), flow.port_pair()),
             (Some(UDP), Some([40_000, 53]))
         );
+        assert_eq!(flow.next_header(), Some(0));
         for whole in [
             ethernet(0x86dd, &six),
             ethernet(0x0806, &arp),

@@ -378,6 +378,7 @@ fn batch(rows: &[Row], sensor: &ArrayRef, segment: &ArrayRef) -> Result<RecordBa
         schema::TCP_FLAGS => ints(rows, |row| Some(row.tcp_flags.into())),
         schema::LOST_KERNEL => longs(rows, |row| row.lost_kernel),
         schema::LOST_INTERFACE => longs(rows, |row| row.lost_interface),
+        schema::NEXT_HEADER => ints(rows, |row| row.flow.next_header().map(i32::from)),
         other => unreachable!("no column {other}"),
     };
     let columns = schema::COLUMNS[1..]

@@ -2,7 +2,7 @@
 
 use crate::schema;
 use anyhow::{Context, Result, bail};
-use arrow_array::{Array, ArrayRef, RecordBatch, StringArray};
+use arrow_array::{Array, ArrayRef, RecordBatch, StringArray, new_null_array};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{FieldRef, Schema};
 use bytes::Bytes;
@@ -52,7 +52,7 @@ fn known(columns: &Schema) -> Result<()> {
     }
 }
 
-/// The columns of the index in their order and with their types; other programs write other types.
+/// The columns of the index in their order and with their types; other programs write other types. A column that older files lack is null.
 pub(super) fn conform(batch: RecordBatch, to: &Arc<Schema>) -> Result<RecordBatch> {
     if batch.schema_ref().fields() == to.fields() {
         return Ok(batch);
@@ -60,6 +60,9 @@ pub(super) fn conform(batch: RecordBatch, to: &Arc<Schema>) -> Result<RecordBatc
     known(batch.schema_ref())?;
     let column = |field: &FieldRef| -> Result<ArrayRef> {
         let column = batch.column_by_name(field.name());
+        if column.is_none() && schema::is_added(field.name()) {
+            return Ok(new_null_array(field.data_type(), batch.num_rows()));
+        }
         let column = column.with_context(|| format!("it has no column {}", field.name()))?;
         // A value that does not fit is an error, not null.
         let options = CastOptions {

@@ -157,7 +157,7 @@ fn fields() -> Vec<Value> {
     schema::COLUMNS.iter().map(field).collect()
 }
 
-/// Refuses other columns, and columns with conditions or other names in the files.
+/// Refuses other columns, except that an older table lacks the last ones, and columns with conditions or other names in the files.
 fn check(metadata: &MetaData) -> Result<()> {
     ensure!(
         metadata.format.provider == "parquet",
@@ -180,7 +180,7 @@ fn check(metadata: &MetaData) -> Result<()> {
     }
     let (found, ours) = (found.len(), schema::COLUMNS.len());
     ensure!(
-        found == ours,
+        (ours - schema::ADDED..=ours).contains(&found),
         "it has {found} columns and should have {ours}"
     );
     Ok(())
