@@ -78,15 +78,26 @@ fn segments_that_have_expired_and_are_still_stored_are_brought_back() {
     let undelete = ["rebuild", &to, "--undelete", "--json"];
     reports(run(&undelete), 1, "may be deleting them");
     assert_counts(&status(&to)[0], [("segments", 0), ("not_deleted", 2)]);
+    // Nor are they brought back when a later `expire` tries again: it may be deleting them, too.
+    let age_records = || {
+        for path in files_below(format!("{to}/sensors/hall")) {
+            set_age(path, 7200);
+        }
+    };
+    age_records();
+    json_of(run(&["expire", &to, "--older-than", "1d", "--json"]));
+    for (bytes, path) in &stored {
+        fs::write(path, bytes).unwrap();
+    }
+    reports(run(&undelete), 1, "may be deleting them");
+    assert_counts(&status(&to)[0], [("segments", 0), ("not_deleted", 2)]);
 
     // Their rows are gone, so a hold of the sensor may hold them: now they are not deleted even if that is possible.
     ok(run(&["hold", &to, "case", "--sensor", "hall", "udp"]));
     let again = ["expire", &to, "--older-than", "1d", "--json"];
     assert_counts(&json_of(run(&again)), [("segments", 0), ("held", 2)]);
 
-    for path in files_below(format!("{to}/sensors/hall")) {
-        set_age(path, 7200);
-    }
+    age_records();
     let done = json_of(run(&undelete));
     assert_counts(&done, [("undeleted", 2), ("added", 2)]);
     let sensor = &status(&to)[0];

@@ -97,9 +97,10 @@ pub async fn remove(
             "lost_interface": it.lost[1],
         });
         let name = segment::expired_record(&it.sensor, &it.sha256);
-        archive.put_new(&name, record.to_string().into()).await
+        // One of an earlier run becomes young again, so that no `undelete` takes it back meanwhile.
+        archive.put(&name, record.to_string().into()).await
     };
-    let _: Vec<bool> = archive::at_once(segments.iter().map(record)).await?;
+    let _: Vec<()> = archive::at_once(segments.iter().map(record)).await?;
     if let Some(table) = table {
         let last = |it: &Segment| it.span.map_or(u64::MAX, |it| it.1);
         let rows: HashMap<&str, u64> = segments.iter().map(|it| (&*it.key, last(it))).collect();
@@ -147,8 +148,22 @@ pub async fn undelete(archive: &Archive) -> Result<Undeleted> {
             None => {}
         }
     }
-    done.segments = deleting.len() as u64;
-    let delete = async |key: &str| archive.delete(key).await;
-    let _: Vec<()> = archive::at_once(deleting.into_iter().map(delete)).await?;
+    let delete = async |key: &str| {
+        // An `expire` that has begun since the list was read has renewed it.
+        let is_young = archive
+            .head(key)
+            .await?
+            .is_some_and(|it| archive::is_young(&it));
+        if !is_young {
+            archive.delete(key).await?;
+        }
+        Ok(is_young)
+    };
+    for is_young in archive::at_once(deleting.into_iter().map(delete)).await? {
+        match is_young {
+            true => done.young += 1,
+            false => done.segments += 1,
+        }
+    }
     Ok(done)
 }
