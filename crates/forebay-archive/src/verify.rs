@@ -93,7 +93,7 @@ pub async fn verify(
     config: &VerifyConfig,
     progress: &mut dyn FnMut(&Verified, Option<&Error>) -> bool,
 ) -> Result<Verified> {
-    archive.check_sensors(&config.sensors).await?;
+    archive.check_sensors("--sensor", &config.sensors).await?;
     let mut objects = archive.list(segment::FOLDER).await?;
     let cutoff = config.since.map_or(i64::MIN, |it| {
         now_ms().saturating_sub(it.as_millis().try_into().unwrap_or(i64::MAX))

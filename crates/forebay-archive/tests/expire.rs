@@ -269,6 +269,15 @@ fn rules_keep_segments_by_sensor_filter_and_age_and_a_dry_run_gives_the_reasons(
     ok(run(&["rebuild", &to]));
     ok(run(&lost));
     assert!(left(&to, &names).is_empty());
+    let mistyped = [
+        "expire",
+        &to,
+        "--older-than",
+        "1d",
+        "--keep",
+        "9d sensor dzm",
+    ];
+    reports(run(&mistyped), 2, "--keep: sensor dzm");
     for wrong in ["", "tcp", "9d sensor /", "9d tcp prot 5", "9d ip and ip6"] {
         reports(run(&["expire", &to, "--keep", wrong]), 2, "--keep");
     }

@@ -10,11 +10,11 @@ use std::collections::BTreeSet;
 const MAX_NAMES: usize = 20;
 
 impl Archive {
-    /// Refuses the name of a sensor that has shipped nothing here: nothing found would look like an answer.
+    /// Refuses the name of a sensor, in this flag, that has shipped nothing here: nothing found would look like an answer.
     ///
     /// # Errors
     /// There is no such sensor, or the store failed.
-    pub async fn check_sensors(&self, names: &[String]) -> Result<()> {
+    pub async fn check_sensors(&self, flag: &str, names: &[String]) -> Result<()> {
         if names.is_empty() {
             return Ok(());
         }
@@ -33,8 +33,7 @@ impl Archive {
             there += &format!(" and {more} more");
         }
         let name = self.name();
-        let what =
-            format!("--sensor {unknown}: {name} has no sensor with this name. It has {there}");
+        let what = format!("{flag} {unknown}: {name} has no sensor with this name. It has {there}");
         Err(BadRequest(what).into())
     }
 

@@ -74,6 +74,11 @@ impl Rule {
         self.sensor.as_deref() == Some(sensor)
     }
 
+    /// The sensor that it is for. `None`: all.
+    pub(super) fn sensor(&self) -> Option<&String> {
+        self.sensor.as_ref()
+    }
+
     pub(super) fn age_ns(&self) -> u64 {
         u64::try_from(self.age.as_nanos()).unwrap_or(u64::MAX)
     }

@@ -25,12 +25,20 @@ const AT_ONCE: usize = 256;
 /// Removes old segments and their rows.
 ///
 /// # Errors
-/// The store failed, a hold cannot be read, the right to delete segments is missing, or the table is of a newer version.
+/// The store failed, a hold cannot be read, a rule is for a sensor that does not exist, the right to delete segments is missing, or the
+/// table is of a newer version.
 pub async fn expire(
     archive: &Archive,
     config: &ExpireConfig,
     report: &mut dyn FnMut(Verdict<'_>),
 ) -> Result<Expired> {
+    // A mistyped name would keep nothing.
+    let named: Vec<String> = config
+        .keep
+        .iter()
+        .filter_map(|it| it.sensor().cloned())
+        .collect();
+    archive.check_sensors("--keep: sensor", &named).await?;
     let holds = hold::all(archive).await?;
     let mut objects = archive.list(segment::FOLDER).await?;
     objects.retain(|it| segment::parse_key(it.location.as_ref()).is_some());

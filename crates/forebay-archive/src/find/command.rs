@@ -155,7 +155,7 @@ fn is_sigpipe(status: std::process::ExitStatus) -> bool {
 async fn planned(archive: &Archive, request: &Request) -> Result<Plan> {
     let catalogue = Catalogue::open(archive).await?;
     let catalogue = catalogue.with_context(|| format!("{0}: there is no index here. Is it an archive? `forebay archive ship SPOOL {0}` makes one", archive.name()))?;
-    archive.check_sensors(&request.sensors).await?;
+    archive.check_sensors("--sensor", &request.sensors).await?;
     plan::plan(archive, &catalogue, request).await
 }
 
