@@ -134,19 +134,19 @@ pub async fn segments(archive: &Archive, hold: &Hold) -> Result<usize> {
     Ok(matching.len())
 }
 
-/// Releases the hold with this name, also one that cannot be read.
+/// Releases the hold with this name, also one that cannot be read, or another object in the folder of the holds.
 ///
 /// # Errors
 /// There is none, or the store failed.
 pub async fn release(archive: &Archive, case: &str) -> Result<()> {
-    let key = key(case);
-    let is_there = segment::is_sensor_name(case) && archive.head(&key).await?.is_some();
-    ensure!(
-        is_there,
-        "{}: there is no hold with the name {case}",
-        archive.name()
-    );
-    archive.delete(&key).await
+    let keys = [key(case), format!("{FOLDER}/{case}"), case.to_owned()];
+    let objects = archive.list(FOLDER).await?;
+    let is_there = |key: &&String| objects.iter().any(|it| it.location.as_ref() == *key);
+    let key = keys.iter().find(is_there).with_context(|| {
+        let name = archive.name();
+        format!("{name}: there is no hold with the name {case}")
+    })?;
+    archive.delete(key).await
 }
 
 /// All holds, in the order of their names; an error for each object in their folder that is none.

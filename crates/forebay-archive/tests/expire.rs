@@ -326,6 +326,11 @@ fn no_expiry_removes_what_a_hold_may_match() {
     reports(hold(&["--list"]), 1, "holds/case-3.json");
     assert_eq!(keys(&to).len(), 4);
     ok(hold(&["--release", "case-3"]));
+    // Nor an object that is none, and whose name no hold can have.
+    fs::write(format!("{to}/holds/a note.txt"), "").unwrap();
+    reports(expire(&all), 1, "holds/a note.txt");
+    reports(hold(&["--release", "sensors"]), 1, "no hold");
+    ok(hold(&["--release", "holds/a note.txt"]));
 
     let (code, out, _) = expire(&all);
     let done: Value = serde_json::from_str(out.trim()).unwrap();
