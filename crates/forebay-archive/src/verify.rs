@@ -18,7 +18,7 @@ use std::{
 };
 use tokio::task::JoinSet;
 
-/// Requests that the store may fail one after the other before it counts as absent.
+/// Segments that the store may not return one after the other before it counts as absent.
 const MAX_FAULTS: u32 = 16;
 
 /// Which segments are read.
@@ -145,7 +145,12 @@ pub async fn verify(
                 progress(&done, None)
             }
             Err(error) if error.is::<StoreFault>() => {
-                faults += 1;
+                // A store that refuses a segment, in cold storage for example, answers.
+                let fault = error.downcast_ref::<StoreFault>();
+                faults = match fault.is_some_and(|it| it.is_refused || it.is_missing) {
+                    true => 0,
+                    false => faults + 1,
+                };
                 ensure!(faults < MAX_FAULTS, error);
                 done.unreadable += 1;
                 progress(&done, Some(&error))

@@ -3,7 +3,8 @@
 mod common;
 
 use common::{
-    assert_counts, captured, damage, json_of, ok, reports, run, segments, set_age, ship_as, spool,
+    assert_counts, captured, captures, damage, json_of, ok, python_or_skip, reports, run, segments,
+    servers::Fleet, servers::TO, set_age, ship_as, spool,
 };
 use forebay_testing::folder::Folder;
 use serde_json::Value;
@@ -89,4 +90,30 @@ fn a_sample_is_random_and_newly_stored_segments_can_be_chosen() {
     ] {
         reports(run(&[&["verify", &to][..], &flags].concat()), 2, what);
     }
+}
+
+/// In cold storage, for example: all others are read.
+#[test]
+fn segments_that_the_store_refuses_do_not_end_the_command() {
+    let python = python_or_skip!();
+    let mut fleet = Fleet::new(&python);
+    fleet.start_store();
+    let spool = spool(&fleet.folder, "spool");
+    captures(&fleet.folder, 1..=24, 10);
+    ok(fleet.run(&["ship", &spool, TO, "--sensor", "hall", "--once"]));
+    let keys = fleet.segments();
+    let refused = |key: &str| fleet.store.fail(&format!("403 1 {key}"));
+    refused("segments/sensor=hall/");
+    let (code, out, err) = fleet.run(&["verify", TO, "--json"]);
+    let done: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{err}"));
+    assert_eq!(code, 1);
+    assert_counts(
+        &done,
+        [("segments", 24), ("unreadable", 24), ("damaged", 0)],
+    );
+    refused(&keys[0]);
+    let (code, out, _) = fleet.run(&["verify", TO, "--json"]);
+    let done: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(code, 1);
+    assert_counts(&done, [("segments", 24), ("unreadable", 1), ("damaged", 0)]);
 }
