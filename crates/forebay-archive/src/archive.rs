@@ -237,8 +237,17 @@ impl Archive {
     /// # Errors
     /// The store failed.
     pub async fn get(&self, key: &str) -> Result<Option<Bytes>> {
+        self.get_short(key, u64::MAX).await
+    }
+
+    /// Reads an object that other programs may have written; `None`: there is none, or it is longer than `max` bytes.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn get_short(&self, key: &str, max: u64) -> Result<Option<Bytes>> {
         let explain = |error| self.explain(error, &format!("reading {key}"));
         match self.store.get(&Path::from(key)).await {
+            Ok(found) if found.meta.size > max => Ok(None),
             Ok(found) => Ok(Some(found.bytes().await.map_err(explain)?)),
             Err(Error::NotFound { .. }) if !self.is_bucket_missing().await => Ok(None),
             Err(error) => Err(explain(error)),

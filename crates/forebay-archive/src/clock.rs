@@ -14,6 +14,8 @@ use std::{
 
 /// A clock is wrong if it differs from that of the store by more seconds.
 const MAX_ERROR_S: u64 = 60;
+/// A longer record is none.
+const MAX_BYTES: u64 = 4 << 10;
 
 /// Whether a clock is wrong that is this number of seconds ahead.
 pub fn is_wrong(ahead_s: i64) -> bool {
@@ -41,7 +43,8 @@ fn key(sensor: &str) -> String {
 
 /// What the archive knows about the clock of a sensor.
 async fn recorded(archive: &Archive, sensor: &str) -> Result<i64> {
-    let record = archive.get(&key(sensor)).await?.unwrap_or_default();
+    let record = archive.get_short(&key(sensor), MAX_BYTES).await?;
+    let record = record.unwrap_or_default();
     let record: Value = serde_json::from_slice(&record).unwrap_or_default();
     Ok(record["ahead_s"].as_i64().unwrap_or(0))
 }
@@ -72,6 +75,28 @@ pub async fn wrong<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use forebay_testing::folder::Folder;
+
+    /// A sensor may write anything there.
+    #[test]
+    fn a_record_that_is_malformed_or_too_long_is_none() {
+        let folder = Folder::new();
+        let archive = Archive::open(&folder.path("to"), true).unwrap();
+        let padded = |len: usize| format!("{}{{\"ahead_s\":100}}", " ".repeat(len));
+        tokio::runtime::Runtime::new().unwrap().block_on(async {
+            for (record, ahead_s) in [
+                (padded(0), 100),
+                (padded(5000), 0),
+                ("{".into(), 0),
+                ("{\"ahead_s\":\"100\"}".into(), 0),
+                ("{\"ahead_s\":-9223372036854775808}".into(), i64::MIN),
+            ] {
+                archive.put(&key("a"), record.into()).await.unwrap();
+                assert_eq!(recorded(&archive, "a").await.unwrap(), ahead_s);
+            }
+        });
+        assert!(is_wrong(i64::MIN));
+    }
 
     #[test]
     fn a_clock_is_compared_with_the_time_of_the_segment_and_of_its_packets() {

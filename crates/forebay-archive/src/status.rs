@@ -18,6 +18,9 @@ use std::{
     path::PathBuf,
 };
 
+/// A longer record of packets that left is damaged.
+const MAX_RECORD: u64 = 64 << 10;
+
 /// The counts of a sensor, in packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sensor {
@@ -183,7 +186,7 @@ pub async fn status(
         .iter()
         .filter_map(|it| parse_record(it.location.as_ref()))
         .collect();
-    let read = async |(key, ..): &(&str, &str, bool)| Ok(archive.get(key).await?);
+    let read = async |(key, ..): &(&str, &str, bool)| archive.get_short(key, MAX_RECORD).await;
     let values = archive::at_once(counted.iter().map(read)).await?;
     for ((key, name, is_expired), record) in counted.into_iter().zip(values) {
         let sensor = sensors.entry(name.into()).or_insert_with(known_losses);
