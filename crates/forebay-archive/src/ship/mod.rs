@@ -449,7 +449,9 @@ impl<'a> Ship<'a> {
             let text = there.as_ref().and_then(|it| it[name].as_str());
             text.unwrap_or("?").to_owned()
         };
-        if text("spool") != self.spool.id() {
+        let is_ours = text("spool") == self.spool.id()
+            || self.spool.adopt(&text("spool")).map_err(Failure::Final)?;
+        if !is_ours {
             // Without its name, the spool would take another one.
             let step = match self.spool.is_bound() {
                 true => format!(

@@ -193,6 +193,15 @@ impl Spool {
         self.state.keep();
     }
 
+    /// Takes this identity if it is that of the folder. `false`: it is not.
+    ///
+    /// # Errors
+    /// The spool cannot be read or written.
+    pub(super) fn adopt(&mut self, id: &str) -> Result<bool> {
+        let oldest = self.list()?.first().map(Finished::mark);
+        self.state.adopt(id, oldest)
+    }
+
     /// Gives the spool to a sensor.
     ///
     /// # Errors

@@ -117,6 +117,24 @@ impl State {
         !self.owner.is_empty()
     }
 
+    /// Takes this identity if it is that of the folder: a `ship` on a full disk used it, and was killed before it could write it.
+    /// `oldest`: the file that it may have sent.
+    pub(super) fn adopt(&mut self, id: &str, oldest: Option<String>) -> Result<bool> {
+        if self.is_bound() || lasting_id(&self.folder)? != id {
+            return Ok(false);
+        }
+        self.keep();
+        self.id = id.into();
+        self.sending[0] = oldest.unwrap_or_default();
+        match self.write() {
+            Err(error) if !is_full(&error) => {
+                let folder = self.folder.display();
+                Err(error).with_context(|| format!("{folder}: writing {NAME}"))
+            }
+            _ => Ok(true),
+        }
+    }
+
     /// An archive may know the identity from now on, so it stays.
     pub(super) fn keep(&mut self) {
         self.is_new = false;

@@ -122,6 +122,29 @@ fn a_disk_that_is_full_at_the_first_start_is_freed_by_shipping() {
 }
 
 #[test]
+fn an_identity_that_was_never_written_is_that_of_the_spool_when_the_disk_has_room() {
+    let (folder, _, to) = places();
+    let Some(disk) = Disk::new(&folder) else {
+        return;
+    };
+    disk.capture(1);
+    disk.fill();
+    ok(disk.ship(&to, &[]));
+    let state = || fs::read_to_string(disk.path(".forebay-ship")).unwrap();
+    assert_eq!(state(), "");
+    fs::remove_file(disk.path("fill")).unwrap();
+    disk.capture(2);
+    ok(disk.ship(&to, &[]));
+    let claim = fs::read_to_string(format!("{to}/sensors/hall/claim.json")).unwrap();
+    assert!(claim.contains(state().lines().next().unwrap()), "{claim}");
+    assert_counts(&status(&to)[0], [("captured", 8000), ("shipped", 8000)]);
+    // A spool that has another identity is another one, whatever it was before.
+    let other = format!("{:032}\n{:<64}\n", 7, "hall");
+    fs::write(disk.path(".forebay-ship"), other).unwrap();
+    reports(disk.ship(&to, &[]), 1, "the name hall belongs to the spool");
+}
+
+#[test]
 fn a_disk_that_is_full_at_the_first_start_is_freed_without_a_store_if_asked_and_all_is_counted() {
     let (folder, _, to) = places();
     let Some(disk) = Disk::new(&folder) else {
