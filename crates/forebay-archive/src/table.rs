@@ -194,7 +194,12 @@ impl Table {
     /// # Errors
     /// The store failed, the log is damaged, the table is of a newer version, or it is gone.
     pub async fn refresh(&mut self) -> Result<()> {
-        self.log.refresh().await
+        let before = self.log.times_anew;
+        self.log.refresh().await?;
+        if self.log.times_anew != before {
+            self.dates = Dates::default(); // they may be of another table
+        }
+        Ok(())
     }
 
     /// The version that was read.

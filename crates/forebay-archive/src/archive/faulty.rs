@@ -23,12 +23,22 @@ pub enum Put {
 pub struct Faulty {
     store: Arc<dyn ObjectStore>,
     put: Arc<dyn Fn(&str) -> Put + Send + Sync>,
+    before_get: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
 impl Faulty {
     /// `put` returns what happens to the creation of the object with this key.
     pub fn over(store: Arc<dyn ObjectStore>, put: Arc<dyn Fn(&str) -> Put + Send + Sync>) -> Self {
-        Faulty { store, put }
+        Faulty {
+            store,
+            put,
+            before_get: Arc::new(|_| {}),
+        }
+    }
+
+    /// `before_get` is called with the key before an object is read or asked for.
+    pub fn before_get(self, before_get: Arc<dyn Fn(&str) + Send + Sync>) -> Self {
+        Faulty { before_get, ..self }
     }
 }
 
@@ -72,6 +82,7 @@ impl ObjectStore for Faulty {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        (self.before_get)(location.as_ref());
         self.store.get_opts(location, options).await
     }
 

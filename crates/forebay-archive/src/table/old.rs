@@ -46,7 +46,8 @@ impl Table {
         };
         // Rows are committed after their segment was captured, so the transactions of these days are all there. Clocks may differ.
         let today = now_ms() / DAY_MS;
-        if (today - KEPT_MS / DAY_MS + 1..=today + 1).contains(&day) {
+        let first = (today - KEPT_MS / DAY_MS + 1).max(self.log.state.kept_from());
+        if (first..=today + 1).contains(&day) {
             return Ok(false);
         }
         let first = format!("{}={date}/", schema::DATE);

@@ -31,12 +31,18 @@ fn rows(sensor: &str, day: u64) -> Rows {
 
 /// As [`rows`], with something that makes it another segment.
 pub(super) fn rows_of(sensor: &str, other: &str, day: u64) -> Rows {
-    let hash = segment::hex(&Sha256::digest(format!("{sensor}{other}{day}")));
-    let segment = format!("segments/sensor={sensor}/date=2026-11-{day:02}/hour=00/{hash}.pcapng");
+    rows_at(sensor, other, &format!("2026-11-{day:02}"))
+}
+
+fn rows_at(sensor: &str, other: &str, date: &str) -> Rows {
+    let hash = segment::hex(&Sha256::digest(format!("{sensor}{other}{date}")));
+    let segment = format!("segments/sensor={sensor}/date={date}/hour=00/{hash}.pcapng");
+    let time: jiff::Timestamp = format!("{date}T00:00:00Z").parse().unwrap();
+    let first_ns = time.as_nanosecond() as u64;
     let row = Row {
         block: (0, 100),
-        first_ns: first_ns(day),
-        last_ns: first_ns(day),
+        first_ns,
+        last_ns: first_ns,
         packets: 1,
         ..Row::default()
     };
@@ -206,5 +212,29 @@ fn old_segments_are_known_by_their_rows_when_their_transactions_are_forgotten() 
         table.log.state.transactions.clear();
         assert!(table.has(&again[1].segment).await.unwrap());
         assert_eq!(reads.index.bytes(), bytes);
+    });
+}
+
+/// Another program has written a checkpoint without the transaction. Its clock is nine days ahead.
+#[test]
+fn rows_are_not_added_twice_after_a_wrong_clock_and_are_added_to_a_table_that_was_replaced() {
+    let folder = Folder::new();
+    let archive = Archive::open(&folder.path("to"), true).unwrap();
+    let today = jiff::Timestamp::now().to_string();
+    let rows = rows_at("a", "", &today[..10]);
+    run(async {
+        let mut table = Table::open_or_create(&archive).await.unwrap();
+        assert_eq!(table.append(std::slice::from_ref(&rows)).await.unwrap(), 1);
+        table.log.state.forget_old(now_ms() + 9 * DAY_MS);
+        table.log.write_checkpoint().await.unwrap();
+        let mut other = Table::open(&archive).await.unwrap().unwrap();
+        let id = transaction(&rows.segment);
+        assert!(!other.log.state.transactions.contains_key(&id));
+        assert_eq!(other.append(std::slice::from_ref(&rows)).await.unwrap(), 0);
+        assert_eq!(packets_by_segment(&other).await.unwrap().len(), 1);
+        // What it has read of the files is forgotten with the table.
+        std::fs::remove_dir_all(folder.path("to/index")).unwrap();
+        Table::open_or_create(&archive).await.unwrap();
+        assert_eq!(other.append(std::slice::from_ref(&rows)).await.unwrap(), 1);
     });
 }

@@ -4,9 +4,16 @@ use super::super::FOLDER;
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 type Map = BTreeMap<String, Option<String>>;
+
+/// A row of a checkpoint that becomes JSON loses the values that are null, so they are not kept anywhere.
+fn without_nulls<'m>(maps: impl IntoIterator<Item = &'m mut Map>) {
+    for map in maps {
+        map.retain(|_, value| value.is_some());
+    }
+}
 
 /// An action. Any other kind belongs to a feature of Delta tables that this program does not know, and is an error.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -18,6 +25,11 @@ pub(in crate::table) enum Action {
     Add(Add),
     Remove(Remove),
     Txn(Txn),
+}
+
+/// A path as the store has it. In the log, each program may write other characters as `%` and two digits.
+pub(super) fn decoded(path: &str) -> Cow<'_, str> {
+    percent_encoding::percent_decode_str(path).decode_utf8_lossy()
 }
 
 /// The versions of the protocol that a reader and a writer must know.
@@ -43,6 +55,12 @@ pub(in crate::table) struct MetaData {
     pub created_time: Option<i64>,
     #[serde(default)]
     pub configuration: Map,
+}
+
+impl MetaData {
+    pub(super) fn drop_nulls(&mut self) {
+        without_nulls([&mut self.configuration, &mut self.format.options]);
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -84,6 +102,14 @@ impl Add {
         }
     }
 
+    pub(super) fn drop_nulls(&mut self) {
+        without_nulls(
+            [&mut self.partition_values]
+                .into_iter()
+                .chain(&mut self.tags),
+        );
+    }
+
     /// The date of its rows.
     pub(in crate::table) fn date(&self) -> &str {
         let date = self.partition_values.get(crate::schema::DATE);
@@ -92,8 +118,7 @@ impl Add {
 
     /// The key of the file in the archive.
     pub(in crate::table) fn key(&self) -> String {
-        let path = percent_encoding::percent_decode_str(&self.path).decode_utf8_lossy();
-        format!("{FOLDER}/{path}")
+        format!("{FOLDER}/{}", decoded(&self.path))
     }
 
     pub(super) fn check(&self) -> Result<()> {
@@ -104,9 +129,13 @@ impl Add {
         );
         let date = self.date();
         let is_date = date.len() == 10 && date.parse::<jiff::civil::Date>().is_ok();
-        let folder = path.strip_prefix("date=");
+        let decoded = decoded(path);
+        let folder = decoded.strip_prefix("date=");
         let name = folder.and_then(|it| it.strip_prefix(date)?.strip_prefix('/'));
-        let is_plain = name.is_some_and(|it| !it.split('/').any(|it| it.is_empty() || it == ".."));
+        let is_special = |it| ["", ".", ".."].contains(&it);
+        // Two names that are no text would become the same one.
+        let is_text = !decoded.contains(char::REPLACEMENT_CHARACTER);
+        let is_plain = is_text && name.is_some_and(|it| !it.split('/').any(is_special));
         ensure!(
             is_date && is_plain,
             "the file {path} is not in the folder of its date"
@@ -141,6 +170,12 @@ pub(in crate::table) struct Remove {
     pub partition_values: Option<Map>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
+}
+
+impl Remove {
+    pub(super) fn drop_nulls(&mut self) {
+        without_nulls(&mut self.partition_values);
+    }
 }
 
 /// An application transaction.

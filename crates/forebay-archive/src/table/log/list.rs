@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 /// The object that names the last checkpoint.
 pub(super) const HINT: &str = "_last_checkpoint";
 
+/// Versions are positive numbers of 64 bits with a sign. A name with a larger number is no object of the log.
+const MAX_VERSION: u64 = i64::MAX as u64;
+
 /// The key of an object of the log.
 pub(super) fn key(name: &str) -> String {
     format!("{FOLDER}/_delta_log/{name}")
@@ -87,7 +90,7 @@ fn kind_of(name: &str) -> Option<(u64, Kind)> {
         is_number.then(|| text.parse::<u64>().ok())?
     };
     let (version, rest) = name.split_once('.')?;
-    let version = number(version, 20)?;
+    let version = number(version, 20).filter(|it| *it <= MAX_VERSION)?;
     let kind = match &*rest.split('.').collect::<Vec<_>>() {
         ["json"] => Kind::Commit,
         ["checkpoint", "parquet"] => Kind::Checkpoint { part: 1, of: 1 },

@@ -10,6 +10,8 @@
 //! - A checkpoint is read back before `_last_checkpoint` names it. `_last_checkpoint` is a hint: if it is wrong, the list decides.
 
 pub(super) mod action;
+#[cfg(test)]
+mod attack_tests;
 mod checkpoint;
 mod clean;
 mod list;
@@ -29,6 +31,8 @@ use state::State;
 
 /// Commits after which a checkpoint may be written, and after which it is written.
 const CHECKPOINT_COMMITS: [u64; 2] = [20, 500];
+/// A commit that took longer since the log was read is checked. Commits are cleaned after a day.
+const SLOW_MS: u64 = 3_600_000;
 /// Times that a log is read before it is damaged: another program may clean it meanwhile.
 const READ_TRIES: u32 = 2;
 
@@ -46,6 +50,10 @@ pub(super) struct Log {
     commit_bytes: u64,
     /// The version at which a checkpoint was tried last.
     tried: u64,
+    /// The time at which the last reading began.
+    read_ms: i64,
+    /// Times that it was read from the beginning again, for example because another table has taken its place.
+    pub(super) times_anew: u64,
 }
 
 impl Log {
@@ -65,7 +73,7 @@ impl Log {
     }
 
     async fn read(archive: &Archive) -> Result<Option<Log>> {
-        let hint = hint(archive).await?;
+        let (read_ms, hint) = (now_ms(), hint(archive).await?);
         let mut listed = Listed::from(archive, hint.unwrap_or(0)).await?;
         if hint.is_some() && listed.checkpoints.is_empty() {
             listed = Listed::from(archive, 0).await?;
@@ -95,6 +103,8 @@ impl Log {
             checkpoint,
             commit_bytes: 0,
             tried: checkpoint.0,
+            read_ms,
+            times_anew: 0,
         };
         log.read_commits(next..end.max(next), &listed).await?;
         log.newest = listed.commits.pop_last().filter(|it| it.0 == log.version);
@@ -139,15 +149,15 @@ impl Log {
 
     /// Reads what was committed since. If the table was replaced by another one, reads that.
     pub(super) async fn refresh(&mut self) -> Result<()> {
-        // In a folder, a list takes longer the more objects there are.
-        if let Some((version, object)) = &self.newest
-            && self.archive.head(&commit_key(*version)).await?.as_ref() == Some(object)
-            && self
-                .archive
-                .head(&commit_key(self.version + 1))
-                .await?
-                .is_none()
+        let read_ms = now_ms();
+        // In a folder, a list takes longer the more objects there are. The next commit is asked for first: the oldest commits are deleted
+        // first, so if the older one is there afterwards, the next one was not deleted either.
+        let next = commit_key(self.version + 1);
+        if self.newest.is_some()
+            && self.archive.head(&next).await?.is_none()
+            && self.has_newest().await?
         {
+            self.read_ms = read_ms;
             return Ok(());
         }
         let first = self.newest.as_ref().map_or(self.version, |it| it.0);
@@ -170,6 +180,7 @@ impl Log {
             };
         }
         self.newest = newest.map(|(version, object)| (*version, object.clone()));
+        self.read_ms = read_ms;
         if let Some((version, parts)) = listed.checkpoints.last_key_value()
             && *version > self.checkpoint.0
         {
@@ -180,9 +191,21 @@ impl Log {
         Ok(())
     }
 
+    /// Whether the newest commit that was listed is still there.
+    async fn has_newest(&self) -> Result<bool> {
+        let Some((version, object)) = &self.newest else {
+            return Ok(false);
+        };
+        let found = self.archive.head(&commit_key(*version)).await?;
+        Ok(found.as_ref() == Some(object))
+    }
+
     async fn read_anew(&mut self) -> Result<()> {
         let opened = Log::open(&self.archive).await?;
-        *self = opened.with_context(|| format!("{}: its index is gone", self.archive.name()))?;
+        let mut log =
+            opened.with_context(|| format!("{}: its index is gone", self.archive.name()))?;
+        log.times_anew = self.times_anew + 1;
+        *self = log;
         Ok(())
     }
 
@@ -198,6 +221,12 @@ impl Log {
         let (version, bytes) = (self.version + 1, commit.len() as u64);
         if !self.archive.put_new(&commit_key(version), commit).await? {
             return Ok(false);
+        }
+        // This program may have been suspended. If the version was committed and cleaned meanwhile, no reader sees this commit.
+        let was_slow = now_ms().abs_diff(self.read_ms) > SLOW_MS;
+        if was_slow && !self.has_newest().await? {
+            self.read_anew().await?;
+            return Ok(self.state.has(&actions));
         }
         for action in actions {
             self.state.apply(action)?;

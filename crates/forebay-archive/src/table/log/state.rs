@@ -1,6 +1,6 @@
 //! What the actions of the log add up to.
 
-use super::action::{Action, Add, MetaData, Protocol, Remove, Txn};
+use super::action::{Action, Add, MetaData, Protocol, Remove, Txn, decoded};
 use crate::{
     schema::{self, Kind},
     table::now_ms,
@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 /// Removals and transactions are kept for this long: seven days.
 pub(in crate::table) const KEPT_MS: i64 = 7 * DAY_MS;
 pub(in crate::table) const DAY_MS: i64 = 86_400_000;
+/// A transaction. Its version is [`State::kept_from`].
+const KEPT_FROM: &str = "forebay.kept_from";
 /// The versions of the protocol that this program knows. Later ones have features that may change the meaning of a file.
 const PROTOCOL: Protocol = Protocol {
     min_reader_version: 1,
@@ -23,7 +25,7 @@ const PROTOCOL: Protocol = Protocol {
 pub(in crate::table) struct State {
     protocol: Option<Protocol>,
     metadata: Option<MetaData>,
-    /// The files by path, which begins with their date.
+    /// The files by path, decoded. It begins with their date.
     pub files: BTreeMap<String, Add>,
     pub removed: BTreeMap<String, Remove>,
     pub transactions: BTreeMap<String, Txn>,
@@ -45,23 +47,28 @@ impl State {
                 );
                 self.protocol = Some(it);
             }
-            Action::MetaData(it) => {
+            Action::MetaData(mut it) => {
+                it.drop_nulls();
                 check(&it)?;
                 self.metadata = Some(it);
             }
             Action::Add(mut add) => {
                 add.check()?;
-                self.removed.remove(&add.path);
+                add.drop_nulls();
+                let path = decoded(&add.path).into_owned();
+                self.removed.remove(&path);
                 add.data_change = false;
-                self.files.insert(add.path.clone(), add);
+                self.files.insert(path, add);
             }
             Action::Remove(mut it) => {
-                self.files.remove(&it.path);
+                it.drop_nulls();
+                let path = decoded(&it.path).into_owned();
+                self.files.remove(&path);
                 // Without a time, it would have to be kept for ever.
                 let time = it.deletion_timestamp.filter(|it| *it > 0);
                 it.deletion_timestamp = time.or_else(|| Some(now_ms()));
                 it.data_change = false;
-                self.removed.insert(it.path.clone(), it);
+                self.removed.insert(path, it);
             }
             Action::Txn(it) => {
                 self.transactions.insert(it.app_id.clone(), it);
@@ -90,6 +97,19 @@ impl State {
         Ok(())
     }
 
+    /// Whether these actions of a commit were applied, as far as the state has them.
+    pub(super) fn has(&self, actions: &[Action]) -> bool {
+        actions.iter().all(|action| match action {
+            Action::Add(it) => {
+                let path = &*decoded(&it.path);
+                self.files.contains_key(path) || self.removed.contains_key(path)
+            }
+            Action::Remove(it) => !self.files.contains_key(&*decoded(&it.path)),
+            Action::Txn(it) => self.transactions.contains_key(&it.app_id),
+            _ => true,
+        })
+    }
+
     /// Whether files may be removed from the table.
     pub(super) fn is_append_only(&self) -> bool {
         let metadata = self.metadata.as_ref();
@@ -98,14 +118,41 @@ impl State {
     }
 
     /// Forgets removals and transactions that nobody needs any longer. The version of a transaction of a segment is its day.
-    pub(super) fn forget_old(&mut self, now_ms: i64) {
+    pub(in crate::table) fn forget_old(&mut self, now_ms: i64) {
         let oldest = now_ms - KEPT_MS;
         let is_young = |time: Option<i64>| time.is_none_or(|it| it >= oldest);
         self.removed.retain(|_, it| is_young(it.deletion_timestamp));
+        let mut kept_from = self.kept_from();
         self.transactions.retain(|name, it| {
             let is_other = !name.starts_with("segments/");
-            is_other || is_young(it.last_updated) || it.version >= oldest.div_euclid(DAY_MS)
+            let is_kept =
+                is_other || is_young(it.last_updated) || it.version >= oldest.div_euclid(DAY_MS);
+            if !is_kept {
+                // Earlier versions of this program have not recorded the day. It was committed then or later.
+                let last_day = it.last_updated.unwrap_or(0).div_euclid(DAY_MS);
+                let day = if it.version == 1 {
+                    last_day
+                } else {
+                    it.version
+                };
+                kept_from = kept_from.max(day.saturating_add(1));
+            }
+            is_kept
         });
+        if kept_from > self.kept_from() {
+            let txn = Txn {
+                app_id: KEPT_FROM.into(),
+                version: kept_from,
+                last_updated: Some(now_ms),
+            };
+            self.transactions.insert(txn.app_id.clone(), txn);
+        }
+    }
+
+    /// From this day on, in days since 1970, no transaction was forgotten. The clock of the program that forgot them may have been wrong,
+    /// so other programs cannot derive it from theirs.
+    pub(in crate::table) fn kept_from(&self) -> i64 {
+        self.transactions.get(KEPT_FROM).map_or(0, |it| it.version)
     }
 
     /// The actions that make this state.

@@ -5,14 +5,14 @@ use crate::{archive::Archive, table::log::action::Add};
 use forebay_testing::{dice::Dice, folder::Folder};
 use std::{fs, path::PathBuf};
 
-fn run<T>(future: impl Future<Output = T>) -> T {
+pub(super) fn run<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = { runtime }.enable_all().build().unwrap();
     runtime.block_on(future)
 }
 
 /// A log with this number of commits after the first one. Each adds a file, and the even ones remove the file before.
-fn log(folder: &Folder, commits: u64) -> (Archive, Log) {
+pub(super) fn log(folder: &Folder, commits: u64) -> (Archive, Log) {
     let archive = Archive::open(&folder.path("to"), true).unwrap();
     run(async {
         Log::create(&archive).await.unwrap();
@@ -24,7 +24,7 @@ fn log(folder: &Folder, commits: u64) -> (Archive, Log) {
     })
 }
 
-fn actions(log: &Log, number: u64) -> Vec<Action> {
+pub(super) fn actions(log: &Log, number: u64) -> Vec<Action> {
     let path = format!("date=2026-11-21/{number}.parquet");
     let mut add = Add::new(path, "2026-11-21", number, 7);
     add.stats = Some(r#"{"numRecords":1}"#.into());
@@ -42,7 +42,7 @@ fn actions(log: &Log, number: u64) -> Vec<Action> {
     actions
 }
 
-fn path(folder: &Folder, name: &str) -> PathBuf {
+pub(super) fn path(folder: &Folder, name: &str) -> PathBuf {
     folder.path(&format!("to/index/_delta_log/{name}")).into()
 }
 
@@ -222,7 +222,10 @@ fn transactions_and_removals_are_kept_for_seven_days() {
     }
     log.state.forget_old(now + state::KEPT_MS + 60_000);
     let left: Vec<_> = log.state.transactions.keys().collect();
-    assert_eq!(left, ["other", "segments/sensor=a/later"]);
+    assert_eq!(
+        left,
+        ["forebay.kept_from", "other", "segments/sensor=a/later"]
+    );
     assert!(log.state.removed.is_empty());
 }
 
