@@ -12,9 +12,11 @@
 //! Transactions are kept for seven days. Whether an older segment has rows is known from the rows themselves (`old.rs`).
 
 mod catalogue;
+mod dates;
 mod log;
 #[cfg(test)]
 mod many_tests;
+mod name;
 mod old;
 mod removal;
 #[cfg(test)]
@@ -28,21 +30,19 @@ use crate::{
     schema, segment,
 };
 use anyhow::{Context, Result, anyhow, ensure};
+use dates::Dates;
 use log::{
     Log,
     action::{Action, Add, Txn},
-    state::{DAY_MS, KEPT_MS},
 };
-use old::Dates;
+pub use name::FOLDER;
+use name::{day_of, transaction};
+pub(crate) use name::{now_ms, unique};
 use std::{
     collections::{BTreeMap, HashSet},
-    hash::{BuildHasher, RandomState},
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
-/// The folder of the table in an archive.
-pub const FOLDER: &str = "index";
 /// Commits that other programs may win before an error is reported.
 const MAX_TRIES: u32 = 100;
 /// The tag of a file with its packets.
@@ -299,7 +299,8 @@ impl Table {
             let paths = added.paths();
             transactions.extend(added.actions.iter().cloned());
             if self.commit("WRITE", transactions, attempt).await? {
-                self.dates.added(paths, rows);
+                let added = rows.iter().map(|it| transaction(&it.segment)).collect();
+                self.dates.added(paths, added);
                 self.remove_expired_new(rows, &mut is_new).await?;
                 return Ok(is_new);
             }
@@ -418,11 +419,6 @@ impl Table {
     }
 }
 
-/// The application transaction of a segment: the same for each key that its capture file may have.
-fn transaction(segment: &str) -> String {
-    segment::identity(segment).unwrap_or_else(|| segment.to_owned())
-}
-
 /// The transaction of a commit of its rows. Its version is the day of the segment, so that it can be forgotten later.
 fn committed(segment: &str) -> Action {
     Action::Txn(Txn {
@@ -430,33 +426,4 @@ fn committed(segment: &str) -> Action {
         version: day_of(segment).unwrap_or(1),
         last_updated: Some(now_ms()),
     })
-}
-
-/// The date in the key of a segment, in days since 1970.
-fn day_of(segment: &str) -> Option<i64> {
-    let (_, date, _) = segment::parse_key(segment)?;
-    let date: jiff::civil::Date = date.parse().ok()?;
-    let since = date.duration_since(jiff::civil::date(1970, 1, 1));
-    Some(since.as_hours() / 24)
-}
-
-/// A name that no other file has: 32 hexadecimal digits.
-pub(crate) fn unique() -> String {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    // Each `RandomState` has new keys, which the system's random numbers seed.
-    let random = |salt: u64| RandomState::new().hash_one((salt, std::process::id(), now_ms()));
-    let next = NEXT.fetch_add(1, Relaxed); // it publishes nothing but itself
-    format!("{:016x}{:016x}", random(next), random(!next))
-}
-
-/// Such a name in the form of an UUID.
-fn unique_id() -> String {
-    let id = unique();
-    let parts = [&id[..8], &id[8..12], &id[12..16], &id[16..20], &id[20..]];
-    parts.join("-")
-}
-
-pub(crate) fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |it| it.as_millis() as i64)
 }

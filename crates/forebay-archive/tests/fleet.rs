@@ -10,7 +10,6 @@ use common::{
     archive, assert_counts, captured, damage, done, expire_segment, json_lines, json_of, last_json,
     ok, places, python_or_skip, reports, run, segments,
     servers::{Fleet, Running, Server, TO},
-    status,
 };
 use forebay_net::{
     file,
@@ -403,7 +402,11 @@ fn messages_that_cannot_be_indexed_are_set_aside_and_the_others_are_indexed() {
     // A segment that expired before it was indexed is no fault of the message.
     fs::remove_dir_all(format!("{to}/segments/sensor=other")).unwrap();
     fs::remove_file(damaged).unwrap();
-    assert_eq!(status(&to)[0]["indexed"], 5000);
+    // One that vanished before it was indexed is named.
+    let (code, out, _) = run(&["status", &to, "--json"]);
+    assert_eq!(code, 1, "{out}");
+    let names = [("indexed", 5000), ("vanished", 1000), ("captured", 6000)];
+    assert_counts(&last_json(&out), names);
     captured(&folder, "spool/4.pcapng", "count=10,seed=4");
     ok(ship(&[&url]));
     let mut new = segments(&to);

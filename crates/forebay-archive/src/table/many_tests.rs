@@ -6,6 +6,7 @@ use crate::{
     compact::{CompactConfig, compact},
 };
 use forebay_testing::folder::Folder;
+use std::time::SystemTime;
 use std::{fs, sync::Arc};
 
 /// The processor time of this process, in milliseconds, and its memory, in KiB.

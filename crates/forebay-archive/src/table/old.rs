@@ -1,38 +1,13 @@
 //! Whether old segments have rows: their transactions may be forgotten, so the files of their date are asked.
 
-use super::{DAY_MS, KEPT_MS, Rows, Table, TableFile, day_of, now_ms, transaction};
+use super::{
+    Table, TableFile,
+    log::state::{DAY_MS, KEPT_MS},
+    name::{day_of, now_ms, transaction},
+};
 use crate::{archive, index, schema, segment};
 use anyhow::{Context, Result};
-use std::collections::{HashMap, HashSet};
-
-/// The segments in files that were read, by date.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Dates(HashMap<String, Seen>);
-
-#[derive(Clone, Debug, Default)]
-struct Seen {
-    paths: HashSet<String>,
-    /// As transactions name them.
-    segments: HashSet<String>,
-}
-
-impl Dates {
-    /// The rows of these segments were added in these files. They need not be read then.
-    pub(super) fn added(&mut self, paths: Vec<String>, rows: &[Rows]) {
-        for path in paths {
-            let date = path
-                .split('/')
-                .next()
-                .and_then(|it| it.strip_prefix("date="));
-            // Nobody has asked for another date.
-            if let Some(seen) = date.and_then(|date| self.0.get_mut(date)) {
-                seen.segments
-                    .extend(rows.iter().map(|it| transaction(&it.segment)));
-                seen.paths.insert(path);
-            }
-        }
-    }
-}
+use std::collections::HashSet;
 
 impl Table {
     /// Whether rows of this segment were committed, up to the version that was read.

@@ -14,7 +14,10 @@ use forebay_testing::folder::Folder;
 use sha2::{Digest, Sha256};
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::{Arc, Mutex, atomic::AtomicU32},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
 };
 
 const DAY_NS: u64 = 86_400_000_000_000;
@@ -225,7 +228,10 @@ fn rows_are_not_added_twice_after_a_wrong_clock_and_are_added_to_a_table_that_wa
     run(async {
         let mut table = Table::open_or_create(&archive).await.unwrap();
         assert_eq!(table.append(std::slice::from_ref(&rows)).await.unwrap(), 1);
-        table.log.state.forget_old(now_ms() + 9 * DAY_MS);
+        table
+            .log
+            .state
+            .forget_old(now_ms() + 9 * log::state::DAY_MS);
         table.log.write_checkpoint().await.unwrap();
         let mut other = Table::open(&archive).await.unwrap().unwrap();
         let id = transaction(&rows.segment);

@@ -1,6 +1,6 @@
 //! The actions of the log: a commit is a list of them, and so is a checkpoint.
 
-use super::super::FOLDER;
+use super::super::name::FOLDER;
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! The objects of the log.
 
-use super::super::FOLDER;
+use super::super::name::FOLDER;
 use crate::archive::Archive;
 use anyhow::{Result, bail};
 use object_store::ObjectMeta;

@@ -19,7 +19,7 @@ pub(super) mod state;
 #[cfg(test)]
 mod tests;
 
-use super::now_ms;
+use super::name::{now_ms, unique_id};
 use crate::archive::{self, Archive, StoreFault};
 use action::Action;
 use anyhow::{Context, Result, bail, ensure};
@@ -142,7 +142,7 @@ impl Log {
 
     /// Creates the table, unless another program has.
     pub(super) async fn create(archive: &Archive) -> Result<()> {
-        let actions = state::created(super::unique_id());
+        let actions = state::created(unique_id());
         let commit = lines("CREATE TABLE", &actions)?;
         archive.put_new(&commit_key(0), commit).await.map(|_| ())
     }

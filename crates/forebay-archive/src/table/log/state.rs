@@ -3,7 +3,7 @@
 use super::action::{Action, Add, MetaData, Protocol, Remove, Txn, decoded};
 use crate::{
     schema::{self, Kind},
-    table::now_ms,
+    table::name::now_ms,
 };
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
