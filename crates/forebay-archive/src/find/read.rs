@@ -6,7 +6,7 @@
 //! ```
 //! The index knows the earliest and the latest time of the packets that may match in a block. A packet is returned once it is earlier
 //! than all blocks that are still to be read. So memory holds the requests whose blocks overlap in time or that are being fetched
-//! ([`MAX_REQUEST_BYTES`] each, as stored), and the matching packets of blocks that overlap in time.
+//! ([`MAX_REQUEST_BYTES`] each, as stored, and less if many overlap), and the matching packets of blocks that overlap in time.
 
 use super::{Request, block::Block};
 use crate::{
@@ -32,6 +32,8 @@ use tokio::sync::OnceCell;
 
 /// The maximum length of a request for neighbouring blocks, unless one block is longer.
 const MAX_REQUEST_BYTES: u64 = 8 << 20;
+/// What requests hold whose segments overlap in time, unless single blocks are longer.
+const MAX_OVERLAP_BYTES: u64 = 64 << 20;
 /// Requests at the same time.
 const MAX_AT_ONCE: usize = 8;
 /// How often a search that waits for the store looks whether it should stop.
@@ -136,12 +138,13 @@ impl Fetch<'_> {
 fn fetches(blocks: &[Block]) -> Vec<Fetch<'_>> {
     let mut blocks: Vec<_> = blocks.iter().collect();
     blocks.sort_unstable_by_key(|it| (&it.segment, it.offset));
+    let max_bytes = MAX_REQUEST_BYTES.min(MAX_OVERLAP_BYTES / overlap(&blocks));
     let mut fetches: Vec<Fetch<'_>> = Vec::new();
     for block in blocks {
         if let Some(last) = fetches.last_mut() {
             let range = last.range();
             let is_next = last.blocks[0].segment == block.segment && range.end == block.offset;
-            if is_next && range.end - range.start + block.length <= MAX_REQUEST_BYTES {
+            if is_next && range.end - range.start + block.length <= max_bytes {
                 last.earliest = last.earliest.min(block.span.0);
                 last.blocks.push(block);
                 continue;
@@ -154,6 +157,33 @@ fn fetches(blocks: &[Block]) -> Vec<Fetch<'_>> {
     }
     fetches.sort_by_key(|it| it.earliest);
     fetches
+}
+
+/// The largest number of segments whose blocks are in the same time. The blocks are in the order of segments.
+fn overlap(blocks: &[&Block]) -> u64 {
+    let mut changes = Vec::new();
+    for of_segment in blocks.chunk_by(|a, b| a.segment == b.segment) {
+        let first = of_segment.iter().map(|it| it.span.0).min();
+        let last = of_segment.iter().map(|it| it.span.1).max();
+        changes.extend(
+            first
+                .map(|it| (it, false))
+                .into_iter()
+                .chain(last.map(|it| (it, true))),
+        );
+    }
+    changes.sort_unstable(); // beginnings first
+    let (mut now, mut max) = (0_u64, 1);
+    for (_, is_end) in changes {
+        // A damaged index may have rows that end before they begin.
+        now = if is_end {
+            now.saturating_sub(1)
+        } else {
+            now + 1
+        };
+        max = max.max(now);
+    }
+    max
 }
 
 /// Reads `blocks`. Calls `each` for every matching packet in the order of time, with the interfaces so far, until it breaks.
@@ -358,4 +388,32 @@ pub fn indexed_time(time_ns: u64) -> i64 {
 /// The flow of a packet.
 pub fn flow_of(packet: &Packet, sources: &[Source]) -> flow::Flow {
     flow::Flow::of(sources[packet.interface].interface.link, &packet.data).0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_of_many_overlapping_segments_are_shorter() {
+        let longest = |segments: i64, step: i64| {
+            let block = |segment: i64, number: i64| Block {
+                sensor: "a".into(),
+                segment: format!("{segment:03}").into(),
+                offset: (number as u64) << 20,
+                length: 1 << 20,
+                span: (segment * step + number, segment * step + number),
+                packets: 1,
+                is_certain: false,
+            };
+            let blocks = (0..segments).flat_map(|it| (0..32).map(move |number| block(it, number)));
+            let blocks: Vec<Block> = blocks.collect();
+            let fetches = fetches(&blocks);
+            let lengths = fetches.iter().map(|it| it.range().end - it.range().start);
+            lengths.max().unwrap() >> 20
+        };
+        assert_eq!((longest(1, 0), longest(8, 0)), (8, 8));
+        assert_eq!((longest(32, 0), longest(200, 0)), (2, 1));
+        assert_eq!(longest(200, 32), 8);
+    }
 }
