@@ -87,7 +87,7 @@ impl Verified {
 /// damaged or cannot be read; if it returns `false`, reading ends.
 ///
 /// # Errors
-/// The store failed, or there is no such sensor.
+/// The store failed, there is no such sensor, or there is none at all.
 pub async fn verify(
     archive: &Archive,
     config: &VerifyConfig,
@@ -95,6 +95,12 @@ pub async fn verify(
 ) -> Result<Verified> {
     archive.check_sensors("--sensor", &config.sensors).await?;
     let mut objects = archive.list(segment::FOLDER).await?;
+    // A wrong name of the archive must not look like a sound one.
+    ensure!(
+        !objects.is_empty() || !archive.sensors().await?.is_empty(),
+        "{}: no sensor has shipped anything here",
+        archive.name()
+    );
     let cutoff = config.since.map_or(i64::MIN, |it| {
         now_ms().saturating_sub(it.as_millis().try_into().unwrap_or(i64::MAX))
     });

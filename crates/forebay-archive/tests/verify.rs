@@ -81,6 +81,13 @@ fn a_sample_is_random_and_newly_stored_segments_can_be_chosen() {
     );
     let none = verify(&["--since", "8d", "--sensor", "south"]);
     assert_counts(&none, [("segments", 0)]);
+    let empty = folder.path("empty");
+    fs::create_dir(&empty).unwrap();
+    reports(
+        run(&["verify", &empty]),
+        1,
+        "no sensor has shipped anything here",
+    );
     for (flags, what) in [
         (["--sensor", "suoth"], "north, south"),
         (["--sample", "0"], "is no number of segments"),

@@ -38,7 +38,10 @@ impl Archive {
     }
 
     /// The names of the sensors that have shipped something here. Costs two lists of folders, whatever is in them.
-    async fn sensors(&self) -> Result<BTreeSet<String>> {
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn sensors(&self) -> Result<BTreeSet<String>> {
         let mut names = BTreeSet::new();
         for (folder, prefix) in [(segment::FOLDER, "sensor="), ("sensors", "")] {
             let path = Path::from(folder);
