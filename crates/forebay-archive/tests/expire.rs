@@ -278,9 +278,18 @@ fn rules_keep_segments_by_sensor_filter_and_age_and_a_dry_run_gives_the_reasons(
         "9d sensor dzm",
     ];
     reports(run(&mistyped), 2, "--keep: sensor dzm");
-    for wrong in ["", "tcp", "9d sensor /", "9d tcp prot 5", "9d ip and ip6"] {
+    for wrong in [
+        "",
+        "tcp",
+        "90 tcp",
+        "9d sensor /",
+        "9d tcp prot 5",
+        "9d ip and ip6",
+    ] {
         reports(run(&["expire", &to, "--keep", wrong]), 2, "--keep");
     }
+    // Seconds, which may have been meant as days.
+    reports(run(&["expire", &to, "--older-than", "90"]), 2, "a unit");
 }
 
 #[test]

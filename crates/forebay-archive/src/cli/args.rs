@@ -2,7 +2,12 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use forebay_archive::{
-    announce::Address, compact::VACUUM_AGES, expire::Rule, find, ship::spool::Keep, verify::Sample,
+    announce::Address,
+    compact::VACUUM_AGES,
+    expire::{self, Rule},
+    find,
+    ship::spool::Keep,
+    verify::Sample,
 };
 use forebay_net::units;
 use std::{
@@ -200,7 +205,7 @@ pub struct Expire {
     /// The archive
     pub archive: String,
     /// Remove segments whose last packet is older than this, for example 30d, unless a rule or a hold keeps them
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = age)]
     pub older_than: Option<Duration>,
     /// How long packets of a sensor or an expression are kept: 'AGE [sensor NAME] [EXPRESSION]', for example '90d tcp port 25'. May be
     /// repeated: the first rule that matches a packet decides, and --older-than decides about the other packets
@@ -298,6 +303,11 @@ fn vacuum(text: &str) -> Result<Duration, String> {
 
 fn time(text: &str) -> Result<Duration, String> {
     units::duration(text).ok_or_else(|| "is no time. Write for example 12h or 30d".into())
+}
+
+fn age(text: &str) -> Result<Duration, String> {
+    let age = expire::parse_age(text);
+    age.ok_or_else(|| "is no time with a unit. Write for example 12h or 30d".into())
 }
 
 fn wait(text: &str) -> Result<Duration, String> {

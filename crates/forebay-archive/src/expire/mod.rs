@@ -19,7 +19,7 @@ mod rule;
 mod run;
 
 pub use remove::{Undeleted, undelete};
-pub use rule::Rule;
+pub use rule::{Rule, parse_age};
 pub use run::expire;
 
 use std::time::Duration;

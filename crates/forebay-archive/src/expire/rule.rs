@@ -16,6 +16,12 @@ pub struct Rule {
     tree: Tree,
 }
 
+/// How long something is kept. `90` would be seconds, and may have been meant as days, so there must be a unit.
+pub fn parse_age(text: &str) -> Option<Duration> {
+    let has_unit = !text.bytes().all(|byte| byte.is_ascii_digit());
+    units::duration(text).filter(|_| has_unit)
+}
+
 impl FromStr for Rule {
     type Err = String;
 
@@ -25,9 +31,9 @@ impl FromStr for Rule {
             (word.to_owned(), rest.trim_start().to_owned())
         };
         let (age, mut rest) = word(text.trim());
-        let age = units::duration(&age).ok_or_else(|| {
+        let age = parse_age(&age).ok_or_else(|| {
             format!(
-                "'{age}' is no time. Write for example '90d tcp port 25', '1w sensor hall-3' or 30d"
+                "'{age}' is no time with a unit. Write for example '90d tcp port 25', '1w sensor hall-3' or 30d"
             )
         })?;
         let mut sensor = None;
