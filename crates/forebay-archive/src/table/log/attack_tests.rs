@@ -16,21 +16,22 @@ use std::{
 
 const DAYS_8: i64 = 8 * state::DAY_MS;
 
+/// Commits the versions 4 to 30, and writes a checkpoint.
+async fn commit_to_30(log: &mut Log) {
+    for number in 4..=30 {
+        let actions = actions(log, number);
+        assert!(log.commit("WRITE", actions).await.unwrap());
+    }
+    log.write_checkpoint().await.unwrap();
+}
+
 #[test]
 fn a_commit_to_a_version_that_was_cleaned_meanwhile_is_not_done() {
     let folder = Folder::new();
     let (archive, mut other) = log(&folder, 3);
     run(async {
         let mut suspended = Log::open(&archive).await.unwrap().unwrap();
-        for number in 4..=30 {
-            assert!(
-                other
-                    .commit("WRITE", actions(&other, number))
-                    .await
-                    .unwrap()
-            );
-        }
-        other.write_checkpoint().await.unwrap();
+        commit_to_30(&mut other).await;
         for version in 0..25 {
             fs::remove_file(path(&folder, &format!("{version:020}.json"))).unwrap();
         }
@@ -54,15 +55,7 @@ fn a_refresh_next_to_cleaning_never_takes_an_old_version_for_the_newest() {
     let (archive, mut other) = log(&folder, 3);
     run(async {
         let mut idle = Log::open(&archive).await.unwrap().unwrap();
-        for number in 4..=30 {
-            assert!(
-                other
-                    .commit("WRITE", actions(&other, number))
-                    .await
-                    .unwrap()
-            );
-        }
-        other.write_checkpoint().await.unwrap();
+        commit_to_30(&mut other).await;
         // Between the two questions of a refresh, the newest commit that `idle` knows and the next one are deleted.
         let (gets, folder) = (AtomicU32::new(0), path(&folder, ""));
         let before_get = Arc::new(move |_: &str| {
