@@ -9,7 +9,7 @@
 //!
 //! Rows go before their segment, so no row ever leads to a segment that is gone. The packets of a segment count as expired from its record
 //! on. An `expire` that was killed, or whose deletions the store refused, is completed by the next one, or taken back by [`undelete`]. Rows
-//! that another program adds after their removal are removed by that program ([`Table::append`]). A segment without rows that is
+//! that another program adds after their removal are removed by that program (`table/`). A segment without rows that is
 //! younger than an hour is being shipped, and stays.
 
 mod clock;
