@@ -8,6 +8,8 @@
 //! <!-- then: SCRIPT -->      this succeeds afterwards
 //! <!-- exit: 0 1 -->         it may end with one of these codes
 //! ```
+//!
+//! A block that is marked as `console` has lines of a file's packets as they are printed, each after its command.
 
 mod support;
 
@@ -32,6 +34,9 @@ const STANDINS: [(&str, &str); 4] = [
     ("wireshark", "exec tcpdump -nr - -c 3"),
     ("other", "exec cat"),
 ];
+
+/// The time of the first packet: 14:03 on 2026-11-27, UTC.
+const START: u32 = 1_795_788_180;
 
 #[derive(Debug, Default)]
 struct Task {
@@ -160,7 +165,16 @@ fn frames() -> Vec<Vec<u8>> {
 /// A folder with what the pages name.
 fn prepared() -> Folder {
     let folder = Folder::new();
-    folder.file("old.pcap", lab::classic(&frames()));
+    let mut old = lab::classic(&frames());
+    let (mut at, mut micros) = (24, 1_250_u32);
+    while at < old.len() {
+        let len = u32::from_le_bytes(old[at + 8..at + 12].try_into().unwrap());
+        old[at..at + 4].copy_from_slice(&START.to_le_bytes());
+        old[at + 4..at + 8].copy_from_slice(&micros.to_le_bytes());
+        at += 16 + len as usize;
+        micros += 10_500;
+    }
+    folder.file("old.pcap", old);
     let path = |name: &str| folder.path(name);
     run!(
         "capture -r {} -w {} -q",
@@ -296,4 +310,25 @@ fn each_command_for_users_of_other_tools_runs() {
     let tasks = second_columns(include_str!("../../../docs/coming-from.md"));
     assert!(tasks.len() >= 40, "{} commands", tasks.len());
     run_all(tasks);
+}
+
+#[test]
+fn printed_packets_are_as_the_page_shows_them() {
+    let page = include_str!("../../../docs/print.md");
+    let shown = page.split("```console\n").skip(1);
+    let shown: Vec<_> = shown
+        .map(|block| block.split_once("```").unwrap().0)
+        .collect();
+    assert!(shown.len() >= 3);
+    let folder = prepared();
+    for command in shown.iter().flat_map(|block| block.split("$ ").skip(1)) {
+        let (script, expected) = command.split_once('\n').unwrap();
+        let mut shell = shell(script);
+        let output = shell
+            .current_dir(folder.path(""))
+            .env("TZ", "UTC")
+            .output()
+            .unwrap();
+        assert_eq!(output.succeeds().text(), expected, "{script}");
+    }
 }
