@@ -28,7 +28,6 @@ use object_store::{
     gcp::GoogleCloudStorageBuilder, local::LocalFileSystem, path::Path, prefix::PrefixStore,
 };
 use std::{
-    collections::HashSet,
     fmt,
     fs::File,
     io::Read,
@@ -449,16 +448,6 @@ impl Archive {
         let listed = self.store.list_with_offset(Some(&folder), &after);
         let listed = listed.try_collect().await;
         listed.map_err(|error| self.explain(error, &format!("listing {folder}")))
-    }
-
-    /// The names of the records of removed segments.
-    ///
-    /// # Errors
-    /// The store failed.
-    pub async fn expired_records(&self) -> Result<HashSet<String>> {
-        let records = self.list("sensors").await?.into_iter();
-        let names = records.map(|it| it.location.to_string());
-        Ok(names.filter(|it| it.contains("/expired-")).collect())
     }
 
     /// Reads the directory of a segment. `len`: its length, if it is known.

@@ -11,7 +11,7 @@
 use crate::{
     announce::{Announcement, Queue, Taken},
     archive::{Archive, StoreFault},
-    rebuild, segment,
+    ledger, rebuild,
     table::{Rows, Table},
 };
 use anyhow::{Error, Result, ensure};
@@ -463,9 +463,7 @@ async fn try_read(archive: &Archive, announced: &Announcement) -> Result<Outcome
 
 /// Why a segment is missing, if that is no fault.
 async fn missing(archive: &Archive, announced: &Announcement) -> Result<Option<Outcome>> {
-    let (sensor, _, sha256) = segment::parse_key(&announced.segment).unwrap_or_default();
-    let record = segment::expired_record(sensor, sha256);
-    if archive.len(&record).await?.is_some() {
+    if ledger::has_expired(archive, &announced.segment).await? {
         return Ok(Some(Outcome::Expired));
     }
     let other = match &announced.archive {

@@ -2,10 +2,18 @@
 //!
 //! ```text
 //!  sensors/S/shipped/DATE/0000.json   up to 100 segments of that date; the newest page is written again for each segment
+//!  sensors/S/expired/DATE/HASH.json   segments of that date that `expire` has removed, or is removing; never changed
+//!  sensors/S/expired-SHA256.json      the same, for one segment, as earlier versions wrote it
 //!  sensors/S/vanished-SHA256.json     a segment that is gone, and whose loss was accepted
 //! ```
 //! `ship` adds a segment after it was read back, and before its rows are committed or announced, and before its file leaves the spool. So a
 //! segment that vanishes afterwards, with its rows or before it had any, is still in the account. Nothing else writes the account of a sensor.
+
+mod expired;
+mod read;
+
+pub use expired::{Expired, Record, expired, forget, has_expired, id, record, sensor_of};
+pub use read::Records;
 
 use crate::{
     archive::{self, Archive},
@@ -13,6 +21,7 @@ use crate::{
 };
 use anyhow::Result;
 use object_store::ObjectMeta;
+use read::{Kind, parse_page};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::{BTreeMap, HashSet};
@@ -24,7 +33,8 @@ const SCHEMA: u64 = 1;
 /// A segment that was shipped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Its key.
+    /// Its key. Empty: a record of an earlier version does not have it.
+    #[serde(default)]
     pub segment: String,
     /// Its packets.
     pub packets: u64,
@@ -114,6 +124,7 @@ async fn newest(archive: &Archive, folder: String) -> Result<(String, u64, Page)
     })
 }
 
+/// `None`: it is damaged, or of a newer version.
 fn parse(bytes: &[u8]) -> Option<Page> {
     let page: Page = serde_json::from_slice(bytes).ok()?;
     (page.schema == SCHEMA).then_some(page)
@@ -133,66 +144,44 @@ pub struct Missing {
     pub damaged: Vec<(String, String)>,
 }
 
-/// Compares the accounts of all sensors with what is there. `records`: all objects in `sensors`, listed after `stored`, which has the sensor and
-/// the SHA-256 of each segment.
+/// Compares the accounts of all sensors with what is there. `records` were read after `stored`, which has the identity of each segment.
 ///
 /// # Errors
 /// The store failed.
 pub async fn missing(
     archive: &Archive,
-    records: &[ObjectMeta],
-    stored: &HashSet<(String, String)>,
+    records: &Records,
+    stored: &HashSet<String>,
 ) -> Result<Missing> {
-    let pages = records.iter().filter_map(|it| {
-        let key = it.location.as_ref();
-        let (sensor, rest) = key.strip_prefix("sensors/")?.split_once('/')?;
-        let is_page = rest.starts_with("shipped/") && key.ends_with(".json");
-        (is_page && segment::is_sensor_name(sensor)).then_some((key, sensor))
+    let mut missing = Missing::default();
+    for (sensor, key) in &records.damaged {
+        let name = archive.name();
+        let what =
+            format!("{name}: the account {key} is damaged: which segments it had is not known");
+        missing.damaged.push((sensor.clone(), what));
+    }
+    let is_gone =
+        |it: &(&String, &Entry)| !stored.contains(it.0) && !records.expired.contains_key(it.0);
+    let gone: Vec<_> = records.shipped.iter().filter(is_gone).collect();
+    // It may have been stored, or may have expired, after the lists were read.
+    let stored = gone.iter().map(async |(_, it)| {
+        let plain = it.segment.strip_suffix(".zst").unwrap_or(&it.segment);
+        let packed = format!("{plain}.zst");
+        Ok(archive.len(plain).await?.is_some() || archive.len(&packed).await?.is_some())
     });
-    let read = pages.map(async |(key, sensor)| Ok((key, sensor, archive.get(key).await?)));
-    let known: HashSet<&str> = records.iter().map(|it| it.location.as_ref()).collect();
-    let (mut missing, mut asked) = (Missing::default(), Vec::new());
-    for (key, sensor, bytes) in archive::at_once(read).await? {
-        let Some(page) = bytes.as_deref().and_then(parse) else {
-            let what = format!(
-                "{}: the account {key} is damaged: which segments it had is not known",
-                archive.name()
-            );
-            missing.damaged.push((sensor.into(), what));
-            continue;
-        };
-        for entry in page.segments {
-            // A sensor accounts only for itself.
-            let named = segment::parse_key(&entry.segment).filter(|it| it.0 == sensor);
-            let Some((_, _, sha256)) = named else {
-                continue;
-            };
-            let is_there = stored.contains(&(sensor.to_owned(), sha256.to_owned()))
-                || known.contains(&*segment::expired_record(sensor, sha256));
-            if !is_there {
-                let is_accepted = known.contains(&*vanished_record(sensor, sha256));
-                asked.push((sensor.to_owned(), entry, is_accepted));
-            }
+    let stored = archive::at_once(stored).await?;
+    let keys: Vec<&str> = gone.iter().map(|it| &*it.1.segment).collect();
+    let expired = Expired::default().among(archive, &keys).await?;
+    let others = records.others.iter().map(|it| it.location.as_ref());
+    let others: HashSet<&str> = others.collect();
+    for ((_, entry), is_stored) in gone.into_iter().zip(stored) {
+        let (sensor, _, sha256) = segment::parse_key(&entry.segment).unwrap_or_default();
+        if !is_stored && !expired.contains(&*entry.segment) {
+            let is_accepted = others.contains(&*vanished_record(sensor, sha256));
+            let it = (sensor.to_owned(), entry.clone(), is_accepted);
+            missing.segments.insert(entry.segment.clone(), it);
         }
     }
-    // It may have been stored, or may have expired, after the lists were read.
-    let asked = asked.into_iter().map(async |it| {
-        let key = it.1.segment.clone();
-        let (sensor, _, sha256) = segment::parse_key(&key).unwrap_or_default();
-        let plain = key.strip_suffix(".zst").unwrap_or(&key);
-        let mut is_there = false;
-        for key in [
-            plain.to_owned(),
-            format!("{plain}.zst"),
-            segment::expired_record(sensor, sha256),
-        ] {
-            is_there = is_there || archive.len(&key).await?.is_some();
-        }
-        Ok((key, it, is_there))
-    });
-    let asked = archive::at_once(asked).await?;
-    let gone = asked.into_iter().filter(|(.., is_there)| !is_there);
-    missing.segments.extend(gone.map(|(key, it, _)| (key, it)));
     Ok(missing)
 }
 
@@ -202,12 +191,10 @@ pub async fn missing(
 /// The store failed.
 pub async fn accept(archive: &Archive) -> Result<u64> {
     let stored = archive.list(segment::FOLDER).await?;
-    let stored = stored.iter().filter_map(|it| {
-        let (sensor, _, sha256) = segment::parse_key(it.location.as_ref())?;
-        Some((sensor.to_owned(), sha256.to_owned()))
-    });
+    let stored = stored.iter();
+    let stored = stored.filter_map(|it| segment::identity(it.location.as_ref()));
     let stored = stored.collect();
-    let records = archive.list("sensors").await?;
+    let records = Records::read(archive, &|_, _| true).await?;
     let missing = missing(archive, &records, &stored).await?;
     let mut accepted = 0;
     for (key, (sensor, entry, is_accepted)) in &missing.segments {
@@ -232,7 +219,7 @@ mod tests {
         atomic::{AtomicU32, Ordering::Relaxed},
     };
 
-    fn entry(sensor: &str, number: u64) -> Entry {
+    pub(super) fn entry(sensor: &str, number: u64) -> Entry {
         let sha256 = segment::hex(&[number as u8; 32]);
         Entry {
             segment: format!(
@@ -285,7 +272,7 @@ mod tests {
             let mut ledger = Ledger::default();
             ledger.add(&plain, entry("hall", 205)).await.unwrap();
             assert_eq!(&*plain.get(last).await.unwrap().unwrap(), b"{");
-            let records = plain.list("sensors").await.unwrap();
+            let records = Records::read(&plain, &|_, _| true).await.unwrap();
             let found = missing(&plain, &records, &HashSet::new()).await.unwrap();
             assert_eq!((found.segments.len(), found.damaged.len()), (201, 1));
         });
@@ -308,14 +295,17 @@ mod tests {
             let page = "sensors/lab/shipped/2026-11-21/0000.json";
             archive.put(page, foreign.into()).await.unwrap();
             let sha256 = |number: u8| segment::hex(&[number; 32]);
-            let expired = segment::expired_record("hall", &sha256(1));
-            archive.put(&expired, "{}".into()).await.unwrap();
+            let expired = format!("sensors/hall/expired-{}.json", sha256(1));
+            archive
+                .put(&expired, r#"{"packets":1}"#.into())
+                .await
+                .unwrap();
             // It was stored after the list was read, by a version that packs otherwise.
             let other = entry("hall", 2).segment;
             let other = other.strip_suffix(".zst").unwrap();
             archive.put(other, "".into()).await.unwrap();
-            let stored = HashSet::from([("hall".to_owned(), sha256(0))]);
-            let records = archive.list("sensors").await.unwrap();
+            let stored = HashSet::from([id("hall", &sha256(0))]);
+            let records = Records::read(&archive, &|_, _| true).await.unwrap();
             let found = missing(&archive, &records, &stored).await.unwrap();
             let found: Vec<_> = found.segments.into_values().collect();
             assert_eq!(found, [("hall".to_owned(), entry("hall", 3), false)]);

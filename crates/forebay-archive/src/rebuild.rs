@@ -4,6 +4,7 @@
 use crate::{
     archive::{self, Archive},
     index::Indexer,
+    ledger,
     segment::{self, Directory},
     status::packets_by_segment,
     table::{Rows, Table},
@@ -42,12 +43,10 @@ pub async fn rebuild(archive: &Archive, failed: &mut dyn FnMut(anyhow::Error)) -
     if !gone.is_empty() {
         table.replace_rows(&gone, &[]).await?;
     }
-    let expired = archive.expired_records().await?;
+    objects.retain(|it| segment::parse_key(it.location.as_ref()).is_some());
+    let expired = ledger::expired(archive, &objects).await?;
     objects.retain(|it| {
-        let named = segment::parse_key(it.location.as_ref());
-        named.is_some_and(|(sensor, _, sha256)| {
-            !expired.contains(&segment::expired_record(sensor, sha256))
-        })
+        segment::identity(it.location.as_ref()).is_some_and(|it| !expired.contains_key(&it))
     });
     let mut done = Rebuilt {
         segments: objects.len() as u64,

@@ -6,7 +6,9 @@
 
 use crate::{
     archive::{self, Archive},
-    index, ledger, schema, segment,
+    index,
+    ledger::{self, Records},
+    schema, segment,
     ship::spool,
     table::Table,
 };
@@ -120,14 +122,10 @@ pub async fn status(
     let others = archive::at_once(others.iter().map(async |key| archive.head(key).await)).await?;
     objects.extend(others.into_iter().flatten());
     let directories = archive.directories(&objects).await;
-    let records = archive.list("sensors").await?;
-    let expired: HashSet<&str> = records.iter().map(|it| it.location.as_ref()).collect();
+    let records = Records::read(archive, &|_, _| true).await?;
     // An `expire` that was killed may have left some of them, and their rows.
-    let is_expired = |key: &str| {
-        segment::parse_key(key).is_some_and(|(sensor, _, sha256)| {
-            expired.contains(&*segment::expired_record(sensor, sha256))
-        })
-    };
+    let is_expired =
+        |key: &str| segment::identity(key).is_some_and(|it| records.expired.contains_key(&it));
     let found: HashSet<&str> = objects.iter().map(|it| it.location.as_ref()).collect();
     rows.retain(|key, _| !is_expired(key) || !found.contains(&**key));
 
@@ -144,7 +142,7 @@ pub async fn status(
             sensor.not_deleted_bytes += object.size;
             continue;
         }
-        archived.insert((name.to_owned(), sha256.to_owned()));
+        archived.insert(ledger::id(name, sha256));
         sensor.segments += 1;
         sensor.stored_bytes += object.size;
         let indexed = rows.remove(key);
@@ -182,34 +180,33 @@ pub async fn status(
         sensor.indexed += packets;
         sensor.dangling.push(key);
     }
-    let counted: Vec<_> = records
-        .iter()
-        .filter_map(|it| parse_record(it.location.as_ref()))
-        .collect();
-    let read = async |(key, ..): &(&str, &str, bool)| archive.get_short(key, MAX_RECORD).await;
-    let values = archive::at_once(counted.iter().map(read)).await?;
-    for ((key, name, is_expired), record) in counted.into_iter().zip(values) {
-        let sensor = sensors.entry(name.into()).or_insert_with(known_losses);
-        let record = serde_json::from_slice::<Value>(&record.unwrap_or_default());
-        let counts = record
-            .ok()
-            .and_then(|it| Some((it["packets"].as_u64()?, it)));
-        let Some((packets, record)) = counts else {
-            let damage = format!(
-                "{}: {key} is damaged: its packets are not known",
-                archive.name()
-            );
-            sensor.damaged.push(damage);
+    for (id, entry) in &records.expired {
+        let Some(name) = ledger::sensor_of(id) else {
             continue;
         };
-        if is_expired {
-            sensor.expired += packets;
-            let lost = ["lost_kernel", "lost_interface"];
-            sensor.lose(lost.map(|name| record[name].as_u64()));
-        } else {
-            sensor.dropped += packets;
+        let sensor = sensors.entry(name.into()).or_insert_with(known_losses);
+        sensor.expired += entry.packets;
+        sensor.captured += entry.captured.unwrap_or(entry.packets);
+        sensor.lose([entry.lost_kernel, entry.lost_interface]);
+    }
+    let others = records.others.iter().map(|it| it.location.as_ref());
+    let dropped: Vec<_> = others.filter_map(parse_dropped).collect();
+    let read = async |(key, _): &(&str, &str)| archive.get_short(key, MAX_RECORD).await;
+    let values = archive::at_once(dropped.iter().map(read)).await?;
+    for ((key, name), record) in dropped.into_iter().zip(values) {
+        let sensor = sensors.entry(name.into()).or_insert_with(known_losses);
+        let record = serde_json::from_slice::<Value>(&record.unwrap_or_default());
+        match record.ok().and_then(|it| it["packets"].as_u64()) {
+            Some(packets) => {
+                sensor.dropped += packets;
+                sensor.captured += packets;
+            }
+            None => {
+                let name = archive.name();
+                let damage = format!("{name}: {key} is damaged: its packets are not known");
+                sensor.damaged.push(damage);
+            }
         }
-        sensor.captured += record["captured"].as_u64().unwrap_or(packets);
     }
     let missing = ledger::missing(archive, &records, &archived).await?;
     for (name, what) in missing.damaged {
@@ -232,8 +229,8 @@ pub async fn status(
     }
     for (name, (packets, sha256)) in waiting {
         // `ship` removes a file after its packets are in the archive.
-        let is_archived = archived.contains(&(name.clone(), sha256.clone()))
-            || expired.contains(&*segment::expired_record(name, &sha256));
+        let id = ledger::id(name, &sha256);
+        let is_archived = archived.contains(&id) || records.expired.contains_key(&id);
         if let Some(sensor) = sensors.get_mut(name)
             && !is_archived
         {
@@ -244,17 +241,11 @@ pub async fn status(
     Ok(sensors)
 }
 
-/// The sensor of a record of packets that left, and whether its segment has expired; `None`: it is another object.
-fn parse_record(key: &str) -> Option<(&str, &str, bool)> {
+/// The record of a file that was dropped, and its sensor; `None`: it is another object.
+fn parse_dropped(key: &str) -> Option<(&str, &str)> {
     let (name, file) = key.strip_prefix("sensors/")?.split_once('/')?;
-    let kind = file.strip_suffix(".json")?.split_once('-')?.0;
-    let is_record = segment::is_sensor_name(name) && !file.contains('/');
-    let is_expired = match kind {
-        "expired" => true,
-        "dropped" => false,
-        _ => return None,
-    };
-    is_record.then_some((key, name, is_expired))
+    let is_record = file.starts_with("dropped-") && file.ends_with(".json") && !file.contains('/');
+    (is_record && segment::is_sensor_name(name)).then_some((key, name))
 }
 
 fn known_losses() -> Sensor {

@@ -27,7 +27,8 @@ pub use catalogue::Catalogue;
 use crate::{
     archive::Archive,
     index::{self, IndexFile},
-    schema, segment,
+    ledger::Expired,
+    schema,
 };
 use anyhow::{Context, Result, anyhow, ensure};
 use dates::Dates;
@@ -55,6 +56,7 @@ const MAX_AGE_MS: u64 = 3_600_000;
 pub struct Table {
     log: Log,
     dates: Dates,
+    expired: Expired,
 }
 
 /// A file of the table.
@@ -172,6 +174,7 @@ impl Table {
         Ok(log.map(|log| Table {
             log,
             dates: Dates::default(),
+            expired: Expired::default(),
         }))
     }
 
@@ -234,15 +237,6 @@ impl Table {
     /// The store failed.
     pub async fn clean_log(&mut self) -> Result<u64> {
         self.log.clean().await
-    }
-
-    /// Whether a segment is recorded as removed.
-    async fn is_expired(&self, segment: &str) -> Result<bool> {
-        let Some((sensor, _, sha256)) = segment::parse_key(segment) else {
-            return Ok(false);
-        };
-        let record = segment::expired_record(sensor, sha256);
-        Ok(self.archive().len(&record).await?.is_some())
     }
 
     /// Adds the rows of segments in one commit. Segments that were committed before are left out, and so are those that `expire`

@@ -4,7 +4,7 @@
 
 use crate::{
     archive::{Archive, StoreFault},
-    rebuild, segment,
+    ledger, rebuild, segment,
     table::now_ms,
 };
 use anyhow::{Error, Result, ensure};
@@ -178,10 +178,8 @@ async fn read(archive: Archive, object: ObjectMeta) -> Result<Option<(u64, u64)>
     match rebuild::check(&archive, key).await {
         Ok(directory) => Ok(Some((directory.packets, object.size))),
         Err(error) => {
-            let (sensor, _, sha256) = segment::parse_key(key).unwrap_or_default();
-            let record = segment::expired_record(sensor, sha256);
             let is_expired =
-                archive.len(key).await?.is_none() && archive.len(&record).await?.is_some();
+                archive.len(key).await?.is_none() && ledger::has_expired(&archive, key).await?;
             if is_expired { Ok(None) } else { Err(error) }
         }
     }
@@ -209,7 +207,7 @@ mod tests {
         };
         tokio::runtime::Runtime::new().unwrap().block_on(async {
             assert!(read(archive.clone(), object.clone()).await.is_err());
-            let record = segment::expired_record("a", &hash);
+            let record = format!("sensors/a/expired-{hash}.json");
             archive.put_new(&record, "{}".into()).await.unwrap();
             assert_eq!(read(archive, object).await.unwrap(), None);
         });

@@ -212,7 +212,7 @@ fn rows_that_another_tool_removed_come_back_and_rows_of_an_expired_segment_do_no
         assert_eq!(done.segments, 2);
         assert!(archive.len(&packed.key).await.unwrap().is_some());
         // If it is removed all the same, its rows do not stay.
-        let record = segment::expired_record("hall", &packed.directory.sha256);
+        let record = format!("sensors/hall/expired-{}.json", packed.directory.sha256);
         archive.put_new(&record, "{}".into()).await.unwrap();
         assert_eq!(table.append(&[rows_of(&packed)]).await.unwrap(), 0);
         assert!(packets_by_segment(&table).await.unwrap().is_empty());

@@ -142,6 +142,11 @@ fn each_role_may_make_the_requests_that_it_needs_and_no_others() {
         ),
         ("sensors/hall/dropped-a.json", &["hall"], with_hall),
         ("sensors/hall/expired-a.json", &["janitor"], with_hall),
+        (
+            "sensors/hall/expired/2026-01-01/a.json",
+            &["janitor"],
+            with_hall,
+        ),
         ("sensors/hall/vanished-a.json", &["janitor"], with_hall),
         (
             "index/_delta_log/00000000000000000000.json",

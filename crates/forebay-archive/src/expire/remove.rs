@@ -3,13 +3,13 @@
 use super::clock;
 use crate::{
     archive::{self, Archive},
+    ledger::{self, Entry},
     segment::{self, Directory},
     table::Table,
 };
 use anyhow::{Context, Result};
 use object_store::ObjectMeta;
-use serde_json::json;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// An object that is created and deleted again where segments are. Its name is always the same, so that a store that refuses the deletion
 /// holds one of them.
@@ -22,10 +22,8 @@ pub struct Segment {
     /// Its length as stored.
     pub bytes: u64,
     pub sensor: String,
-    pub sha256: String,
     pub packets: u64,
-    pub captured: Option<u64>,
-    pub lost: [Option<u64>; 2],
+    entry: Entry,
     /// The times of its first and last packet.
     pub span: Option<(u64, u64)>,
     stored_ns: u64,
@@ -39,11 +37,9 @@ impl Segment {
             key: object.location.to_string(),
             bytes: object.size,
             packets: directory.packets,
-            captured: directory.captured,
-            lost: [directory.lost_kernel, directory.lost_interface],
+            entry: Entry::of(object.location.as_ref(), &directory),
             span: directory.first_ns.zip(directory.last_ns),
             sensor: directory.sensor,
-            sha256: directory.sha256,
             stored_ns: clock::stored_ns(object),
             why: why.to_owned(),
         }
@@ -87,20 +83,8 @@ pub async fn remove(
     table: Option<&mut Table>,
     segments: &[Segment],
 ) -> Result<(Vec<usize>, Option<anyhow::Error>)> {
-    let record = async |it: &Segment| {
-        let record = json!({
-            "schema": 1,
-            "segment": it.key,
-            "packets": it.packets,
-            "captured": it.captured,
-            "lost_kernel": it.lost[0],
-            "lost_interface": it.lost[1],
-        });
-        let name = segment::expired_record(&it.sensor, &it.sha256);
-        // One of an earlier run becomes young again, so that no `undelete` takes it back meanwhile.
-        archive.put(&name, record.to_string().into()).await
-    };
-    let _: Vec<()> = archive::at_once(segments.iter().map(record)).await?;
+    // Also those of an earlier run: so no `undelete` takes them back meanwhile.
+    ledger::record(archive, segments.iter().map(|it| it.entry.clone())).await?;
     if let Some(table) = table {
         let last = |it: &Segment| it.span.map_or(u64::MAX, |it| it.1);
         let rows: HashMap<&str, u64> = segments.iter().map(|it| (&*it.key, last(it))).collect();
@@ -132,38 +116,30 @@ pub struct Undeleted {
 /// # Errors
 /// The store failed.
 pub async fn undelete(archive: &Archive) -> Result<Undeleted> {
-    let records = archive.list("sensors").await?;
-    let records: HashMap<&str, &ObjectMeta> = records
-        .iter()
-        .map(|it| (it.location.as_ref(), it))
-        .collect();
-    let mut done = Undeleted::default();
-    let mut deleting = Vec::new();
-    for object in archive.list(segment::FOLDER).await? {
-        let named = segment::parse_key(object.location.as_ref());
-        let name = named.map(|(sensor, _, sha256)| segment::expired_record(sensor, sha256));
-        match name.and_then(|it| records.get(&*it)) {
-            Some(record) if archive::is_young(record) => done.young += 1,
-            Some(record) => deleting.push(record.location.as_ref()),
-            None => {}
+    let mut objects = archive.list(segment::FOLDER).await?;
+    objects.retain(|it| segment::parse_key(it.location.as_ref()).is_some());
+    let (mut done, mut by_record) = (Undeleted::default(), HashMap::new());
+    for (id, records) in ledger::expired(archive, &objects).await? {
+        if records.iter().any(|it| it.is_young) {
+            done.young += 1;
+            continue;
+        }
+        for record in records {
+            let ids: &mut HashSet<String> = by_record.entry(record.key).or_default();
+            ids.insert(id.clone());
         }
     }
-    let delete = async |key: &str| {
-        // An `expire` that has begun since the list was read has renewed it.
-        let is_young = archive
-            .head(key)
-            .await?
-            .is_some_and(|it| archive::is_young(&it));
-        if !is_young {
-            archive.delete(key).await?;
-        }
-        Ok(is_young)
+    // An `expire` that has begun since the list was read has renewed them.
+    let forget = async |(key, ids): (String, HashSet<String>)| {
+        let is_done = ledger::forget(archive, &key, &ids).await?;
+        Ok(ids.into_iter().map(move |id| (id, is_done)))
     };
-    for is_young in archive::at_once(deleting.into_iter().map(delete)).await? {
-        match is_young {
-            true => done.young += 1,
-            false => done.segments += 1,
-        }
+    let mut is_done: HashMap<String, bool> = HashMap::new();
+    let forgotten = archive::at_once(by_record.into_iter().map(forget)).await?;
+    for (id, is_forgotten) in forgotten.into_iter().flatten() {
+        *is_done.entry(id).or_insert(true) &= is_forgotten;
     }
+    done.segments = is_done.values().filter(|it| **it).count() as u64;
+    done.young += is_done.len() as u64 - done.segments;
     Ok(done)
 }

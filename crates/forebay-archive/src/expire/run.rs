@@ -9,7 +9,7 @@ use super::{
 use crate::{
     archive::{self, Archive},
     hold::{self, Hold},
-    segment,
+    ledger, segment,
     table::Table,
 };
 use anyhow::Result;
@@ -58,11 +58,9 @@ pub async fn expire(
         report,
     };
     // An `expire` that was killed may have left some of them, and their rows.
-    let recorded = archive.expired_records().await?;
+    let recorded = ledger::expired(archive, &objects).await?;
     let is_recorded = |it: &ObjectMeta| {
-        segment::parse_key(it.location.as_ref()).is_some_and(|(sensor, _, sha256)| {
-            recorded.contains(&segment::expired_record(sensor, sha256))
-        })
+        segment::identity(it.location.as_ref()).is_some_and(|it| recorded.contains_key(&it))
     };
     let (left, objects): (Vec<_>, Vec<_>) = objects.into_iter().partition(is_recorded);
     let why = "it has expired, and an earlier run did not delete it";

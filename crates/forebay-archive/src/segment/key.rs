@@ -47,11 +47,6 @@ pub fn identity(key: &str) -> Option<String> {
     Some(format!("{FOLDER}/sensor={sensor}/{sha256}"))
 }
 
-/// The record that says that a segment was removed from the archive, or is being removed.
-pub fn expired_record(sensor: &str, sha256: &str) -> String {
-    format!("sensors/{sensor}/expired-{sha256}.json")
-}
-
 /// Whether a segment with this key may have this directory.
 pub(crate) fn is_of_key(directory: &Directory, key: &str) -> bool {
     let format = key.strip_suffix(".zst").unwrap_or(key).rsplit('.').next();

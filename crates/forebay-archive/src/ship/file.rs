@@ -258,10 +258,10 @@ impl Ship<'_> {
     }
 
     /// Whether `expire` has removed this file's segment, or is removing it.
-    async fn was_removed(&self, packed: &Packed) -> Result<bool> {
-        let directory = &packed.directory;
-        let record = segment::expired_record(&directory.sensor, &directory.sha256);
-        Ok(self.config.archive.len(&record).await?.is_some())
+    async fn was_removed(&mut self, packed: &Packed) -> Result<bool> {
+        let archive = &self.config.archive;
+        let removed = self.expired.among(archive, &[&packed.key]).await?;
+        Ok(!removed.is_empty())
     }
 
     /// Removes the rows of a segment that `expire` has removed: a run that was killed may have added them after that.

@@ -19,7 +19,7 @@ mod tests;
 use crate::{
     announce::{Address, Queue},
     archive::Archive,
-    ledger::Ledger,
+    ledger::{Expired, Ledger},
     segment::{self, Packed},
     table::Table,
 };
@@ -168,6 +168,7 @@ pub struct Ship<'a> {
     /// The identity of the archive, for announcements.
     identity: Option<String>,
     ledger: Ledger,
+    expired: Expired,
     is_full: bool,
     clock_ahead_s: Option<i64>,
     /// Files were cut or dropped, so there is more to ship.
@@ -203,6 +204,7 @@ impl<'a> Ship<'a> {
             looked: None,
             identity: None,
             ledger: Ledger::default(),
+            expired: Expired::default(),
             is_full: false,
             clock_ahead_s: None,
             has_more: false,

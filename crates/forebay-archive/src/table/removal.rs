@@ -2,7 +2,7 @@
 
 use super::{Added, MAX_TRIES, Rows, Table, TableFile, committed};
 use crate::{
-    archive::{self, Archive},
+    archive::Archive,
     index::{self, Encoder, IndexFile},
     schema, segment,
 };
@@ -49,14 +49,13 @@ impl Table {
     /// # Errors
     /// As [`replace_rows`](Table::replace_rows).
     pub async fn remove_expired<'s>(&mut self, segments: &[&'s str]) -> Result<HashSet<&'s str>> {
-        let asked = segments.iter().map(|it| self.is_expired(it));
-        let is_expired = archive::at_once(asked).await?;
-        let expired = segments.iter().zip(is_expired).filter(|it| it.1);
-        let expired: HashMap<&str, u64> = expired.map(|(it, _)| (*it, u64::MAX)).collect();
+        let archive = self.archive().clone();
+        let expired = self.expired.among(&archive, segments).await?;
         if !expired.is_empty() {
-            self.replace_all(&expired, &[]).await?;
+            let rows = expired.iter().map(|it| (*it, u64::MAX)).collect();
+            self.replace_all(&rows, &[]).await?;
         }
-        Ok(expired.into_keys().collect())
+        Ok(expired)
     }
 
     async fn replace_all(&mut self, segments: &HashMap<&str, u64>, rows: &[Rows]) -> Result<()> {

@@ -8,6 +8,7 @@ use crate::{
     },
     compact::{CompactConfig, compact},
     index::{self, Row},
+    segment,
     status::packets_by_segment,
 };
 use forebay_testing::folder::Folder;
@@ -113,7 +114,7 @@ fn rows_that_come_again_after_expire_are_removed_also_if_the_first_program_was_k
         let mut table = Table::open_or_create(&archive).await.unwrap();
         let some = rows("a", 21);
         let (sensor, _, sha256) = segment::parse_key(&some.segment).unwrap();
-        let record = segment::expired_record(sensor, sha256);
+        let record = format!("sensors/{sensor}/expired-{sha256}.json");
         assert_eq!(table.append(std::slice::from_ref(&some)).await.unwrap(), 1);
         archive.put_new(&record, "{}".into()).await.unwrap();
         // The program that added the rows was killed before it looked for the record. It finds the rows when it tries again.

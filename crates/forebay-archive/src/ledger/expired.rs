@@ -1,0 +1,292 @@
+//! Segments that `expire` has removed, or is removing.
+//!
+//! A page never changes: its name is the hash of what it has. So it is read once, and a list of the pages of a day says whether there is
+//! anything new.
+
+use super::{
+    Entry, Kind, Page, SCHEMA, parse_page,
+    read::{MAX_TRIES, entries, page},
+};
+use crate::{
+    archive::{self, Archive},
+    segment,
+};
+use anyhow::Result;
+use object_store::ObjectMeta;
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Segments on a page of one `expire`.
+const MAX_ENTRIES: usize = 1000;
+
+/// The identity of a segment, as [`segment::identity`].
+pub fn id(sensor: &str, sha256: &str) -> String {
+    format!("{}/sensor={sensor}/{sha256}", segment::FOLDER)
+}
+
+/// The sensor in the identity of a segment.
+pub fn sensor_of(id: &str) -> Option<&str> {
+    let (_, rest) = id.split_once("/sensor=")?;
+    Some(rest.split_once('/')?.0)
+}
+
+/// The record of a removed segment that earlier versions wrote.
+fn old_record(sensor: &str, sha256: &str) -> String {
+    format!("sensors/{sensor}/expired-{sha256}.json")
+}
+
+/// The sensor and the hash in the key of such a record.
+pub(super) fn parse_old(key: &str) -> Option<(&str, &str)> {
+    let (sensor, file) = key.strip_prefix("sensors/")?.split_once('/')?;
+    let sha256 = file.strip_prefix("expired-")?.strip_suffix(".json")?;
+    (segment::is_sensor_name(sensor) && !sha256.contains('/')).then_some((sensor, sha256))
+}
+
+/// Writes a page with these segments to a folder, and returns its key. One that is there becomes young again.
+pub(super) async fn put(archive: &Archive, folder: &str, segments: Vec<Entry>) -> Result<String> {
+    let page = Page {
+        schema: SCHEMA,
+        segments,
+    };
+    let text = serde_json::to_vec(&page)?;
+    let key = format!("{folder}/{}.json", segment::hex(&Sha256::digest(&text)));
+    archive.put(&key, text.into()).await?;
+    Ok(key)
+}
+
+/// Records that these segments are removed, before they are.
+///
+/// # Errors
+/// The store failed.
+pub async fn record(archive: &Archive, segments: impl Iterator<Item = Entry>) -> Result<()> {
+    let mut by_day: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
+    for entry in segments {
+        if let Some((sensor, date, _)) = segment::parse_key(&entry.segment) {
+            let day = by_day.entry(format!("sensors/{sensor}/expired/{date}"));
+            day.or_default().push(entry);
+        }
+    }
+    let pages = by_day.iter().flat_map(|(folder, entries)| {
+        let pages = entries.chunks(MAX_ENTRIES);
+        pages.map(async move |it| put(archive, folder, it.to_vec()).await)
+    });
+    archive::at_once(pages).await.map(|_| ())
+}
+
+/// Answers whether segments have expired.
+#[derive(Clone, Debug, Default)]
+pub struct Expired {
+    /// The identities on the pages of the days that were asked for last, by their keys.
+    pages: HashMap<String, HashSet<String>>,
+}
+
+impl Expired {
+    /// Those of these segments that `expire` has removed, or is removing. Costs a list for each sensor and day, and a question for each
+    /// segment, because earlier versions had a record for each one. Pages that cannot be read are left out: `status` names them.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn among<'s>(
+        &mut self,
+        archive: &Archive,
+        segments: &[&'s str],
+    ) -> Result<HashSet<&'s str>> {
+        let days = segments.iter().filter_map(|it| segment::parse_key(it));
+        let days: HashSet<(&str, &str)> = days.map(|(sensor, date, _)| (sensor, date)).collect();
+        for _ in 0..MAX_TRIES {
+            if self.refresh(archive, &days).await? {
+                break;
+            }
+        }
+        let is_on_page = |id: &str| self.pages.values().any(|it| it.contains(id));
+        let (mut expired, mut asked) = (HashSet::new(), Vec::new());
+        for key in segments {
+            match segment::parse_key(key) {
+                Some((sensor, _, sha256)) if !is_on_page(&id(sensor, sha256)) => {
+                    asked.push((*key, old_record(sensor, sha256)));
+                }
+                Some(_) => {
+                    expired.insert(*key);
+                }
+                None => {}
+            }
+        }
+        let records: Vec<String> = asked.iter().map(|it| it.1.clone()).collect();
+        let found = records.into_iter();
+        let found = found.map(|it| async move { archive.len(&it).await });
+        let found = archive::at_once(found).await?;
+        let found = asked.iter().zip(found).filter(|it| it.1.is_some());
+        expired.extend(found.map(|it| it.0.0));
+        Ok(expired)
+    }
+
+    /// Reads the new pages of these days. `false`: a page was merged into another one meanwhile, which is in the next list.
+    async fn refresh(&mut self, archive: &Archive, days: &HashSet<(&str, &str)>) -> Result<bool> {
+        let folders = days.iter();
+        let folders = folders.map(|(sensor, date)| format!("sensors/{sensor}/expired/{date}"));
+        let folders: Vec<String> = folders.collect();
+        let listed = folders.into_iter();
+        let listed = listed.map(|it| async move { archive.list(&it).await });
+        let listed = archive::at_once(listed).await?.into_iter().flatten();
+        let listed: HashSet<String> = listed.map(|it| it.location.to_string()).collect();
+        self.pages.retain(|key, _| listed.contains(key));
+        let new = listed.into_iter();
+        let new: Vec<String> = new.filter(|it| !self.pages.contains_key(it)).collect();
+        let read = new.clone().into_iter();
+        let read = read.map(|it| async move { page(archive, &it).await });
+        let read = archive::at_once(read).await?;
+        let mut is_whole = true;
+        for (key, bytes) in new.into_iter().zip(read) {
+            is_whole &= bytes.is_some();
+            if let (Some(bytes), Some((sensor, ..))) = (bytes, parse_page(&key)) {
+                let entries = entries(&bytes, sensor).unwrap_or_default();
+                let ids = entries
+                    .iter()
+                    .filter_map(|it| segment::identity(&it.segment));
+                self.pages.insert(key.clone(), ids.collect());
+            }
+        }
+        Ok(is_whole)
+    }
+}
+
+/// Whether `expire` has removed a segment, or is removing it.
+///
+/// # Errors
+/// The store failed.
+pub async fn has_expired(archive: &Archive, segment: &str) -> Result<bool> {
+    let mut expired = Expired::default();
+    let expired = expired.among(archive, &[segment]).await?;
+    Ok(!expired.is_empty())
+}
+
+/// A record of a segment that has expired.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// Its key.
+    pub key: String,
+    /// Whether an `expire` may be deleting the segment.
+    pub is_young: bool,
+}
+
+/// Those of these segments that have expired, by their identity. Reads the pages of their days only.
+///
+/// # Errors
+/// The store failed.
+pub async fn expired(
+    archive: &Archive,
+    objects: &[ObjectMeta],
+) -> Result<HashMap<String, Vec<Record>>> {
+    let keys = objects.iter().map(|it| it.location.as_ref());
+    let keys: Vec<(&str, &str, &str)> = keys.filter_map(segment::parse_key).collect();
+    let days: HashSet<(&str, &str)> = keys.iter().map(|it| (it.0, it.1)).collect();
+    let ids: HashSet<String> = keys.iter().map(|it| id(it.0, it.2)).collect();
+    let mut found: HashMap<String, Vec<Record>> = HashMap::new();
+    for _ in 0..MAX_TRIES {
+        found.clear();
+        let listed = archive.list("sensors").await?;
+        let read = listed.iter().map(async |object| {
+            let key = object.location.as_ref();
+            let of_page = parse_page(key).filter(|it| it.2 == Kind::Expired);
+            if let Some((sensor, date, _)) = of_page
+                && days.contains(&(sensor, date))
+            {
+                let bytes = page(archive, key).await?;
+                return Ok(bytes.map(|it| (object, entries(&it, sensor).unwrap_or_default())));
+            }
+            Ok(Some((object, Vec::new())))
+        });
+        let read = archive::at_once(read).await?;
+        let is_whole = read.iter().all(Option::is_some);
+        for (object, entries) in read.into_iter().flatten() {
+            let record = Record {
+                key: object.location.to_string(),
+                is_young: archive::is_young(object),
+            };
+            let old = parse_old(&record.key).map(|(sensor, sha256)| id(sensor, sha256));
+            let on_page = entries
+                .iter()
+                .filter_map(|it| segment::identity(&it.segment));
+            for id in on_page.chain(old).filter(|it| ids.contains(it)) {
+                found.entry(id).or_default().push(record.clone());
+            }
+        }
+        if is_whole {
+            break; // otherwise `compact` has merged a page
+        }
+    }
+    Ok(found)
+}
+
+/// Takes segments out of the record with this key. `false`: an `expire` has renewed it, and may be deleting them.
+///
+/// # Errors
+/// The store failed.
+pub async fn forget(archive: &Archive, key: &str, segments: &HashSet<String>) -> Result<bool> {
+    let Some(object) = archive.head(key).await? else {
+        return Ok(true);
+    };
+    if archive::is_young(&object) {
+        return Ok(false);
+    }
+    let bytes = page(archive, key).await?.unwrap_or_default();
+    if let Some((sensor, date, _)) = parse_page(key) {
+        let mut rest = entries(&bytes, sensor).unwrap_or_default();
+        rest.retain(|it| segment::identity(&it.segment).is_none_or(|it| !segments.contains(&it)));
+        if !rest.is_empty() {
+            put(archive, &format!("sensors/{sensor}/expired/{date}"), rest).await?;
+        }
+    }
+    archive.delete(key).await?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::archive::counted::Reads;
+    use forebay_testing::folder::Folder;
+    use std::sync::Arc;
+
+    fn entries(day: u8, numbers: std::ops::Range<u32>) -> impl Iterator<Item = Entry> {
+        numbers.map(move |number| {
+            let sha256 = segment::hex(&Sha256::digest(number.to_string()));
+            let folder = format!("segments/sensor=hall/date=2026-11-{day}/hour=00");
+            let mut entry = super::super::tests::entry("hall", 1);
+            entry.segment = format!("{folder}/{sha256}.pcapng.zst");
+            entry
+        })
+    }
+
+    #[test]
+    fn a_run_writes_a_page_a_day_and_a_question_costs_one_list_and_no_page_that_was_read() {
+        let folder = Folder::new();
+        let plain = Archive::open(&folder.path("to"), true).unwrap();
+        let reads = Arc::<Reads>::default();
+        let archive = plain.counted(&reads);
+        tokio::runtime::Runtime::new().unwrap().block_on(async {
+            let all = entries(20, 0..1500).chain(entries(21, 0..3));
+            record(&archive, all).await.unwrap();
+            assert_eq!(archive.list("sensors").await.unwrap().len(), 3);
+            let keys: Vec<String> = entries(20, 1498..1502).map(|it| it.segment).collect();
+            let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+            let mut expired = Expired::default();
+            for requests in [5, 3] {
+                let before = reads.index.requests();
+                let found = expired.among(&archive, &keys).await.unwrap();
+                assert_eq!(found, HashSet::from([keys[0], keys[1]]));
+                assert_eq!(reads.index.requests() - before, requests);
+            }
+            // The same again, and a record of an earlier version.
+            record(&archive, entries(21, 0..3)).await.unwrap();
+            let (_, _, sha256) = segment::parse_key(keys[2]).unwrap();
+            plain
+                .put(&old_record("hall", sha256), "{}".into())
+                .await
+                .unwrap();
+            assert_eq!(archive.list("sensors").await.unwrap().len(), 4);
+            let found = expired.among(&archive, &keys).await.unwrap();
+            assert_eq!(found, HashSet::from([keys[0], keys[1], keys[2]]));
+        });
+    }
+}
