@@ -44,17 +44,25 @@ pub struct Entry {
     pub lost_kernel: Option<u64>,
     /// Packets that the interface lost before. `None`: unknown.
     pub lost_interface: Option<u64>,
+    /// Its length as stored. `None`: an earlier version has written this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stored_bytes: Option<u64>,
+    /// The length of its capture file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plain_bytes: Option<u64>,
 }
 
 impl Entry {
-    /// The entry of a segment with this key.
-    pub fn of(key: &str, directory: &Directory) -> Entry {
+    /// The entry of a segment with this key and length.
+    pub fn of(key: &str, directory: &Directory, stored_bytes: u64) -> Entry {
         Entry {
             segment: key.into(),
             packets: directory.packets,
             captured: directory.captured,
             lost_kernel: directory.lost_kernel,
             lost_interface: directory.lost_interface,
+            stored_bytes: Some(stored_bytes),
+            plain_bytes: Some(directory.plain_bytes),
         }
     }
 }
@@ -93,6 +101,8 @@ impl Ledger {
             None => newest(archive, folder).await?,
         };
         if !page.segments.contains(&entry) {
+            // It was stored again, and may be packed better now.
+            page.segments.retain(|it| it.segment != entry.segment);
             if page.segments.len() >= MAX_ENTRIES {
                 (number, page) = (number + 1, Page::empty());
             }
@@ -194,7 +204,7 @@ pub async fn accept(archive: &Archive) -> Result<u64> {
     let stored = stored.iter();
     let stored = stored.filter_map(|it| segment::identity(it.location.as_ref()));
     let stored = stored.collect();
-    let records = Records::read(archive, &|_, _| true).await?;
+    let records = Records::read(archive, &[], &|_, _| true).await?;
     let missing = missing(archive, &records, &stored).await?;
     let mut accepted = 0;
     for (key, (sensor, entry, is_accepted)) in &missing.segments {
@@ -229,6 +239,8 @@ mod tests {
             captured: None,
             lost_kernel: Some(0),
             lost_interface: None,
+            stored_bytes: None,
+            plain_bytes: None,
         }
     }
 
@@ -272,7 +284,7 @@ mod tests {
             let mut ledger = Ledger::default();
             ledger.add(&plain, entry("hall", 205)).await.unwrap();
             assert_eq!(&*plain.get(last).await.unwrap().unwrap(), b"{");
-            let records = Records::read(&plain, &|_, _| true).await.unwrap();
+            let records = Records::read(&plain, &[], &|_, _| true).await.unwrap();
             let found = missing(&plain, &records, &HashSet::new()).await.unwrap();
             assert_eq!((found.segments.len(), found.damaged.len()), (201, 1));
         });
@@ -305,7 +317,7 @@ mod tests {
             let other = other.strip_suffix(".zst").unwrap();
             archive.put(other, "".into()).await.unwrap();
             let stored = HashSet::from([id("hall", &sha256(0))]);
-            let records = Records::read(&archive, &|_, _| true).await.unwrap();
+            let records = Records::read(&archive, &[], &|_, _| true).await.unwrap();
             let found = missing(&archive, &records, &stored).await.unwrap();
             let found: Vec<_> = found.segments.into_values().collect();
             assert_eq!(found, [("hall".to_owned(), entry("hall", 3), false)]);

@@ -34,7 +34,7 @@ use forebay_archive::{
         Event, Ship, ShipConfig,
         spool::{Keep, Spool},
     },
-    status,
+    status::{self, StatusConfig},
     table::TableFile,
 };
 use forebay_net::units::{self, counted};
@@ -240,12 +240,18 @@ fn signals(number: usize) -> Result<impl Future<Output = ()>> {
 
 async fn print_status(flags: &args::Status) -> Result<ExitCode> {
     let archive = Archive::open(&flags.archive, false)?;
-    let sensors = status::status(&archive, &flags.spool).await?;
+    let config = StatusConfig {
+        spools: flags.spool.clone(),
+        sensors: flags.sensor.clone(),
+        since: flags.since.map(status::date_before),
+    };
+    let sensors = status::status(&archive, &config).await?;
     if sensors.is_empty() && !flags.json {
-        text::note(&format!(
-            "{}: no sensor has shipped anything here",
-            archive.name()
-        ));
+        let what = match flags.since {
+            Some(_) => "there is no capture of this time",
+            None => "no sensor has shipped anything here",
+        };
+        text::note(&format!("{}: {what}", archive.name()));
     }
     let clocks = clock::wrong(&archive, sensors.keys()).await?;
     let mut is_sound = true;

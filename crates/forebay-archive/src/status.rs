@@ -1,27 +1,63 @@
 //! `status`: the packets of each sensor, and whether they add up.
 //!
 //! `captured = shipped + waiting + expired + dropped + vanished`, for each sensor, in packets; and the packets of the index are those of the
-//! segments. What has vanished is known from the account that each sensor keeps ([`ledger`]). `captured` is what the captures counted themselves, in the statistics at the end of their files; files without
-//! statistics count with the packets that they contain.
+//! segments. `captured` and `shipped` come from the account that each sensor keeps ([`ledger`]), and which segments are there from the list of
+//! the store. `captured` is what the captures counted themselves, in the statistics at the end of their files; files without statistics count
+//! with the packets that they contain.
+
+mod index;
+mod segments;
+
+pub use index::packets_by_segment;
 
 use crate::{
     archive::{self, Archive},
-    index,
     ledger::{self, Records},
-    schema, segment,
+    segment,
     ship::spool,
-    table::Table,
+    table::{Table, now_ms},
 };
-use anyhow::{Context, Result};
-use arrow_array::{Array, Int64Array};
+use anyhow::Result;
+use index::Index;
+use object_store::ObjectMeta;
+use segments::Segment;
 use serde_json::Value;
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashSet},
     path::PathBuf,
+    time::Duration,
 };
 
 /// A longer record of packets that left is damaged.
 const MAX_RECORD: u64 = 64 << 10;
+
+/// A sensor, and the date in the keys of segments.
+type Day = (String, String);
+
+/// What is counted.
+#[derive(Clone, Debug, Default)]
+pub struct StatusConfig {
+    /// Spools on this machine, by the name of the sensor.
+    pub spools: Vec<(String, PathBuf)>,
+    /// Only these sensors. Empty: all.
+    pub sensors: Vec<String>,
+    /// Only captures from this date on, as `2026-11-23` (UTC).
+    pub since: Option<String>,
+}
+
+impl StatusConfig {
+    fn wants(&self, sensor: &str, date: &str) -> bool {
+        self.wants_sensor(sensor) && self.since.as_ref().is_none_or(|since| date >= &**since)
+    }
+
+    fn wants_sensor(&self, sensor: &str) -> bool {
+        self.sensors.is_empty() || self.sensors.iter().any(|it| it == sensor)
+    }
+
+    fn wants_key(&self, key: &str) -> bool {
+        segment::parse_key(key).is_some_and(|(sensor, date, _)| self.wants(sensor, date))
+    }
+}
 
 /// The counts of a sensor, in packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,7 +66,7 @@ pub struct Sensor {
     pub segments: u64,
     /// Their length as stored.
     pub stored_bytes: u64,
-    /// Of these, the length of segments whose directory cannot be read.
+    /// Of these, the length of damaged segments.
     pub damaged_bytes: u64,
     /// The length of the capture files of the others.
     pub plain_bytes: u64,
@@ -62,7 +98,7 @@ pub struct Sensor {
     pub dangling: Vec<String>,
     /// Packets that were lost before the capture received them: by the kernel and by the interface. `None`: unknown.
     pub lost: [Option<u64>; 2],
-    /// Segments that cannot be read, and why.
+    /// Segments and records that are damaged, and why.
     pub damaged: Vec<String>,
     /// Segments whose statistics count other packets than they have: the segment, the packets in its statistics, and its packets.
     pub differing: Vec<(String, u64, u64)>,
@@ -75,6 +111,42 @@ impl Sensor {
     fn lose(&mut self, lost: [Option<u64>; 2]) {
         for (sum, lost) in self.lost.iter_mut().zip(lost) {
             *sum = sum.zip(lost).map(|(sum, lost)| sum.saturating_add(lost));
+        }
+    }
+
+    /// Counts a segment that is stored.
+    fn count(&mut self, it: &Segment) {
+        self.segments += 1;
+        self.stored_bytes += it.bytes;
+        if let Some(damage) = &it.damage {
+            self.damaged_bytes += it.bytes;
+            self.damaged.push(damage.clone());
+        }
+        let Some(entry) = &it.entry else {
+            return;
+        };
+        if it.damage.is_none() {
+            self.plain_bytes += entry.plain_bytes.unwrap_or(0);
+        }
+        let captured = entry.captured.unwrap_or(entry.packets);
+        self.shipped += entry.packets;
+        self.captured += captured;
+        if captured != entry.packets {
+            let differing = (it.key.clone(), captured, entry.packets);
+            self.differing.push(differing);
+        }
+        self.lose([entry.lost_kernel, entry.lost_interface]);
+    }
+
+    /// Compares a segment with its packets in the index. `None`: it has no rows.
+    fn compare(&mut self, it: &Segment, indexed: Option<u64>) {
+        self.indexed += indexed.unwrap_or(0);
+        match (&it.entry, indexed) {
+            (Some(entry), None) if entry.packets > 0 && it.is_young => self.in_flight += 1,
+            (Some(entry), _) if entry.packets != indexed.unwrap_or(0) => {
+                self.unindexed.push(it.key.clone());
+            }
+            _ => {}
         }
     }
 
@@ -94,82 +166,73 @@ impl Sensor {
     }
 }
 
-/// The counts of all sensors of an archive. `spools`: spools on this machine, by the name of the sensor.
+/// The counts of the sensors of an archive.
 ///
 /// # Errors
-/// The store failed, or the table is of a newer version.
-pub async fn status(
-    archive: &Archive,
-    spools: &[(String, PathBuf)],
-) -> Result<BTreeMap<String, Sensor>> {
+/// The store failed, there is no such sensor, or the table is of a newer version.
+pub async fn status(archive: &Archive, config: &StatusConfig) -> Result<BTreeMap<String, Sensor>> {
+    archive.check_sensors("--sensor", &config.sensors).await?;
     // What waits comes first, and what was expired last: a file that moves on meanwhile is found at its new place, too, and counted
     // there.
+    let spools = config.spools.iter().filter(|it| config.wants_sensor(&it.0));
     let mut waiting = Vec::new();
-    for (sensor, folder) in spools {
+    for (sensor, folder) in spools.clone() {
         for file in spool::finished_in(folder)? {
             waiting.extend(spool::contents(&file.path).map(|it| (sensor, it)));
         }
     }
-    let mut objects = archive.list(segment::FOLDER).await?;
-    objects.retain(|it| segment::parse_key(it.location.as_ref()).is_some());
-    let mut rows = match Table::open(archive).await? {
-        Some(table) => packets_by_segment(&table).await?,
-        None => HashMap::new(),
+    let objects = segments::listed(archive, config).await?;
+    let mut table = Table::open(archive).await?;
+    let index = match &table {
+        Some(table) => Index::read(archive, table, config).await?,
+        None => Index::default(),
     };
+    let wanted = |sensor: &str, date: &str| config.wants(sensor, date);
+    let records = Records::read(archive, &config.sensors, &wanted).await?;
+    let mut stored = segments::known(archive, objects, &records).await?;
+    let there = stored.iter().filter(|it| !it.is_expired);
+    let there = there.filter_map(|it| segment::identity(&it.key)).collect();
+    let missing = ledger::missing(archive, &records, &there).await?;
+    // The packets of a segment that is gone could hide that others are not in the index.
+    let gone = missing.segments.values().filter(|it| !it.2);
+    let gone = gone.filter_map(|it| segment::parse_key(&it.1.segment));
+    let gone = gone.map(|(sensor, date, _)| (sensor.to_owned(), date.to_owned()));
+    let gone: HashSet<Day> = gone.collect();
+    let (differing, in_flight) = compare(&stored, &index, &gone, table.as_mut()).await?;
+    let mut rows = index.of(archive, &differing).await?;
     // Rows whose segment was created after the list was read.
-    let listed: HashSet<&str> = objects.iter().map(|it| it.location.as_ref()).collect();
+    let listed: HashSet<&str> = stored.iter().map(|it| &*it.key).collect();
     let others: Vec<&String> = rows.keys().filter(|it| !listed.contains(&***it)).collect();
     let others = archive::at_once(others.iter().map(async |key| archive.head(key).await)).await?;
-    objects.extend(others.into_iter().flatten());
-    let directories = archive.directories(&objects).await;
-    let records = Records::read(archive, &|_, _| true).await?;
+    let others = others.into_iter().flatten().collect();
+    stored.extend(segments::known(archive, others, &records).await?);
     // An `expire` that was killed may have left some of them, and their rows.
-    let is_expired =
-        |key: &str| segment::identity(key).is_some_and(|it| records.expired.contains_key(&it));
-    let found: HashSet<&str> = objects.iter().map(|it| it.location.as_ref()).collect();
-    rows.retain(|key, _| !is_expired(key) || !found.contains(&**key));
+    stored.iter().filter(|it| it.is_expired).for_each(|it| {
+        rows.remove(&it.key);
+    });
 
     let mut sensors: BTreeMap<String, Sensor> = BTreeMap::new();
     let mut archived = HashSet::new();
-    for (object, directory) in objects.iter().zip(directories) {
-        let key = object.location.as_ref();
-        let Some((name, _, sha256)) = segment::parse_key(key) else {
-            continue;
-        };
-        let sensor = sensors.entry(name.into()).or_insert_with(known_losses);
-        if is_expired(key) {
+    for it in &stored {
+        let sensor = sensors
+            .entry(it.sensor.clone())
+            .or_insert_with(known_losses);
+        if it.is_expired {
             sensor.not_deleted += 1;
-            sensor.not_deleted_bytes += object.size;
+            sensor.not_deleted_bytes += it.bytes;
             continue;
         }
-        archived.insert(ledger::id(name, sha256));
-        sensor.segments += 1;
-        sensor.stored_bytes += object.size;
-        let indexed = rows.remove(key);
-        sensor.indexed += indexed.unwrap_or(0);
-        match directory {
-            Ok(directory) => {
-                sensor.plain_bytes += directory.plain_bytes;
-                sensor.shipped += directory.packets;
-                let captured = directory.captured.unwrap_or(directory.packets);
-                sensor.captured += captured;
-                if captured != directory.packets {
-                    let differing = (key.into(), captured, directory.packets);
-                    sensor.differing.push(differing);
-                }
-                sensor.lose([directory.lost_kernel, directory.lost_interface]);
-                match indexed {
-                    None if directory.packets > 0 && archive::is_young(object) => {
-                        sensor.in_flight += 1;
-                    }
-                    _ if indexed.unwrap_or(0) == directory.packets => {}
-                    _ => sensor.unindexed.push(key.into()),
-                }
-            }
-            Err(error) => {
-                sensor.damaged_bytes += object.size;
-                sensor.damaged.push(format!("{error:#}"));
-            }
+        archived.extend(segment::identity(&it.key));
+        sensor.count(it);
+        match differing.contains(&it.day()) {
+            true => sensor.compare(it, rows.remove(&it.key)),
+            false => sensor.in_flight += u64::from(in_flight.contains(&it.key)),
+        }
+    }
+    for (day, packets) in &index.sums {
+        if !differing.contains(day) {
+            let sensor = sensors.entry(day.0.clone()).or_insert_with(known_losses);
+            sensor.indexed += packets;
         }
     }
     for (key, packets) in rows {
@@ -189,26 +252,7 @@ pub async fn status(
         sensor.captured += entry.captured.unwrap_or(entry.packets);
         sensor.lose([entry.lost_kernel, entry.lost_interface]);
     }
-    let others = records.others.iter().map(|it| it.location.as_ref());
-    let dropped: Vec<_> = others.filter_map(parse_dropped).collect();
-    let read = async |(key, _): &(&str, &str)| archive.get_short(key, MAX_RECORD).await;
-    let values = archive::at_once(dropped.iter().map(read)).await?;
-    for ((key, name), record) in dropped.into_iter().zip(values) {
-        let sensor = sensors.entry(name.into()).or_insert_with(known_losses);
-        let record = serde_json::from_slice::<Value>(&record.unwrap_or_default());
-        match record.ok().and_then(|it| it["packets"].as_u64()) {
-            Some(packets) => {
-                sensor.dropped += packets;
-                sensor.captured += packets;
-            }
-            None => {
-                let name = archive.name();
-                let damage = format!("{name}: {key} is damaged: its packets are not known");
-                sensor.damaged.push(damage);
-            }
-        }
-    }
-    let missing = ledger::missing(archive, &records, &archived).await?;
+    count_dropped(archive, config, &records.others, &mut sensors).await?;
     for (name, what) in missing.damaged {
         let sensor = sensors.entry(name).or_insert_with(known_losses);
         sensor.damaged.push(what);
@@ -241,6 +285,81 @@ pub async fn status(
     Ok(sensors)
 }
 
+/// The days on which the packets of the index are not those of the segments, or a segment is gone, and the segments of the other days that are being shipped.
+async fn compare(
+    stored: &[Segment],
+    index: &Index,
+    gone: &HashSet<Day>,
+    mut table: Option<&mut Table>,
+) -> Result<(HashSet<Day>, HashSet<String>)> {
+    let mut sums: BTreeMap<Day, u64> = BTreeMap::new();
+    for it in stored.iter().filter(|it| !it.is_expired) {
+        *sums.entry(it.day()).or_insert(0) += it.packets();
+    }
+    let is_equal = |day: &Day, sums: &BTreeMap<Day, u64>| {
+        let sum = |sums: &BTreeMap<Day, u64>| sums.get(day).copied().unwrap_or(0);
+        sum(sums) == sum(&index.sums) && !gone.contains(day)
+    };
+    let days = sums.keys().chain(index.sums.keys());
+    let days = days.filter(|it| !is_equal(it, &sums)).cloned();
+    let mut differing: HashSet<Day> = days.collect();
+    let mut in_flight = HashSet::new();
+    for it in stored.iter().filter(|it| it.is_young && !it.is_expired) {
+        let day = it.day();
+        if it.packets() == 0 || !differing.contains(&day) {
+            continue;
+        }
+        let has_rows = match &mut table {
+            Some(table) => table.has(&it.key).await?,
+            None => false,
+        };
+        if !has_rows && let Some(sum) = sums.get_mut(&day) {
+            *sum -= it.packets();
+            in_flight.insert(it.key.clone());
+        }
+    }
+    differing.retain(|it| !is_equal(it, &sums));
+    Ok((differing, in_flight))
+}
+
+/// Adds the packets of files that were dropped.
+async fn count_dropped(
+    archive: &Archive,
+    config: &StatusConfig,
+    records: &[ObjectMeta],
+    sensors: &mut BTreeMap<String, Sensor>,
+) -> Result<()> {
+    let stored_on = |it: &ObjectMeta| {
+        let ms = it.last_modified.timestamp_millis().max(0) as u64;
+        segment::date_and_hour(ms.saturating_mul(1_000_000)).0
+    };
+    let dropped = records.iter().filter_map(|it| {
+        let (key, sensor) = parse_dropped(it.location.as_ref())?;
+        config
+            .wants(sensor, &stored_on(it))
+            .then_some((key, sensor))
+    });
+    let dropped: Vec<_> = dropped.collect();
+    let read = async |(key, _): &(&str, &str)| archive.get_short(key, MAX_RECORD).await;
+    let values = archive::at_once(dropped.iter().map(read)).await?;
+    for ((key, name), record) in dropped.into_iter().zip(values) {
+        let sensor = sensors.entry(name.into()).or_insert_with(known_losses);
+        let record = serde_json::from_slice::<Value>(&record.unwrap_or_default());
+        match record.ok().and_then(|it| it["packets"].as_u64()) {
+            Some(packets) => {
+                sensor.dropped += packets;
+                sensor.captured += packets;
+            }
+            None => {
+                let name = archive.name();
+                let damage = format!("{name}: {key} is damaged: its packets are not known");
+                sensor.damaged.push(damage);
+            }
+        }
+    }
+    Ok(())
+}
+
 /// The record of a file that was dropped, and its sensor; `None`: it is another object.
 fn parse_dropped(key: &str) -> Option<(&str, &str)> {
     let (name, file) = key.strip_prefix("sensors/")?.split_once('/')?;
@@ -248,38 +367,16 @@ fn parse_dropped(key: &str) -> Option<(&str, &str)> {
     (is_record && segment::is_sensor_name(name)).then_some((key, name))
 }
 
+/// The date (UTC) that was this time ago, as `2026-11-23`.
+pub fn date_before(age: Duration) -> String {
+    let ns = (now_ms() as u64).saturating_mul(1_000_000);
+    let age = u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
+    segment::date_and_hour(ns.saturating_sub(age)).0
+}
+
 fn known_losses() -> Sensor {
     Sensor {
         lost: [Some(0); 2],
         ..Sensor::default()
     }
-}
-
-/// The packets in the rows of each segment.
-///
-/// # Errors
-/// The store failed, or a file of the table is damaged.
-pub async fn packets_by_segment(table: &Table) -> Result<HashMap<String, u64>> {
-    let mut sums = HashMap::new();
-    for file in table.files()? {
-        let archive = table.archive();
-        let damaged = || file.damaged(archive);
-        let bytes = archive.get(&file.key).await?.with_context(damaged)?;
-        let names = [schema::SEGMENT, schema::PACKETS];
-        for batch in index::batches(bytes, &names).with_context(damaged)? {
-            let batch = batch.with_context(damaged)?;
-            let segments = index::texts(&batch, schema::SEGMENT).with_context(damaged)?;
-            let packets = batch.column_by_name(schema::PACKETS);
-            let packets = packets.and_then(|it| it.as_any().downcast_ref::<Int64Array>());
-            let packets = packets.with_context(damaged)?;
-            for row in 0..segments.len() {
-                let sum = match sums.get_mut(segments.value(row)) {
-                    Some(sum) => sum,
-                    None => sums.entry(segments.value(row).to_owned()).or_insert(0),
-                };
-                *sum += packets.value(row) as u64;
-            }
-        }
-    }
-    Ok(sums)
 }

@@ -84,6 +84,28 @@ fn a_segment_that_vanishes_is_named_also_after_its_rows_are_gone() {
 }
 
 #[test]
+fn a_segment_that_is_gone_does_not_hide_one_that_is_not_in_the_index() {
+    let folder = Folder::new();
+    let to = made(&folder);
+    fs::remove_dir_all(format!("{to}/index")).unwrap();
+    let [gone, other] = [0, 1].map(|at| segments(&to).swap_remove(at));
+    let bytes = fs::read(&other).unwrap();
+    fs::remove_file(&other).unwrap();
+    ok(run(&["rebuild", &to]));
+    // The index has 200 packets, and so have the segments that are stored.
+    fs::write(&other, bytes).unwrap();
+    age(&to);
+    fs::remove_file(&gone).unwrap();
+    let (code, state) = state(&to);
+    assert_counts(
+        &state,
+        [("shipped", 200), ("indexed", 200), ("vanished", 100)],
+    );
+    assert_eq!((code, state["unindexed"].as_array().unwrap().len()), (1, 1));
+    assert_eq!(state["dangling"], state["missing"]);
+}
+
+#[test]
 fn a_segment_that_is_restored_counts_once() {
     let folder = Folder::new();
     let to = made(&folder);
@@ -134,7 +156,101 @@ fn the_share_of_the_captures_is_that_of_the_segments_that_can_be_read() {
     let sound = share();
     let damaged = segments(&to).swap_remove(0);
     let bytes = fs::read(&damaged).unwrap();
-    fs::write(&damaged, vec![0; bytes.len()]).unwrap();
+    fs::write(&damaged, &bytes[..bytes.len() - 100]).unwrap();
     assert_eq!(share(), sound);
-    assert_counts(&state(&to).1, [("damaged_bytes", bytes.len() as u64)]);
+    let (code, state) = state(&to);
+    let what = state["damaged"][0].as_str().unwrap();
+    let lengths = format!(
+        "has {} bytes, and {} were shipped",
+        bytes.len() - 100,
+        bytes.len()
+    );
+    assert!(code == 1 && what.contains(&lengths), "{what}");
+    assert_counts(&state, [("damaged_bytes", bytes.len() as u64 - 100)]);
+    // Its packets are in the sums all the same, so nothing else seems to be wrong.
+    assert_counts(
+        &state,
+        [("captured", 300), ("shipped", 300), ("indexed", 300)],
+    );
+}
+
+/// Files of the archive in this folder, with this end.
+fn files(to: &str, folder: &str, end: &str) -> Vec<std::path::PathBuf> {
+    let mut files = common::files_below(format!("{to}/{folder}"));
+    files.retain(|it| it.to_str().unwrap().ends_with(end));
+    files
+}
+
+#[test]
+fn status_reads_no_segment_and_no_file_of_the_index_while_the_sums_are_equal() {
+    let folder = Folder::new();
+    let to = made(&folder);
+    let sound = state(&to);
+    assert_eq!(sound.0, 0);
+    // The same length, and nothing that can be read.
+    let mut all = segments(&to);
+    all.extend(files(&to, "index", ".parquet"));
+    let before: Vec<_> = all.iter().map(|it| fs::read(it).unwrap()).collect();
+    for (path, bytes) in all.iter().zip(&before) {
+        fs::write(path, vec![0; bytes.len()]).unwrap();
+    }
+    assert_eq!(state(&to), sound);
+    for (path, bytes) in all.iter().zip(&before) {
+        fs::write(path, bytes).unwrap();
+    }
+    // Another program has written the log: no file has a tag.
+    for commit in files(&to, "index/_delta_log", ".json") {
+        let text = fs::read_to_string(&commit).unwrap();
+        fs::write(commit, text.replace("forebay.packets", "other")).unwrap();
+    }
+    assert_eq!(state(&to), sound);
+    // An account without lengths, as an earlier version wrote it: the directories are read.
+    for page in files(&to, "sensors/hall/shipped", ".json") {
+        let mut page_: Value = serde_json::from_slice(&fs::read(&page).unwrap()).unwrap();
+        for entry in page_["segments"].as_array_mut().unwrap() {
+            let entry = entry.as_object_mut().unwrap();
+            assert!(
+                entry.remove("stored_bytes").is_some() && entry.remove("plain_bytes").is_some()
+            );
+        }
+        fs::write(page, page_.to_string()).unwrap();
+    }
+    assert_eq!(state(&to), sound);
+    let file = files(&to, "index", ".parquet").swap_remove(0);
+    fs::write(&file, "short").unwrap();
+    common::reports(run(&["status", &to]), 1, "of its index is damaged");
+}
+
+#[test]
+fn status_counts_the_sensors_and_the_days_that_are_wanted() {
+    let folder = Folder::new();
+    let to = made(&folder);
+    let spool = spool(&folder, "other");
+    fs::write(
+        folder.path("other/a.pcap"),
+        common::pcap(&[(common::now_s() as u32, &[0; 60])]),
+    )
+    .unwrap();
+    ok(common::ship_as("lab", &spool, &to, &[]));
+    let counted = |more: &[&str]| {
+        let lines = common::json_lines(&ok(run(&[&["status", &to, "--json"], more].concat())));
+        let count = |it: &Value| {
+            (
+                it["sensor"].as_str().unwrap().to_owned(),
+                it["shipped"].as_u64().unwrap(),
+            )
+        };
+        lines.iter().map(count).collect::<Vec<_>>()
+    };
+    let [hall, lab] = [("hall".to_owned(), 300), ("lab".to_owned(), 1)];
+    assert_eq!(counted(&[]), [hall.clone(), lab.clone()]);
+    assert_eq!(counted(&["--sensor", "hall"]), [hall.clone()]);
+    assert_eq!(counted(&["--since", "1d"]), [lab.clone()]);
+    assert_eq!(counted(&["--since", "20000d"]), [hall, lab]);
+    assert_eq!(counted(&["--since", "1d", "--sensor", "hall"]), []);
+    common::reports(
+        run(&["status", &to, "--sensor", "hal"]),
+        2,
+        "It has hall, lab",
+    );
 }

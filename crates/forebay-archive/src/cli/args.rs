@@ -148,7 +148,7 @@ pub enum WhenFull {
     DropOldest,
 }
 
-/// It reads the directories of segments and the index, and no packets: `verify` reads those.
+/// It reads the accounts of the sensors, the list of segments and the log of the index, and no packets: `verify` reads those.
 #[derive(Debug, Args)]
 pub struct Status {
     /// The archive
@@ -156,6 +156,12 @@ pub struct Status {
     /// Also count the packets that wait in this spool: SENSOR=FOLDER
     #[arg(long, value_name = "SENSOR=FOLDER", value_parser = spool)]
     pub spool: Vec<(String, PathBuf)>,
+    /// Only this sensor; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub sensor: Vec<String>,
+    /// Only captures from the day on that was this time ago (UTC), for example 8d
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub since: Option<Duration>,
     /// Print one JSON object for each sensor
     #[arg(long)]
     pub json: bool,

@@ -37,7 +37,7 @@ impl Segment {
             key: object.location.to_string(),
             bytes: object.size,
             packets: directory.packets,
-            entry: Entry::of(object.location.as_ref(), &directory),
+            entry: Entry::of(object.location.as_ref(), &directory, object.size),
             span: directory.first_ns.zip(directory.last_ns),
             sensor: directory.sensor,
             stored_ns: clock::stored_ns(object),

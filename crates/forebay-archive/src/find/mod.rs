@@ -33,6 +33,7 @@ mod time;
 
 pub use args::Args;
 pub use command::{run, watch_signals};
+pub(crate) use index_file::{End, IndexFile};
 pub(crate) use segments::{Matching, Wanted, is_known, matching_segments};
 
 use forebay_net::filter::Filter;

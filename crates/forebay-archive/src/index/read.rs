@@ -6,9 +6,11 @@ use arrow_array::{Array, ArrayRef, RecordBatch, StringArray, new_null_array};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{FieldRef, Schema};
 use bytes::Bytes;
+use futures::{Stream, StreamExt};
 use parquet::arrow::{
     ProjectionMask,
-    arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder},
+    arrow_reader::{ArrowReaderBuilder, ArrowReaderOptions, ParquetRecordBatchReaderBuilder},
+    async_reader::{AsyncFileReader, ParquetRecordBatchStreamBuilder},
 };
 use std::sync::Arc;
 
@@ -23,16 +25,34 @@ pub(crate) fn batches(
     columns: &[&str],
 ) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<>> {
     let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(bytes, options())?;
+    let (builder, wanted) = projected(builder, columns)?;
+    Ok(builder.build()?.map(move |batch| conform(batch?, &wanted)))
+}
+
+/// As [`batches`], and reads only these columns of the file.
+pub(crate) async fn columns<R: AsyncFileReader + Unpin + Send + 'static>(
+    file: R,
+    columns: &[&str],
+) -> Result<impl Stream<Item = Result<RecordBatch>> + use<R>> {
+    let builder = ParquetRecordBatchStreamBuilder::new_with_options(file, options()).await?;
+    let (builder, wanted) = projected(builder, columns)?;
+    Ok(builder.build()?.map(move |batch| conform(batch?, &wanted)))
+}
+
+/// Reads only these columns.
+fn projected<R>(
+    builder: ArrowReaderBuilder<R>,
+    columns: &[&str],
+) -> Result<(ArrowReaderBuilder<R>, Arc<Schema>)> {
     known(builder.schema())?;
     let mask = ProjectionMask::columns(builder.parquet_schema(), columns.iter().copied());
-    let wanted = schema::arrow();
-    let wanted: Vec<usize> = columns
-        .iter()
-        .map(|it| wanted.index_of(it))
-        .collect::<Result<_, _>>()?;
-    let wanted = Arc::new(schema::arrow().project(&wanted)?);
-    let batches = builder.with_projection(mask).build()?;
-    Ok(batches.map(move |batch| conform(batch?, &wanted)))
+    let all = schema::arrow();
+    let wanted = columns.iter().map(|it| all.index_of(it));
+    let wanted: Vec<usize> = wanted.collect::<Result<_, _>>()?;
+    Ok((
+        builder.with_projection(mask),
+        Arc::new(all.project(&wanted)?),
+    ))
 }
 
 /// A column of text of a batch of [`batches`].

@@ -55,7 +55,7 @@ pub(super) async fn page(archive: &Archive, key: &str) -> Result<Option<Bytes>> 
     }
 }
 
-/// The records of all sensors.
+/// The records of sensors.
 #[derive(Debug, Default)]
 pub struct Records {
     /// The segments that were shipped, by their identity.
@@ -69,21 +69,32 @@ pub struct Records {
 }
 
 impl Records {
-    /// Reads the pages of the sensors and dates that are wanted. A segment that moves on meanwhile, from one page to another one, is there.
+    /// Reads the pages of these sensors, or of all if there is none, and of the dates that are wanted. A segment that moves on meanwhile, from one page to another one, is there.
     ///
     /// # Errors
     /// The store failed.
-    pub async fn read(archive: &Archive, wanted: &dyn Fn(&str, &str) -> bool) -> Result<Records> {
+    pub async fn read(
+        archive: &Archive,
+        sensors: &[String],
+        wanted: &dyn Fn(&str, &str) -> bool,
+    ) -> Result<Records> {
+        let mut folders: Vec<String> = sensors.iter().map(|it| format!("sensors/{it}")).collect();
+        if folders.is_empty() {
+            folders.push("sensors".into());
+        }
         let (mut records, mut read) = (Records::default(), HashSet::new());
         for _ in 0..MAX_TRIES {
-            let listed = archive.list("sensors").await?;
+            let listed = folders.iter().map(async |it| archive.list(it).await);
+            let listed = archive::at_once(listed).await?.into_iter().flatten();
+            let listed: Vec<ObjectMeta> = listed.collect();
             let is_new = |key: &str| match (parse_page(key), parse_old(key)) {
                 (Some((sensor, date, _)), _) => wanted(sensor, date) && !read.contains(key),
                 (None, Some(_)) => !read.contains(key),
                 (None, None) => false,
             };
             let keys = listed.iter().map(|it| it.location.to_string());
-            let new: Vec<String> = keys.filter(|it| is_new(it)).collect();
+            let mut new: Vec<String> = keys.filter(|it| is_new(it)).collect();
+            new.sort_unstable(); // of a segment that was shipped again, the last entry counts
             let fetched = new.iter().map(async |it| page(archive, it).await);
             let fetched = archive::at_once(fetched).await?;
             let is_whole = fetched.iter().all(Option::is_some);

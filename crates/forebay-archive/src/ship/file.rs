@@ -212,7 +212,7 @@ impl Ship<'_> {
             );
         }
         let packed = &pending.packed;
-        let entry = Entry::of(&packed.key, &packed.directory);
+        let entry = Entry::of(&packed.key, &packed.directory, packed.bytes);
         self.ledger.add(&archive, entry).await?;
         let is_new = match &mut self.queue {
             // It is announced again after a failure: the queue drops the second message, or an indexer finds that there are rows.
@@ -321,7 +321,8 @@ impl Ship<'_> {
             self.counts.sent_bytes += packed.bytes;
         }
         let sent = start..SystemTime::now();
-        let (hash, created) = self.watched(stored_hash(&archive, &packed.key)).await?;
+        let (hash, created, len) = self.watched(stored_hash(&archive, &packed.key)).await?;
+        packed.bytes = len; // of what is stored, whatever packed it
         if pending.is_new {
             let last_ns = packed.directory.last_ns.unwrap_or(0);
             self.compare_clocks(clock::ahead_s(sent, created, last_ns))
@@ -370,8 +371,8 @@ enum Stored {
     Damaged(anyhow::Error),
 }
 
-/// The SHA-256 of an object, as the store returns it, and when it was created.
-async fn stored_hash(archive: &Archive, key: &str) -> Result<(String, SystemTime)> {
+/// The SHA-256 of an object, as the store returns it, when it was created, and its length.
+async fn stored_hash(archive: &Archive, key: &str) -> Result<(String, SystemTime, u64)> {
     let head = archive.head(key).await?;
     let head = head.with_context(|| format!("{}: the segment {key} is gone", archive.name()))?;
     let len = head.size;
@@ -382,5 +383,6 @@ async fn stored_hash(archive: &Archive, key: &str) -> Result<(String, SystemTime
         hash.update(archive.range(key, at..end).await?);
         at = end;
     }
-    Ok((segment::hex(&hash.finalize()), head.last_modified.into()))
+    let hash = segment::hex(&hash.finalize());
+    Ok((hash, head.last_modified.into(), len))
 }
