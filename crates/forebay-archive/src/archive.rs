@@ -12,6 +12,7 @@ pub(crate) mod counted;
 pub(crate) mod faulty;
 mod folder;
 mod name;
+mod salvage;
 mod sensors;
 
 pub use name::{BadRequest, printable, without_password, without_passwords};

@@ -7,7 +7,8 @@ use crate::{
     ledger, rebuild, segment,
     table::now_ms,
 };
-use anyhow::{Error, Result, ensure};
+use anyhow::{Error, Result, anyhow, ensure};
+use forebay_net::units::counted;
 use object_store::ObjectMeta;
 use std::{
     hash::{BuildHasher, RandomState},
@@ -180,8 +181,26 @@ async fn read(archive: Archive, object: ObjectMeta) -> Result<Option<(u64, u64)>
         Err(error) => {
             let is_expired =
                 archive.len(key).await?.is_none() && ledger::has_expired(&archive, key).await?;
-            if is_expired { Ok(None) } else { Err(error) }
+            match is_expired {
+                true => Ok(None),
+                false => Err(with_salvage(&archive, key, error).await),
+            }
         }
+    }
+}
+
+/// The error of a damaged segment, with what `find` returns of it nevertheless.
+async fn with_salvage(archive: &Archive, key: &str, error: Error) -> Error {
+    if error.is::<StoreFault>() || archive.directory(key, None).await.is_ok() {
+        return error;
+    }
+    match archive.salvage(key, None).await {
+        Ok(intact) if intact.packets > 0 => {
+            let packets = counted(intact.packets, "packet", "packets");
+            let blocks = counted(intact.blocks.len() as u64, "block", "blocks");
+            anyhow!("{error:#}. `find` salvages {packets} in {blocks} of it")
+        }
+        _ => error,
     }
 }
 

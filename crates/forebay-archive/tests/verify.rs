@@ -48,6 +48,8 @@ fn each_segment_is_read_whole_and_what_is_damaged_is_named() {
         let name = file.file_name().unwrap().to_str().unwrap();
         assert!(err.contains(name) && err.contains("damaged"), "{err}");
     }
+    let salvaged = "`find` salvages 2000 packets in 1 block of it";
+    assert_eq!(err.matches(salvaged).count(), 1, "{err}");
     let text = fs::read_to_string(&metrics).unwrap();
     assert!(text.contains("count=\"damaged\"} 2\n"), "{text}");
     let (code, out, _) = run(&["verify", &to, "--sensor", "south"]);

@@ -25,6 +25,8 @@ mod read;
 mod report;
 mod row_filter;
 mod rows;
+#[cfg(test)]
+mod salvage_tests;
 mod segments;
 mod statistics;
 #[cfg(test)]

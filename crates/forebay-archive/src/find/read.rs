@@ -10,11 +10,11 @@
 
 use super::{Request, block::Block};
 use crate::{
-    archive::Archive,
+    archive::{Archive, StoreFault},
     index::flow,
     segment::{self, Directory},
 };
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use bytes::Bytes;
 use forebay_net::{
     filter::Programs,
@@ -90,11 +90,22 @@ pub struct Reading {
     /// Packets that were tested, and those that matched.
     pub tested: u64,
     pub matched: u64,
-    /// Segments that could not be read, and why.
-    pub failed: Vec<(Arc<str>, String)>,
+    /// Segments that could not be read whole.
+    pub failed: Vec<Failed>,
     /// It was stopped before all blocks were read.
     pub stopped: bool,
     heap: BinaryHeap<Earliest>,
+}
+
+/// A segment that could not be read whole.
+#[derive(Debug)]
+pub struct Failed {
+    pub segment: Arc<str>,
+    pub error: String,
+    /// The packets that may match in the blocks that are missing from the result.
+    pub lost: u64,
+    /// Its directory could not be read, so it was read from its beginning.
+    pub is_salvaged: bool,
 }
 
 /// A packet in a heap whose greatest element is the earliest.
@@ -202,15 +213,20 @@ pub async fn read(
 ) -> Result<Reading> {
     let mut reading = Reading::default();
     let mut programs = Programs::new(request.filter.clone());
-    let mut directories: HashMap<Arc<str>, Arc<OnceCell<Arc<Directory>>>> = HashMap::new();
     let fetches = fetches(blocks);
+    let mut ends: HashMap<&str, u64> = HashMap::new();
+    for fetch in &fetches {
+        let end = ends.entry(&fetch.blocks[0].segment).or_default();
+        *end = fetch.range().end.max(*end);
+    }
+    let mut opened: HashMap<&str, Arc<OnceCell<Opened>>> = HashMap::new();
     let jobs = fetches.iter().map(|fetch| {
-        let segment = fetch.blocks[0].segment.clone();
-        let directory = directories.entry(segment).or_default().clone();
-        fetch_blocks(archive, fetch, directory)
+        let segment = &*fetch.blocks[0].segment;
+        let opened = opened.entry(segment).or_default().clone();
+        fetch_blocks(archive, fetch, opened, ends[segment])
     });
     let jobs: Vec<_> = jobs.collect();
-    drop(directories);
+    drop(opened);
     let mut jobs = futures::stream::iter(jobs).buffered(MAX_AT_ONCE);
     // Blocks in the order of time, each with the number of its request.
     let mut order = Vec::new();
@@ -227,11 +243,21 @@ pub async fn read(
             tokio::select! {
                 done = jobs.next() => {
                     let Some(done) = done else { break 'blocks };
-                    if let Err(error) = &done {
-                        reading.fail(fetches[next_fetch].blocks[0], error);
-                    }
-                    if let Ok(done) = done {
-                        fetched.insert(next_fetch, (done, fetches[next_fetch].blocks.len()));
+                    let blocks = &fetches[next_fetch].blocks;
+                    match done {
+                        Ok(done) => {
+                            if let Some(error) = &done.opened.error {
+                                let is_salvaged = !done.opened.directory.blocks.is_empty();
+                                reading.fail(blocks[0], error, is_salvaged);
+                            }
+                            fetched.insert(next_fetch, (done, blocks.len()));
+                        }
+                        Err(error) => {
+                            let error = format!("{error:#}");
+                            for block in blocks {
+                                reading.lose(block, &error);
+                            }
+                        }
                     }
                     next_fetch += 1;
                 }
@@ -242,13 +268,19 @@ pub async fn read(
                 break 'blocks;
             }
         }
-        if let Some(((directory, bytes), left)) = fetched.get_mut(number) {
+        if let Some((Fetched { opened, bytes }, left)) = fetched.get_mut(number) {
             let begin = (block.offset - fetches[*number].range().start) as usize;
-            let stored = &bytes[begin..begin + block.length as usize];
+            let stored = bytes.get(begin..begin + block.length as usize);
             *left -= 1;
             let is_last = *left == 0;
-            if let Err(error) = reading.add(block, directory, stored, request, &mut programs) {
-                reading.fail(block, &error);
+            let added = match stored {
+                Some(stored) => {
+                    reading.add(block, &opened.directory, stored, request, &mut programs)
+                }
+                None => Err(anyhow!("a block is not intact")),
+            };
+            if let Err(error) = added {
+                reading.lose(block, &format!("{error:#}"));
             }
             if is_last {
                 fetched.remove(number);
@@ -276,29 +308,79 @@ pub async fn read(
     Ok(reading)
 }
 
-/// The directory of a segment, and the bytes of a request.
-type Fetched = (Arc<Directory>, Bytes);
+/// The directory of a segment. If it could not be read: why, and the part of it that describes the intact blocks.
+#[derive(Clone)]
+struct Opened {
+    directory: Arc<Directory>,
+    error: Option<Arc<str>>,
+}
+
+/// The directory of a segment, and the bytes of a request as far as its blocks are intact.
+struct Fetched {
+    opened: Opened,
+    bytes: Bytes,
+}
+
+/// `end`: where the last block ends that is needed of this segment.
+async fn open_segment(archive: &Archive, segment: &str, end: u64) -> Result<Opened> {
+    let error = match archive.directory(segment, None).await {
+        Ok(directory) => {
+            return Ok(Opened {
+                directory: Arc::new(directory),
+                error: None,
+            });
+        }
+        Err(error) if error.is::<StoreFault>() => return Err(error),
+        Err(error) => error,
+    };
+    let directory = archive.salvage(segment, Some(end)).await?;
+    Ok(Opened {
+        directory: Arc::new(directory),
+        error: Some(format!("{error:#}").into()),
+    })
+}
 
 async fn fetch_blocks(
     archive: &Archive,
     fetch: &Fetch<'_>,
-    directory: Arc<OnceCell<Arc<Directory>>>,
+    opened: Arc<OnceCell<Opened>>,
+    end: u64,
 ) -> Result<Fetched> {
     let segment = &fetch.blocks[0].segment;
-    let read = || async { archive.directory(segment, None).await.map(Arc::new) };
-    let directory = directory.get_or_try_init(read).await?.clone();
-    let bytes = archive.range(segment, fetch.range()).await?;
-    Ok((directory, bytes))
+    let open = || open_segment(archive, segment, end);
+    let opened = opened.get_or_try_init(open).await?.clone();
+    let mut range = fetch.range();
+    if opened.error.is_some() {
+        let last = opened.directory.blocks.last();
+        let intact = last.map_or(0, |it| it.offset + it.length);
+        range.end = range.end.min(intact).max(range.start);
+    }
+    let bytes = match range.is_empty() {
+        true => Bytes::new(),
+        false => archive.range(segment, range).await?,
+    };
+    Ok(Fetched { opened, bytes })
 }
 
 impl Reading {
-    /// Notes the first error of a segment.
-    fn fail(&mut self, block: &Block, error: &anyhow::Error) {
-        let mut failed = self.failed.iter();
-        if !failed.any(|(it, _)| *it == block.segment) {
-            let error = format!("{error:#}");
-            self.failed.push((block.segment.clone(), error));
-        }
+    /// The entry of a segment that could not be read whole, with its first error.
+    fn fail(&mut self, block: &Block, error: &str, is_salvaged: bool) -> &mut Failed {
+        let same = |it: &Failed| it.segment == block.segment;
+        let at = self.failed.iter().position(same).unwrap_or_else(|| {
+            self.failed.push(Failed {
+                segment: block.segment.clone(),
+                error: error.into(),
+                lost: 0,
+                is_salvaged,
+            });
+            self.failed.len() - 1
+        });
+        &mut self.failed[at]
+    }
+
+    /// Counts a block that is missing from the result.
+    fn lose(&mut self, block: &Block, error: &str) {
+        self.fail(block, error, false).lost += block.packets;
     }
 
     /// Decodes a block and keeps its matching packets.

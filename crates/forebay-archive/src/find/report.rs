@@ -1,6 +1,11 @@
 //! What a search found and read, for people and as JSON, and the progress line.
 
-use super::{Answer, Request, args::Args, plan::Plan, read::Reading};
+use super::{
+    Answer, Request,
+    args::Args,
+    plan::Plan,
+    read::{Failed, Reading},
+};
 use crate::archive::{counted::Reads, printable};
 use anyhow::{Context, Result};
 use forebay_net::units::counted;
@@ -36,9 +41,9 @@ pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
 /// Prints the summary and the errors.
 pub fn report(args: &Args, request: &Request, outcome: &Outcome, reads: &Reads) -> Result<()> {
     let mut errors = io::stderr().lock();
-    for (segment, error) in &outcome.reading.failed {
+    for failed in &outcome.reading.failed {
         // Standard error may be closed: there is nowhere left to report that.
-        let what = format!("{segment}: its packets are missing from the result: {error}");
+        let what = missing(failed, &outcome.plan);
         let _ = writeln!(errors, "forebay find: {}", printable(&what));
     }
     if args.json {
@@ -121,7 +126,7 @@ pub fn report(args: &Args, request: &Request, outcome: &Outcome, reads: &Reads) 
         }
         if !reading.failed.is_empty() {
             let failed = counted(reading.failed.len() as u64, "segment", "segments");
-            line += &format!("; {failed} could not be read");
+            line += &format!("; {failed} could not be read whole");
         }
         lines.push(line);
     }
@@ -131,12 +136,48 @@ pub fn report(args: &Args, request: &Request, outcome: &Outcome, reads: &Reads) 
     Ok(())
 }
 
+/// The packets of a segment that may match.
+fn may_match(failed: &Failed, plan: &Plan) -> u64 {
+    let blocks = plan.blocks.iter();
+    let blocks = blocks.filter(|it| it.segment == failed.segment);
+    blocks.map(|it| it.packets).sum()
+}
+
+/// What is missing of a segment.
+fn missing(failed: &Failed, plan: &Plan) -> String {
+    let Failed {
+        segment,
+        error,
+        lost,
+        is_salvaged,
+    } = failed;
+    let all = may_match(failed, plan);
+    let packets = counted(all, "packet that may match", "packets that may match");
+    match (is_salvaged, all.saturating_sub(*lost)) {
+        (_, 0) => format!("{segment}: its packets are missing from the result: {error}"),
+        (true, found) if *lost == 0 => {
+            format!("{segment}: salvaged all {found} of its packets that may match: {error}")
+        }
+        (true, found) => {
+            format!("{segment}: salvaged {found} of its {packets}; the rest is lost: {error}")
+        }
+        (false, _) => {
+            format!("{segment}: {lost} of its {packets} are missing from the result: {error}")
+        }
+    }
+}
+
 fn json(request: &Request, outcome: &Outcome, reads: &Reads) -> Value {
     let Outcome { plan, reading, .. } = outcome;
-    let failed = reading
-        .failed
-        .iter()
-        .map(|(segment, error)| json!({ "segment": &**segment, "error": error }));
+    let failed = reading.failed.iter().map(|it| {
+        json!({
+            "segment": &*it.segment,
+            "error": it.error,
+            "salvaged": it.is_salvaged,
+            "packets": may_match(it, plan),
+            "lost_packets": it.lost,
+        })
+    });
     json!({
         "packets": outcome.packets,
         "flows": outcome.flows,

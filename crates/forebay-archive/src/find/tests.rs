@@ -71,7 +71,7 @@ pub fn capture(packets: &[(LinkType, Vec<u8>, u32)], begin_ns: u64) -> Vec<u8> {
 }
 
 /// A capture of the simulated card.
-fn simulated(seed: u64, size: u32, count: u64) -> Vec<u8> {
+pub fn simulated(seed: u64, size: u32, count: u64) -> Vec<u8> {
     let folder = Folder::new();
     let path = folder.path("sim.pcapng");
     let clock = Clock::virtual_time();
@@ -102,7 +102,7 @@ pub type Seen = (u64, u32, Vec<u8>);
 /// An archive, and the capture files from which it was made.
 pub struct Made {
     folder: Folder,
-    captures: Vec<Vec<u8>>,
+    pub captures: Vec<Vec<u8>>,
     pub runtime: tokio::runtime::Runtime,
 }
 
@@ -148,7 +148,7 @@ impl Made {
     }
 
     /// What a search finds, and what it read.
-    fn found(&self, request: &Request) -> (Vec<Seen>, plan::Plan, read::Reading, Arc<Reads>) {
+    pub fn found(&self, request: &Request) -> (Vec<Seen>, plan::Plan, read::Reading, Arc<Reads>) {
         let reads = Arc::new(Reads::default());
         let archive = Archive::open(&self.path(), false).unwrap();
         let archive = archive.counted(&reads);
@@ -494,9 +494,9 @@ fn a_segment_that_is_gone_or_damaged_is_reported_and_the_others_are_found() {
     std::fs::write(path(&plan.blocks[1]), bytes).unwrap();
     let (found, _, reading, _) = made.found(&request("tcp"));
     assert_eq!(found, all[2 * 498..]);
-    let failed: Vec<_> = reading.failed.iter().map(|it| &it.0).collect();
+    let failed: Vec<_> = reading.failed.iter().map(|it| &it.segment).collect();
     assert_eq!(failed, [&plan.blocks[0].segment, &plan.blocks[1].segment]);
-    let why = &reading.failed[0].1;
+    let why = &reading.failed[0].error;
     assert!(why.contains("is missing"), "{why}");
 }
 

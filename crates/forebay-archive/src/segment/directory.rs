@@ -47,6 +47,17 @@ pub struct Directory {
     pub blocks: Vec<Block>,
 }
 
+impl Block {
+    /// Counts a packet with this time.
+    pub(super) fn add(&mut self, time: u64) {
+        self.span = match self.packets {
+            0 => (time, time),
+            _ => (self.span.0.min(time), self.span.1.max(time)),
+        };
+        self.packets += 1;
+    }
+}
+
 const SCHEMA: u64 = 1;
 /// Every record is at most 16 MiB, so a block has at most this plus what precedes the last record.
 const MAX_BLOCK_BYTES: u64 = 32 << 20;
@@ -170,6 +181,18 @@ impl Directory {
             self.plain_bytes
         );
         Ok(())
+    }
+
+    /// Adds the next block, and its sums.
+    pub(super) fn push(&mut self, block: Block) {
+        self.plain_bytes += block.plain_length;
+        self.packets += block.packets;
+        if block.packets > 0 {
+            let (first, last) = block.span;
+            self.first_ns = Some(self.first_ns.map_or(first, |it| it.min(first)));
+            self.last_ns = Some(self.last_ns.map_or(last, |it| it.max(last)));
+        }
+        self.blocks.push(block);
     }
 
     /// The position of a block in the capture file.

@@ -14,6 +14,7 @@ mod directory;
 mod key;
 mod pack;
 mod read;
+mod salvage;
 mod tail;
 
 pub(crate) use directory::hex;
@@ -22,4 +23,5 @@ pub(crate) use key::is_of_key;
 pub use key::{FOLDER, date_and_hour, identity, is_sensor_name, key, keys, parse_key};
 pub use pack::{BLOCK_BYTES, Pack, Packed, pack};
 pub use read::{decoder, next_record, unpack};
+pub use salvage::Salvage;
 pub use tail::{Tail, read_tail};

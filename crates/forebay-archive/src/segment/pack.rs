@@ -196,12 +196,7 @@ impl Packing {
     }
 
     fn packet(&mut self, frame: &Frame<'_>) {
-        let time = frame.time_ns;
-        self.block.span = match self.block.packets {
-            0 => (time, time),
-            _ => (self.block.span.0.min(time), self.block.span.1.max(time)),
-        };
-        self.block.packets += 1;
+        self.block.add(frame.time_ns);
         if frame.dropped_before > 0 {
             let interface = frame.interface as usize;
             if self.marked.len() <= interface {
@@ -236,15 +231,7 @@ impl Packing {
         };
         output.put(stored)?;
         self.indexer.end_block(block.offset, block.length)?;
-        let directory = &mut self.directory;
-        directory.plain_bytes += block.plain_length;
-        directory.packets += block.packets;
-        if block.packets > 0 {
-            let (first, last) = block.span;
-            directory.first_ns = Some(directory.first_ns.map_or(first, |it| it.min(first)));
-            directory.last_ns = Some(directory.last_ns.map_or(last, |it| it.max(last)));
-        }
-        directory.blocks.push(block);
+        self.directory.push(block);
         Ok(())
     }
 

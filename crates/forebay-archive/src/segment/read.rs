@@ -76,32 +76,53 @@ pub fn next_record<'a>(
     decoder: &mut Decoder,
     bytes: &'a [u8],
 ) -> Result<(Option<Frame<'a>>, usize)> {
+    let record = record(decoder, bytes)?;
+    let record = record.context("a block ends in the middle of a record")?;
+    Ok((record.packet, record.len))
+}
+
+/// A record of a capture file.
+pub(super) struct Record<'a> {
+    pub(super) packet: Option<Frame<'a>>,
+    pub(super) len: usize,
+    /// It is a section or an interface.
+    pub(super) is_head: bool,
+}
+
+/// As [`next_record`]; `None`: it is incomplete.
+pub(super) fn record<'a>(decoder: &mut Decoder, bytes: &'a [u8]) -> Result<Option<Record<'a>>> {
+    let other = |len, is_head| Record {
+        packet: None,
+        len,
+        is_head,
+    };
     loop {
-        match decoder.next(bytes) {
+        return match decoder.next(bytes) {
             Ok(Step::Packet(frame, len)) => {
                 if frame.data.is_empty() {
                     decoder.took_empty();
                 }
-                return Ok((Some(frame), len));
+                Ok(Some(Record {
+                    packet: Some(frame),
+                    ..other(len, false)
+                }))
             }
-            Ok(Step::Described(len) | Step::Other(len)) => return Ok((None, len)),
+            Ok(Step::Described(len)) => Ok(Some(other(len, true))),
+            Ok(Step::Other(len)) => Ok(Some(other(len, false))),
             // Records of zeros at the end of a file are no packets, but a file that ends so is not packed. So these are packets,
             // also at the end of a block: other bytes follow in the next one.
             Ok(Step::Zeros) => {
                 let mut bytes = bytes[..bytes.len().min(64)].to_vec();
                 bytes.push(1);
                 decoder.classify_zeros(&bytes, true);
+                continue;
             }
-            Ok(Step::More(_)) => {
-                return Err(anyhow!("a block ends in the middle of a record"));
-            }
-            Err(fault) => {
-                return Err(anyhow!(
-                    "a block has a {} that {}",
-                    decoder.unit(),
-                    fault.what()
-                ));
-            }
-        }
+            Ok(Step::More(_)) => Ok(None),
+            Err(fault) => Err(anyhow!(
+                "a block has a {} that {}",
+                decoder.unit(),
+                fault.what()
+            )),
+        };
     }
 }
