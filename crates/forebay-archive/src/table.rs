@@ -35,6 +35,7 @@ use dates::Dates;
 use log::{
     Log,
     action::{Action, Add, Txn},
+    packed::Packed,
 };
 pub use name::FOLDER;
 use name::{day_of, transaction};
@@ -75,18 +76,19 @@ pub struct TableFile {
 }
 
 impl TableFile {
-    fn of(file: &Add) -> TableFile {
+    fn of(file: &Packed<Add>) -> Result<TableFile> {
+        let file = file.unpack()?;
         let packets = file
             .tags
             .as_ref()
             .and_then(|it| it.get(PACKETS_TAG)?.as_deref());
-        TableFile {
+        Ok(TableFile {
             key: file.key(),
             date: file.date().into(),
             bytes: file.size,
-            statistics: file.stats.clone(),
             packets: packets.and_then(|it| serde_json::from_str(it).ok()),
-        }
+            statistics: file.stats,
+        })
     }
 
     /// The message if it cannot be read.
@@ -94,6 +96,11 @@ impl TableFile {
         let (name, key) = (archive.name(), &self.key);
         format!("{name}: the file {key} of its index is damaged")
     }
+}
+
+/// The path in the table of a file with this key.
+fn path_of(key: &str) -> Option<&str> {
+    key.strip_prefix(FOLDER)?.strip_prefix('/')
 }
 
 /// Files that were written, and that no commit refers to yet.
@@ -105,8 +112,7 @@ struct Added {
 impl Added {
     /// Whether this file is one of them.
     fn has(&self, file: &TableFile) -> bool {
-        let path = file.key.strip_prefix("index/");
-        path.is_some_and(|path| self.has_path(path))
+        path_of(&file.key).is_some_and(|path| self.has_path(path))
     }
 
     /// As [`has`](Added::has), with the path of a file in the table.
@@ -213,9 +219,9 @@ impl Table {
     /// The files that make up the table.
     ///
     /// # Errors
-    /// None today.
+    /// There is too little memory.
     pub fn files(&self) -> Result<Vec<TableFile>> {
-        Ok(self.log.state.files.values().map(TableFile::of).collect())
+        self.log.state.files.values().map(TableFile::of).collect()
     }
 
     /// Whether rows of this segment, packed or plain, were committed, as far as was read. Then the commit is durable, too.
@@ -326,7 +332,7 @@ impl Table {
             if self.log.state.files.keys().any(|it| added.has_path(it)) {
                 return Ok(true);
             }
-            let mut actions = self.removals(old, false);
+            let mut actions = self.removals(old, false)?;
             if actions.len() < old.len() {
                 return Ok(false);
             }
@@ -345,20 +351,21 @@ impl Table {
     /// # Errors
     /// The store failed.
     pub async fn removed_since(&self, time_ms: i64) -> Result<Vec<String>> {
-        let removed = self.log.state.removed.values();
+        let removed = self.log.state.removed.iter();
         let is_recent = |time: Option<i64>| time.is_none_or(|it| it >= time_ms);
-        let removed = removed.filter(|it| is_recent(it.deletion_timestamp));
-        let keys = removed.map(|it| Add::new(it.path.clone(), "", 0, 0).key());
-        Ok(keys.collect())
+        let removed = removed.filter(|(_, (time, _))| is_recent(*time));
+        Ok(removed
+            .map(|(path, _)| format!("{FOLDER}/{path}"))
+            .collect())
     }
 
     /// The removal of those of these files that are part of the table.
-    fn removals(&self, old: &[TableFile], changes_rows: bool) -> Vec<Action> {
-        let old: HashSet<&str> = old.iter().map(|file| &*file.key).collect();
-        let files = self.log.state.files.values();
-        let removed = files.filter(|file| old.contains(&*file.key()));
+    fn removals(&self, old: &[TableFile], changes_rows: bool) -> Result<Vec<Action>> {
+        let old: HashSet<&str> = old.iter().filter_map(|file| path_of(&file.key)).collect();
+        let files = self.log.state.files.iter();
+        let removed = files.filter(|(path, _)| old.contains(&***path));
         removed
-            .map(|file| file.removal(now_ms(), changes_rows))
+            .map(|(_, file)| Ok(file.unpack()?.removal(now_ms(), changes_rows)))
             .collect()
     }
 

@@ -27,6 +27,6 @@ impl Catalogue {
     /// The files that make up the table.
     pub fn files(&self) -> impl Stream<Item = Result<TableFile>> {
         let files = self.log.state.files.values();
-        futures::stream::iter(files.map(|it| Ok(TableFile::of(it))))
+        futures::stream::iter(files.map(TableFile::of))
     }
 }

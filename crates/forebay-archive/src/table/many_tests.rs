@@ -9,7 +9,7 @@ use forebay_testing::folder::Folder;
 use std::time::SystemTime;
 use std::{fs, sync::Arc};
 
-/// The processor time of this process, in milliseconds, and its memory, in KiB.
+/// The processor time of this process, in milliseconds, and its memory without the program itself, in KiB.
 fn used() -> (u64, u64) {
     let stat = fs::read_to_string("/proc/self/stat").unwrap();
     let (_, fields) = stat.rsplit_once(") ").unwrap();
@@ -21,7 +21,7 @@ fn used() -> (u64, u64) {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let memory = status
         .lines()
-        .find_map(|it| it.strip_prefix("VmRSS:"))
+        .find_map(|it| it.strip_prefix("RssAnon:"))
         .unwrap();
     let memory = memory.trim().trim_end_matches(" kB").parse().unwrap();
     (ticks.sum::<u64>() * 10, memory)

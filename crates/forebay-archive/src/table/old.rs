@@ -31,9 +31,9 @@ impl Table {
         let seen = self.dates.0.entry(date.to_owned()).or_default();
         let new: Vec<(String, TableFile)> = files
             .filter(|(path, _)| !seen.paths.contains(*path))
-            .map(|(path, add)| (path.clone(), TableFile::of(add)))
-            .filter(|(_, file)| may_have(file, segment))
-            .collect();
+            .map(|(path, file)| Ok((path.clone(), TableFile::of(file)?)))
+            .filter(|file| (file.as_ref()).map_or(true, |(_, file)| may_have(file, segment)))
+            .collect::<Result<_>>()?;
         let archive = &self.log.archive;
         let read = new.iter().map(async |(_, file)| {
             let damaged = || file.damaged(archive);

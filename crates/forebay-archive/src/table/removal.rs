@@ -110,7 +110,7 @@ impl Table {
             if old.is_empty() && actions.is_empty() && transactions.is_empty() {
                 return Ok(());
             }
-            actions.splice(0..0, self.removals(&old, true));
+            actions.splice(0..0, self.removals(&old, true)?);
             actions.extend(transactions);
             match self.commit("DELETE", actions, attempt).await? {
                 true if is_all => return Ok(()),

@@ -197,7 +197,7 @@ fn old_segments_are_known_by_their_rows_when_their_transactions_are_forgotten() 
             table.append(std::slice::from_ref(rows)).await.unwrap();
         }
         let mut table = Table::open(&archive).await.unwrap().unwrap();
-        table.log.state.transactions.clear();
+        Arc::make_mut(&mut table.log.state).transactions.clear();
         let before = reads.index.requests();
         for _ in 0..3 {
             for rows in &all {
@@ -213,7 +213,7 @@ fn old_segments_are_known_by_their_rows_when_their_transactions_are_forgotten() 
         assert_eq!(reads.index.requests() - before, 3);
         let (again, bytes) = ([all[0].clone(), rows("c", 1)], reads.index.bytes());
         assert_eq!(table.append_new(&again).await.unwrap(), [false, true]);
-        table.log.state.transactions.clear();
+        Arc::make_mut(&mut table.log.state).transactions.clear();
         assert!(table.has(&again[1].segment).await.unwrap());
         assert_eq!(reads.index.bytes(), bytes);
     });
@@ -229,10 +229,7 @@ fn rows_are_not_added_twice_after_a_wrong_clock_and_are_added_to_a_table_that_wa
     run(async {
         let mut table = Table::open_or_create(&archive).await.unwrap();
         assert_eq!(table.append(std::slice::from_ref(&rows)).await.unwrap(), 1);
-        table
-            .log
-            .state
-            .forget_old(now_ms() + 9 * log::state::DAY_MS);
+        Arc::make_mut(&mut table.log.state).forget_old(now_ms() + 9 * log::state::DAY_MS);
         table.log.write_checkpoint().await.unwrap();
         let mut other = Table::open(&archive).await.unwrap().unwrap();
         let id = transaction(&rows.segment);

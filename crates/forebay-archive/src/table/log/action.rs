@@ -27,6 +27,30 @@ pub(in crate::table) enum Action {
     Txn(Txn),
 }
 
+impl Action {
+    /// As the state has it: without values that are null, and without what only its commit means.
+    pub(super) fn normal(mut self) -> Action {
+        match &mut self {
+            Action::MetaData(it) => without_nulls([&mut it.configuration, &mut it.format.options]),
+            Action::Add(it) => {
+                without_nulls([&mut it.partition_values].into_iter().chain(&mut it.tags));
+                it.data_change = false;
+            }
+            Action::Remove(it) => {
+                without_nulls(&mut it.partition_values);
+                it.data_change = false;
+            }
+            _ => {}
+        }
+        self
+    }
+}
+
+/// The actions of a commit: JSON objects.
+pub(super) fn actions_in(json: &[u8]) -> impl Iterator<Item = serde_json::Result<Action>> {
+    serde_json::Deserializer::from_slice(json).into_iter()
+}
+
 /// A path as the store has it. In the log, each program may write other characters as `%` and two digits.
 pub(super) fn decoded(path: &str) -> Cow<'_, str> {
     percent_encoding::percent_decode_str(path).decode_utf8_lossy()
@@ -55,12 +79,6 @@ pub(in crate::table) struct MetaData {
     pub created_time: Option<i64>,
     #[serde(default)]
     pub configuration: Map,
-}
-
-impl MetaData {
-    pub(super) fn drop_nulls(&mut self) {
-        without_nulls([&mut self.configuration, &mut self.format.options]);
-    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -100,14 +118,6 @@ impl Add {
             tags: None,
             deletion_vector: None,
         }
-    }
-
-    pub(super) fn drop_nulls(&mut self) {
-        without_nulls(
-            [&mut self.partition_values]
-                .into_iter()
-                .chain(&mut self.tags),
-        );
     }
 
     /// The date of its rows.
@@ -170,12 +180,6 @@ pub(in crate::table) struct Remove {
     pub partition_values: Option<Map>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-}
-
-impl Remove {
-    pub(super) fn drop_nulls(&mut self) {
-        without_nulls(&mut self.partition_values);
-    }
 }
 
 /// An application transaction.

@@ -166,18 +166,18 @@ fn the_day_up_to_which_transactions_were_forgotten_is_in_the_log() {
         };
         assert!(run(log.commit("WRITE", vec![Action::Txn(txn)])).unwrap());
     }
-    log.state.forget_old(now);
+    Arc::make_mut(&mut log.state).forget_old(now);
     assert_eq!(
         (log.state.kept_from(), log.state.transactions.len()),
         (0, 3)
     );
     // This clock is seven days ahead.
-    log.state.forget_old(now + DAYS_8 - state::DAY_MS / 2);
+    Arc::make_mut(&mut log.state).forget_old(now + DAYS_8 - state::DAY_MS / 2);
     assert_eq!(log.state.kept_from(), today - 1);
     run(log.write_checkpoint()).unwrap();
     let opened = run(Log::open(&archive)).unwrap().unwrap();
     assert_eq!(opened.state.kept_from(), today - 1);
     // The right clock does not forget it.
-    log.state.forget_old(now);
+    Arc::make_mut(&mut log.state).forget_old(now);
     assert_eq!(log.state.kept_from(), today - 1);
 }

@@ -2,8 +2,11 @@
 //!
 //! A row becomes the same JSON as in a commit, so that both have one reader.
 
-use super::state::State;
-use anyhow::{Context, Result};
+use super::{
+    action::{Action, actions_in},
+    state::State,
+};
+use anyhow::{Context, Result, ensure};
 use arrow_json::{LineDelimitedWriter, ReaderBuilder};
 use arrow_schema::{DataType, Field, Fields, Schema};
 use bytes::Bytes;
@@ -24,11 +27,32 @@ const REPEATED: [&str; 2] = ["add.stats_parsed", "add.partitionValues_parsed"];
 
 /// Adds the actions of a checkpoint, or of a part of one, to a state. The reader of Parquet files may panic on a damaged file.
 pub(super) async fn read(bytes: Bytes, mut state: State) -> Result<State> {
-    let read = tokio::task::spawn_blocking(move || decode(bytes, &mut state).map(|()| state));
+    let read = tokio::task::spawn_blocking(move || {
+        decode(bytes, |action| state.apply(action))?;
+        Ok(state)
+    });
     read.await.context("it is malformed")?
 }
 
-fn decode(bytes: Bytes, state: &mut State) -> Result<()> {
+/// Reads a checkpoint, and compares it with the state that was written.
+///
+/// # Errors
+/// It is malformed, or another one.
+pub(super) async fn compare(bytes: Bytes, state: Arc<State>) -> Result<()> {
+    let compare = tokio::task::spawn_blocking(move || {
+        let mut written = state.actions();
+        decode(bytes, |action| {
+            let is_same = written.next().transpose()? == Some(action.normal());
+            ensure!(is_same, "it has another action");
+            Ok(())
+        })?;
+        ensure!(written.next().is_none(), "it lacks an action");
+        Ok(())
+    });
+    compare.await.context("it is malformed")?
+}
+
+fn decode(bytes: Bytes, mut each: impl FnMut(Action) -> Result<()>) -> Result<()> {
     // Whatever types its writer had in memory, texts are read as the same type.
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(bytes, options)?;
@@ -46,13 +70,19 @@ fn decode(bytes: Bytes, state: &mut State) -> Result<()> {
         let mut json = LineDelimitedWriter::new(Vec::new());
         json.write(&batch?)?;
         json.finish()?;
-        state.apply_json(&json.into_inner())?;
+        for action in actions_in(&json.into_inner()) {
+            each(action?)?;
+        }
     }
     Ok(())
 }
 
 /// The checkpoint of a state, and the number of its actions.
-pub(super) fn write(state: &State) -> Result<(Vec<u8>, usize)> {
+pub(super) async fn write(state: Arc<State>) -> Result<(Bytes, usize)> {
+    tokio::task::spawn_blocking(move || encode(&state)).await?
+}
+
+fn encode(state: &State) -> Result<(Bytes, usize)> {
     let schema = schema();
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
@@ -63,14 +93,15 @@ pub(super) fn write(state: &State) -> Result<(Vec<u8>, usize)> {
         .build_decoder()?;
     let (mut actions, mut count) = (state.actions().peekable(), 0);
     while actions.peek().is_some() {
-        let batch: Vec<_> = actions.by_ref().take(BATCH_ROWS).collect();
+        let batch: Result<Vec<_>> = actions.by_ref().take(BATCH_ROWS).collect();
+        let batch = batch?;
         count += batch.len();
         rows.serialize(&batch)?;
         if let Some(batch) = rows.flush()? {
             writer.write(&batch)?;
         }
     }
-    Ok((writer.into_inner()?, count))
+    Ok((writer.into_inner()?.into(), count))
 }
 
 fn schema() -> Arc<Schema> {

@@ -1,6 +1,9 @@
 //! What the actions of the log add up to.
 
-use super::action::{Action, Add, MetaData, Protocol, Remove, Txn, decoded};
+use super::{
+    action::{Action, Add, MetaData, Protocol, Remove, Txn, actions_in, decoded},
+    packed::Packed,
+};
 use crate::{
     schema::{self, Kind},
     table::name::now_ms,
@@ -26,15 +29,23 @@ pub(in crate::table) struct State {
     protocol: Option<Protocol>,
     metadata: Option<MetaData>,
     /// The files by path, decoded. It begins with their date.
-    pub files: BTreeMap<String, Add>,
-    pub removed: BTreeMap<String, Remove>,
-    pub transactions: BTreeMap<String, Txn>,
+    pub files: BTreeMap<String, Packed<Add>>,
+    /// With the time of the removal.
+    pub removed: BTreeMap<String, (Option<i64>, Packed<Remove>)>,
+    /// By their identifiers.
+    pub transactions: BTreeMap<String, Transaction>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::table) struct Transaction {
+    pub version: i64,
+    pub last_updated: Option<i64>,
 }
 
 impl State {
     /// Applies an action, which is newer than all before it.
     pub(super) fn apply(&mut self, action: Action) -> Result<()> {
-        match action {
+        match action.normal() {
             Action::CommitInfo(_) => {}
             Action::Protocol(it) => {
                 ensure!(
@@ -47,31 +58,38 @@ impl State {
                 );
                 self.protocol = Some(it);
             }
-            Action::MetaData(mut it) => {
-                it.drop_nulls();
+            Action::MetaData(it) => {
                 check(&it)?;
                 self.metadata = Some(it);
             }
-            Action::Add(mut add) => {
+            Action::Add(add) => {
                 add.check()?;
-                add.drop_nulls();
                 let path = decoded(&add.path).into_owned();
                 self.removed.remove(&path);
-                add.data_change = false;
-                self.files.insert(path, add);
+                self.files.insert(path, Packed::of(add)?);
             }
             Action::Remove(mut it) => {
-                it.drop_nulls();
                 let path = decoded(&it.path).into_owned();
                 self.files.remove(&path);
                 // Without a time, it would have to be kept for ever.
                 let time = it.deletion_timestamp.filter(|it| *it > 0);
                 it.deletion_timestamp = time.or_else(|| Some(now_ms()));
-                it.data_change = false;
-                self.removed.insert(path, it);
+                self.removed
+                    .insert(path, (it.deletion_timestamp, Packed::of(it)?));
             }
             Action::Txn(it) => {
-                self.transactions.insert(it.app_id.clone(), it);
+                let Txn {
+                    app_id,
+                    version,
+                    last_updated,
+                } = it;
+                self.transactions.insert(
+                    app_id,
+                    Transaction {
+                        version,
+                        last_updated,
+                    },
+                );
             }
         }
         Ok(())
@@ -80,7 +98,7 @@ impl State {
     /// Applies the actions of a commit: JSON objects.
     pub(super) fn apply_json(&mut self, json: &[u8]) -> Result<()> {
         let mut is_empty = true;
-        for action in serde_json::Deserializer::from_slice(json).into_iter::<Action>() {
+        for action in actions_in(json) {
             self.apply(action?)?;
             is_empty = false;
         }
@@ -121,7 +139,7 @@ impl State {
     pub(in crate::table) fn forget_old(&mut self, now_ms: i64) {
         let oldest = now_ms - KEPT_MS;
         let is_young = |time: Option<i64>| time.is_none_or(|it| it >= oldest);
-        self.removed.retain(|_, it| is_young(it.deletion_timestamp));
+        self.removed.retain(|_, (time, _)| is_young(*time));
         let mut kept_from = self.kept_from();
         self.transactions.retain(|name, it| {
             let is_other = !name.starts_with("segments/");
@@ -140,12 +158,11 @@ impl State {
             is_kept
         });
         if kept_from > self.kept_from() {
-            let txn = Txn {
-                app_id: KEPT_FROM.into(),
+            let transaction = Transaction {
                 version: kept_from,
                 last_updated: Some(now_ms),
             };
-            self.transactions.insert(txn.app_id.clone(), txn);
+            self.transactions.insert(KEPT_FROM.into(), transaction);
         }
     }
 
@@ -156,15 +173,23 @@ impl State {
     }
 
     /// The actions that make this state.
-    pub(super) fn actions(&self) -> impl Iterator<Item = Action> {
+    pub(super) fn actions(&self) -> impl Iterator<Item = Result<Action>> {
         let protocol = self.protocol.iter().cloned().map(Action::Protocol);
         let metadata = self.metadata.iter().cloned().map(Action::MetaData);
-        let transactions = self.transactions.values().cloned().map(Action::Txn);
-        let removed = self.removed.values().cloned().map(Action::Remove);
-        let files = self.files.values().cloned().map(Action::Add);
+        let transactions = self.transactions.iter().map(|(app_id, it)| {
+            Action::Txn(Txn {
+                app_id: app_id.clone(),
+                version: it.version,
+                last_updated: it.last_updated,
+            })
+        });
+        let removed = self.removed.values();
+        let removed = removed.map(|(_, it)| it.unpack().map(Action::Remove));
+        let files = self.files.values().map(|it| it.unpack().map(Action::Add));
         protocol
             .chain(metadata)
             .chain(transactions)
+            .map(Ok)
             .chain(removed)
             .chain(files)
     }

@@ -36,7 +36,14 @@ pub(super) fn actions(log: &Log, number: u64) -> Vec<Action> {
     };
     let mut actions = vec![Action::Txn(txn), Action::Add(add)];
     if number.is_multiple_of(2) {
-        let last = log.state.files.last_key_value().unwrap().1;
+        let last = log
+            .state
+            .files
+            .last_key_value()
+            .unwrap()
+            .1
+            .unpack()
+            .unwrap();
         actions.push(last.removal(now_ms(), true));
     }
     actions
@@ -205,28 +212,28 @@ fn transactions_and_removals_are_kept_for_seven_days() {
     let folder = Folder::new();
     let (_, mut log) = log(&folder, 4);
     let now = now_ms();
-    log.state.forget_old(now + state::KEPT_MS - 60_000);
-    assert_eq!(
-        (log.state.transactions.len(), log.state.removed.len()),
-        (4, 2)
-    );
-    let mut later = log.state.transactions["segments/sensor=a/1"].clone();
-    later.app_id = "segments/sensor=a/later".into();
-    later.version = now / state::DAY_MS + 3;
+    let state = Arc::make_mut(&mut log.state);
+    state.forget_old(now + state::KEPT_MS - 60_000);
+    assert_eq!((state.transactions.len(), state.removed.len()), (4, 2));
+    let later = action::Txn {
+        app_id: "segments/sensor=a/later".into(),
+        version: now / state::DAY_MS + 3,
+        last_updated: Some(now),
+    };
     let other = action::Txn {
         app_id: "other".into(),
         ..later.clone()
     };
     for txn in [later, other] {
-        log.state.apply(Action::Txn(txn)).unwrap();
+        state.apply(Action::Txn(txn)).unwrap();
     }
-    log.state.forget_old(now + state::KEPT_MS + 60_000);
-    let left: Vec<_> = log.state.transactions.keys().collect();
+    state.forget_old(now + state::KEPT_MS + 60_000);
+    let left: Vec<_> = state.transactions.keys().collect();
     assert_eq!(
         left,
         ["forebay.kept_from", "other", "segments/sensor=a/later"]
     );
-    assert!(log.state.removed.is_empty());
+    assert!(state.removed.is_empty());
 }
 
 #[test]
