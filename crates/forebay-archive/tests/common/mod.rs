@@ -26,7 +26,16 @@ pub fn captured(folder: &Folder, name: &str, card: &str) -> PathBuf {
     let control = Control::new().unwrap();
     let session = Session::open(ports, output, SessionConfig::default(), clock, control);
     session.unwrap().run(&mut |_| {});
+    released(&path);
     path
+}
+
+/// Waits until nobody has the lock of a file that was closed. A process that another test starts has all open files of this one for a
+/// moment, and their locks.
+pub fn released(path: impl AsRef<Path>) {
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    lock(&file);
+    file.unlock().unwrap(); // also for such a process
 }
 
 /// Captures `count` packets to each of the files `spool/SEED.pcapng`. They were changed one second after each other.

@@ -2,7 +2,7 @@
 
 use crate::common::{
     Outcome, age, assert_counts, captured, captures, damage, done, json_lines, json_of, last_json,
-    lock, now_s, ok, pcap, places, reports, run, segments,
+    lock, now_s, ok, pcap, places, released, reports, run, segments,
     servers::{TO, with_store},
     set_modified, ship, ship_as, spool, status,
 };
@@ -380,6 +380,7 @@ fn a_file_that_a_killed_program_left_under_two_names_is_counted_once() {
     assert_eq!(names(&spool), ["a.pcapng", "b.pcapng", "b.pcapng.zst"]);
     fs::remove_file(second).unwrap();
     drop(opened);
+    released(first); // it was locked while it was taken over
     ok(ship(&spool, &to, &["--keep-local", "1B"]));
     assert_eq!(names(&spool), ["shipped"]);
     assert_eq!(status(&to)[0]["captured"], 200);
