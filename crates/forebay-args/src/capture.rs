@@ -243,7 +243,7 @@ pub struct Capture {
     pub unbuffered: bool,
 
     /// The clock of time stamps: software (the system's clock) or hardware (the clock of the network card, which must be set up
-    /// to stamp every packet; 'forebay ports' shows whether it does). If this flag is given, a pcapng file has a comment that names
+    /// to stamp every packet; 'forebay interfaces' shows whether it does). If this flag is given, a pcapng file has a comment that names
     /// the clock [default: software]
     #[arg(long, value_name = "CLOCK", value_parser = time_source)]
     pub time: Option<TimeSource>,

@@ -15,11 +15,11 @@ mod get;
 #[cfg(test)]
 mod help_tests;
 mod info;
+mod interfaces;
 mod man;
 #[cfg(test)]
 mod parse_tests;
 mod pipe;
-mod ports;
 mod print;
 mod queue;
 mod recorder;
@@ -44,9 +44,9 @@ pub use doctor::Doctor;
 pub use generate::Generate;
 pub use get::Get;
 pub use info::Info;
+pub use interfaces::Interfaces;
 pub use man::Man;
 pub use pipe::{Input, Pipe};
-pub use ports::Ports;
 pub use print::Print;
 pub use queue::{Queue, QueueCommand, Recv, Send, Stat};
 pub use records::{Check, Dump, Records, RecordsCommand};
@@ -93,8 +93,8 @@ pub enum Command {
     #[command(after_long_help = bridge::HELP)]
     Bridge(Box<Bridge>),
     /// List the interfaces: driver, queues, offloads, time stamps, and what can be captured with
-    #[command(after_long_help = ports::HELP)]
-    Ports(Ports),
+    #[command(after_long_help = interfaces::HELP, visible_alias = "ports")]
+    Interfaces(Interfaces),
     /// Send numbered frames on an interface, for verify at the other end of a path
     #[command(after_long_help = generate::HELP)]
     Generate(Box<Generate>),

@@ -21,12 +21,12 @@ mod generate;
 mod get;
 mod habit;
 mod info;
+mod interfaces;
 mod listening;
 mod manual;
 mod notify;
 mod output;
 mod pipe;
-mod ports;
 mod print;
 mod privileges;
 mod queue;
@@ -86,7 +86,7 @@ fn run(command: args::Command) -> anyhow::Result<ExitCode> {
         args::Command::Trigger(flags) => control::trigger(&flags),
         args::Command::Bridge(flags) => bridge::run(&flags),
         args::Command::Doctor(flags) => doctor::run(&flags),
-        args::Command::Ports(flags) => ports::run(&flags),
+        args::Command::Interfaces(flags) => interfaces::run(&flags),
         args::Command::Top(flags) => top::run(&flags),
         args::Command::Generate(flags) => generate::run(&flags),
         args::Command::Verify(flags) => verify::run(&flags),

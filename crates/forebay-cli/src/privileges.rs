@@ -64,7 +64,7 @@ pub fn keep_for(command: &args::Command) -> Result<()> {
         // To find out whether packet sockets may be opened.
         Command::Doctor(_) => Set::NET_RAW,
         // The same, and for AF_XDP.
-        Command::Ports(_) => Set::NET_RAW | Set::NET_ADMIN | Set::BPF,
+        Command::Interfaces(_) => Set::NET_RAW | Set::NET_ADMIN | Set::BPF,
         Command::Get(_)
         | Command::Shares(_)
         | Command::Control(_)

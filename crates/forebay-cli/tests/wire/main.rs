@@ -2,7 +2,7 @@
 //!
 //! `arrivals` is about what a sender sent, `filters` about what the kernel lets pass, `interfaces` about their coming and
 //! going, `rights` about the rights that capturing needs, `privileges` about what a capture gives up, `doctor` about `forebay doctor`,
-//! `ports` about `forebay ports`, `bridge` about `forebay bridge`, `replay` about `forebay replay`, `stamps` about clocks, directions and
+//! `listing` about `forebay interfaces`, `bridge` about `forebay bridge`, `replay` about `forebay replay`, `stamps` about clocks, directions and
 //! offloads, `xdp` about capturing with AF_XDP, and `threads` about several threads. Here is what they share.
 
 #![allow(unsafe_code)] // entering a namespace
@@ -15,7 +15,7 @@ mod bridge;
 mod doctor;
 mod filters;
 mod interfaces;
-mod ports;
+mod listing;
 mod privileges;
 mod replay;
 mod rights;

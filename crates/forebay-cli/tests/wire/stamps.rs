@@ -86,7 +86,7 @@ fn packets_that_are_not_as_on_the_wire_are_announced_with_the_command_that_chang
         let command = rest.lines().next().unwrap();
         lacks(first("-q -i va"), "on the wire");
         lacks(first("-i lo"), "on the wire");
-        contains(first("-i any"), "forebay ports -D");
+        contains(first("-i any"), "forebay interfaces -D");
         tool_output(command);
         lacks(first("-i va"), "on the wire");
         ip("link set va up");

@@ -24,7 +24,7 @@ pub(super) fn offloads(which: &Which<'_>) -> Result<(Vec<&'static str>, Option<S
         names.sort_unstable();
         names.dedup();
         // There is a command for each interface.
-        command = Some("forebay ports -D".into());
+        command = Some("forebay interfaces -D".into());
     }
     Ok((names, command))
 }
@@ -45,7 +45,7 @@ fn judge(name: &str, stamps: Stamps) -> Result<()> {
     let refused = |why: &str, advice: String| {
         Err(Error::new(name, format!("stamping frames in hardware: {why}")).advise(advice))
     };
-    let otherwise = "Leave --time hardware out: the kernel then stamps frames. forebay ports shows what each interface can do";
+    let otherwise = "Leave --time hardware out: the kernel then stamps frames. forebay interfaces shows what each interface can do";
     match stamps {
         Stamps {
             hardware: false, ..

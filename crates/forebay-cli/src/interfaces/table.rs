@@ -110,7 +110,7 @@ fn notes(listed: &[Listed], rights: &Rights) -> Vec<String> {
     let changed: Vec<_> = listed.iter().filter(changed).map(name).collect();
     if !changed.is_empty() {
         notes.push(format!(
-            "Offloads change captured frames: {}. See forebay ports -D",
+            "Offloads change captured frames: {}. See forebay interfaces -D",
             changed.join(", ")
         ));
     }
@@ -153,7 +153,7 @@ fn name(it: &Listed) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ports::backends::{Backends, Xdp};
+    use crate::interfaces::backends::{Backends, Xdp};
     use forebay_net::link::{Device, Link, Queues};
 
     fn long_names() -> Listed {

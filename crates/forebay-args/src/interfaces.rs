@@ -1,4 +1,4 @@
-//! The flags of `ports`.
+//! The flags of `interfaces`.
 
 use clap::Args as ClapArgs;
 
@@ -16,15 +16,15 @@ Exit codes: 0 success, 1 an interface does not exist, or failure; 2 bad request.
 
 Examples:
   # All interfaces
-  forebay ports
+  forebay interfaces
   # Every detail of one of them
-  forebay ports -D eth0
+  forebay interfaces -D eth0
   # Names of those that are up
-  forebay ports --json |
-    jq -r '.ports[] | select(.up) | .name'";
+  forebay interfaces --json |
+    jq -r '.interfaces[] | select(.up) | .name'";
 
 #[derive(ClapArgs)]
-pub struct Ports {
+pub struct Interfaces {
     /// Interfaces to list; without any, all of them
     #[arg(value_name = "INTERFACE")]
     pub interfaces: Vec<String>,

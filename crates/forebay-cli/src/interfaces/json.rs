@@ -7,19 +7,19 @@ use super::{
 use crate::output;
 use serde_json::{Map, Value, json};
 
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 
 pub fn print(listed: &[Listed], rights: &Rights) -> String {
-    let ports: Vec<_> = listed.iter().map(port).collect();
+    let interfaces: Vec<_> = listed.iter().map(interface).collect();
     let object = json!({
         "schema": SCHEMA,
         "rights": { "packet": rights.packet.is_none(), "xdp": rights.xdp.is_none() },
-        "ports": ports,
+        "interfaces": interfaces,
     });
     output::json(&object) + "\n"
 }
 
-fn port(it: &Listed) -> Value {
+fn interface(it: &Listed) -> Value {
     let Listed {
         link,
         device,

@@ -1,4 +1,4 @@
-//! `forebay ports`: the interfaces of this machine, what they can do, and what each backend would give.
+//! `forebay interfaces`: the interfaces of this machine, what they can do, and what each backend would give.
 //!
 //! `backends` finds out what can be captured with, `table` and `long` print it, `json` too. Nothing is opened for capturing, and
 //! nothing is changed.
@@ -9,7 +9,7 @@ mod listed;
 mod long;
 mod table;
 
-use crate::{args::Ports as Flags, output, privileges};
+use crate::{args::Interfaces as Flags, output, privileges};
 use anyhow::Result;
 use backends::{Backends, Rights};
 use forebay_net::link::{self, Link};

@@ -1,4 +1,4 @@
-//! `forebay ports`: what it lists of a veth pair, as root and as a user without rights.
+//! `forebay interfaces`: what it lists of a veth pair, as root and as a user without rights.
 
 use crate::{
     lab::{ip, lab, tool},
@@ -9,8 +9,8 @@ use serde_json::Value;
 
 /// The object about one interface.
 fn port(name: &str) -> Value {
-    let json = run!("ports --json {name}").succeeds().json();
-    let ports = json["ports"].as_array().unwrap();
+    let json = run!("interfaces --json {name}").succeeds().json();
+    let ports = json["interfaces"].as_array().unwrap();
     assert_eq!(ports.len(), 1, "{json}");
     ports[0].clone()
 }
@@ -18,7 +18,7 @@ fn port(name: &str) -> Value {
 #[test]
 fn interfaces_are_listed_with_what_their_drivers_report() {
     lab(&["ethtool"], || {
-        let text = run!("ports").succeeds().text().to_owned();
+        let text = run!("interfaces").succeeds().text().to_owned();
         let row = |name: &str| {
             let mut rows = text.lines().map(words);
             rows.find(|row| row.first() == Some(&name)).expect("a row")
@@ -38,7 +38,7 @@ fn interfaces_are_listed_with_what_their_drivers_report() {
         assert_eq!(va["backends"]["packet"]["gives"], true, "{va}");
         assert_eq!(va["time_stamps"]["hardware"], false, "{va}");
         assert!(count(&va["queues"]["receive"]) > 0, "{va}");
-        let long = run!("ports -D va");
+        let long = run!("interfaces -D va");
         for part in [
             "va: up, Ethernet, MTU 1500",
             "  driver   veth\n",
@@ -56,13 +56,13 @@ fn the_command_that_it_prints_makes_frames_those_of_the_wire() {
         let va = port("va");
         assert!(!va["not_as_on_the_wire"].as_array().unwrap().is_empty());
         let command = va["command"].as_str().unwrap();
-        contains(run!("ports -D va").text(), command);
+        contains(run!("interfaces -D va").text(), command);
         tool_output(command.strip_prefix("sudo ").unwrap());
         let va = port("va");
         assert_eq!(va["not_as_on_the_wire"], Value::Array(vec![]), "{va}");
         assert_eq!(va["command"], Value::Null);
         assert_eq!(va["offloads"]["tso"]["on"], false);
-        lacks(run!("ports va").succeeds().text(), "Offloads");
+        lacks(run!("interfaces va").succeeds().text(), "Offloads");
     });
 }
 
@@ -76,9 +76,12 @@ fn what_cannot_be_captured_has_its_reason() {
             let backend = &va["backends"][backend];
             assert_eq!(backend["gives"], Value::Null, "{va}");
         }
-        contains(run!("ports").text(), "PACKET no: va: the interface is down");
         contains(
-            run!("ports -D va").text(),
+            run!("interfaces").text(),
+            "PACKET no: va: the interface is down",
+        );
+        contains(
+            run!("interfaces -D va").text(),
             "packet   no: the interface is down",
         );
         // Opening would refuse it, too.
@@ -96,7 +99,7 @@ fn what_cannot_be_captured_has_its_reason() {
             contains(lo["reason"].as_str().unwrap(), "too long for AF_XDP");
         }
         // The others are listed nevertheless.
-        let ran = run!("ports vb nope");
+        let ran = run!("interfaces vb nope");
         ran.fails(1, "no interface 'nope'; there are: ");
         contains(ran.text(), "vb ");
     });
@@ -111,14 +114,14 @@ fn a_name_of_an_interface_moves_no_cursor_and_runs_no_command() {
                 .output();
             renamed.unwrap().succeeds();
             for form in ["", "-D", "--json"] {
-                let ran = run!("ports {form}");
+                let ran = run!("interfaces {form}");
                 let text = ran.succeeds().text();
                 assert!(!text.contains('\u{1b}'), "{text:?}");
                 lacks(text, "-K a;reboot");
                 lacks(text, "-K a'$(id)");
             }
-            let json = run!("ports --json").json();
-            let ports = json["ports"].as_array().unwrap();
+            let json = run!("interfaces --json").json();
+            let ports = json["interfaces"].as_array().unwrap();
             assert!(ports.iter().any(|it| it["name"] == name), "{json}");
             let back = tool("ip")
                 .args(["link", "set", name, "name", "va"])
@@ -130,7 +133,7 @@ fn a_name_of_an_interface_moves_no_cursor_and_runs_no_command() {
 
 #[test]
 fn without_rights_everything_is_listed_and_the_missing_right_is_named() {
-    let Some(output) = as_nobody("exec $0 ports") else {
+    let Some(output) = as_nobody("exec $0 interfaces") else {
         return;
     };
     let text = output.succeeds().text();
