@@ -3,7 +3,7 @@
 //! `forebay_args` holds the flags. `capture` and `pipe` have a `request` that turns flags into the library's configuration. `sending` is
 //! what `replay` and `generate` share. `signals` handles Ctrl-C and other signals, `privileges` drops capabilities, `sandbox` gives up files
 //! and system calls that are not needed any more, `output` prints everything, `print` turns packets into text, `usage` rejects
-//! requests, and `habit` recognises command lines of tcpdump.
+//! requests, and `habit` recognises command lines of other programs.
 //!
 //! Exit codes: 0 success, 1 failure at run time, 2 bad request, 3 packets were lost, with `--fail-on-drop` or in `verify`, or `replay`
 //! could not send some, 4 the capture ended because of

@@ -47,11 +47,17 @@ pub fn filter(words: &[String]) -> Result<Option<Filter>> {
         text => text
             .parse()
             .map(Some)
-            .or_else(|error: filter::Error| refuse(error.to_string())),
+            .or_else(|error| refuse_filter(text, &error)),
     }
 }
 
-/// Prints why the command line cannot be parsed, and what to type instead if that is known.
+/// # Errors
+/// Always: `text` is not a filter.
+pub fn refuse_filter<T>(text: &str, error: &filter::Error) -> Result<T> {
+    refuse(habit::not_a_filter(text).unwrap_or_else(|| error.to_string()))
+}
+
+/// Prints why the command line cannot be parsed, and directly below it what to type instead, if that is known.
 pub fn print() {
     // Parsed once more without colours: to take them out of the text would also take out what looks like one in a foreign
     // argument, and everything after it.
@@ -60,55 +66,66 @@ pub fn print() {
     let words: Vec<_> = words
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    let suggestion = habit::suggestion(&words);
-    if let Err(error) = command.try_get_matches() {
-        let text = error.render().ansi().to_string();
-        let text = match suggestion {
-            // Its tips go by spelling only.
-            Some(_) => without_tips(&text),
-            None => text,
-        };
-        let instead = unknown_flag(&error).and_then(habit::instead);
-        let text = if instead.is_some() {
-            without_tips(&text)
-        } else {
-            text
-        };
-        format!("forebay: {}", text.trim_end())
-            .lines()
-            .for_each(say);
-        if let Some(instead) = instead {
-            say("");
-            say(&format!("  {instead}"));
-        }
+    let Err(error) = command.try_get_matches() else {
+        return;
+    };
+    let text = error.render().ansi().to_string();
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        text.trim_end().lines().for_each(say);
+        return;
     }
-    if let Some(line) = suggestion {
-        say("");
-        say(&format!("  did you mean '{line}'?"));
+    let hint = hint(&error, &words);
+    let mut paragraphs = text.trim_end().split("\n\n");
+    let what = format!("forebay: {}", paragraphs.next().unwrap_or_default());
+    what.lines().for_each(say);
+    match hint {
+        Some(hint) => say(&format!("  {hint}")),
+        None => paragraphs
+            .filter(|it| is_about(it, error.kind()))
+            .flat_map(str::lines)
+            .for_each(say),
     }
 }
 
-/// The flag that the error is about, if nothing here has it.
-fn unknown_flag(error: &clap::Error) -> Option<&str> {
-    match (error.kind(), error.get(ContextKind::InvalidArg)) {
-        (ErrorKind::UnknownArgument, Some(ContextValue::String(flag))) => Some(flag),
-        _ => None,
-    }
+/// What to type instead.
+fn hint(error: &clap::Error, words: &[String]) -> Option<String> {
+    let unknown = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(flag)) if error.kind() == ErrorKind::UnknownArgument => flag,
+        _ => return habit::suggestion(words),
+    };
+    let at = words.iter().position(|word| word.starts_with(unknown));
+    let value = at.and_then(|at| words.get(at + 1));
+    let first = words.first()?;
+    habit::instead(first, unknown, value.map(String::as_str)).or_else(|| habit::suggestion(words))
 }
 
-/// Removes the paragraphs that begin with `tip:`.
-fn without_tips(text: &str) -> String {
-    let paragraphs = text.split("\n\n");
-    let kept = paragraphs.filter(|it| !it.trim_start().starts_with("tip:"));
-    kept.collect::<Vec<_>>().join("\n\n")
+/// Whether a paragraph of clap's text helps: its usage line only if words are missing, and no tip to pass a flag as a value.
+fn is_about(paragraph: &str, kind: ErrorKind) -> bool {
+    match paragraph.trim_start() {
+        usage if usage.starts_with("Usage:") => kind == ErrorKind::MissingRequiredArgument,
+        tip => !tip.starts_with("tip: to pass"),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
-    fn tips_that_go_by_spelling_are_left_out() {
-        let text = "error: unrecognized subcommand 'eth0'\n\n  tip: a similar subcommand exists: 'get'\n\nUsage: forebay\n";
-        let expected = "error: unrecognized subcommand 'eth0'\n\nUsage: forebay\n";
-        assert_eq!(super::without_tips(text), expected);
+    fn only_what_helps_is_printed() {
+        let kind = ErrorKind::UnknownArgument;
+        assert!(is_about(
+            "  tip: a similar argument exists: '--count'",
+            kind
+        ));
+        assert!(!is_about(
+            "  tip: to pass '-2' as a value, use '-- -2'",
+            kind
+        ));
+        assert!(!is_about("Usage: forebay capture", kind));
+        assert!(is_about(
+            "Usage: forebay generate --interface",
+            ErrorKind::MissingRequiredArgument
+        ));
     }
 }

@@ -20,6 +20,52 @@ fn a_capture_typed_as_with_tcpdump_is_answered_by_the_line_to_type() {
 }
 
 #[test]
+fn hints_are_those_of_the_subcommand_and_stand_directly_below_the_error() {
+    for (typed, hint) in [
+        ("get -I http://localhost/", "use -i, which writes the head"),
+        ("get -k https://localhost/", "--cacert"),
+        ("replay -R x -i lo", "use -t, which sends as fast"),
+        ("replay -r x -i lo", "without -r"),
+        ("top -P -i lo", "table of ports"),
+        ("verify -f udp -i lo", "at the end of the line"),
+        ("info -A x", "leave it out"),
+        ("interfaces -i lo", "without -i"),
+        ("capture --nano -r x tcp", "use --time-stamp-precision nano"),
+        ("merge a b", "mergecap merges by time"),
+        ("version", "forebay --version"),
+        (
+            "tcp port 80",
+            "did you mean 'forebay capture -i eth0 tcp port 80'?",
+        ),
+        (
+            "/etc/passwd",
+            "did you mean 'forebay capture -r /etc/passwd'?",
+        ),
+    ] {
+        let output = run!("{typed}");
+        assert_eq!(output.status.code(), Some(2), "{typed}");
+        let log = output.log();
+        let lines: Vec<_> = log.lines().collect();
+        assert_eq!(lines.len(), 2, "{typed}: {log}");
+        assert!(lines[1].contains(hint), "{typed}: {log}");
+    }
+}
+
+#[test]
+fn an_error_has_no_usage_line_and_no_tip_that_nobody_needs() {
+    for typed in [
+        "capture --debug",
+        "interfaces -2",
+        "captur",
+        "queue receive",
+    ] {
+        let log = run!("{typed}").fails(2, "error: ").log().to_owned();
+        assert!(!log.contains("Usage:") && !log.contains("-- -"), "{log}");
+    }
+    contains(run!("replay").log(), "Usage: forebay replay --interface");
+}
+
+#[test]
 fn words_that_are_not_unicode_are_refused_and_do_not_panic() {
     let mut command = forebay!("");
     let output = command.arg(OsStr::from_bytes(b"\xff\xfe")).output();
@@ -119,6 +165,14 @@ const LINES: &str = r#"
     dumpcap | -i I -w O -q --json             | 0 | "written":9
     dumpcap | -i I -f udp -w O                | 2 | without -f
     dumpcap | -P -i I -w O                    | 2 | --format pcap
+    wireshark | tcp.port==80 -i I             | 2 | capture filter for it is: tcp port 80
+    wireshark | -r F -Y ip.addr==10.0.0.1     | 2 | at the end: host 10.0.0.1
+    wireshark | F                             | 2 | no interface to capture from. Did you mean -r
+    tcpdump | lo                              | 2 | Did you mean -i lo?
+    wireshark | -r F F                        | 2 | is a file, and not part of a filter. Read it with -r
+    tshark  | -r F -t ad                      | 2 | -tttt the date
+    tshark  | -r F -z io,stat,1               | 2 | top -r FILE --once
+    tshark  | -r F -e ip.src                  | 2 | --json-lines
     dumpcap | -n -i I -w O                    | 0 | 9 packets captured
     tshark  | -i I -Y tcp                     | 2 | capture filter at the end
     tshark  | -r F -T fields -e ip.src        | 2 | --json-lines

@@ -38,6 +38,7 @@
 //! | `link` | lists interfaces and their properties (feature `live`) |
 //! | [`packets`] | copies a frame into a packet of a pool of the crate `forebay` |
 //! | [`receive`] | lets a port feed [`Driver`](forebay::receive::Driver) or [`Poller`](forebay::poll::Poller) of the crate `forebay` |
+//! | [`spelling`] | the name that was probably meant by one that does not exist |
 //! | [`units`] | parses and prints quantities such as `5M` |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -67,6 +68,7 @@ pub mod serve;
 pub mod session;
 pub mod share;
 pub mod sim;
+pub mod spelling;
 mod sys;
 pub mod threads;
 pub mod transmit;

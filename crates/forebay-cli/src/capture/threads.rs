@@ -89,7 +89,7 @@ impl Request {
         }
         let mut all = all.into_iter();
         let (Some((session, control, cpu, file)), others) = (all.next(), all) else {
-            return refuse("--threads: there is no port");
+            return refuse("--threads: there is no interface");
         };
         let beside = |(session, control, cpu, file)| Beside {
             session,

@@ -3,7 +3,10 @@
 use super::finding::{Finding, Findings, State};
 use crate::output::counted;
 use anyhow::Result;
-use forebay_net::link::{self, Link, Offload};
+use forebay_net::{
+    link::{self, Link, Offload},
+    spelling::nearest,
+};
 
 /// What each group of offloads means for a capture.
 const OFFLOADS: &[(&[Offload], &str)] = &[
@@ -32,10 +35,12 @@ pub fn check(names: &[String]) -> Result<Vec<Finding>> {
         match links.iter().find(|link| link.name == *name) {
             Some(link) => found.extend(check_one(link)?),
             None => {
+                let names = links.iter().map(|link| link.name.as_str());
+                let near = nearest(names, name).map(|near| format!(" (did you mean {near}?)"));
                 let mut missing = Findings::about(format!("interface {name}"));
                 missing.put(
                     State::Loss,
-                    "there is no such interface",
+                    format!("there is no such interface{}", near.unwrap_or_default()),
                     Some("forebay capture -D".into()),
                 );
                 found.extend(missing.list);

@@ -12,7 +12,10 @@ mod table;
 use crate::{args::Interfaces as Flags, output, privileges};
 use anyhow::Result;
 use backends::{Backends, Rights};
-use forebay_net::link::{self, Link};
+use forebay_net::{
+    link::{self, Link},
+    spelling::nearest,
+};
 use listed::Listed;
 use std::process::ExitCode;
 
@@ -28,9 +31,12 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let missing: Vec<_> = flags.interfaces.iter().filter(is_missing).collect();
     for name in &missing {
         let names: Vec<_> = links.iter().map(|link| link.name.as_str()).collect();
+        let near = nearest(names.iter().copied(), name);
+        let near = near.map(|near| format!(" (did you mean {near}?)"));
         output::error(format_args!(
-            "no interface '{name}'; there are: {}",
-            names.join(", ")
+            "no interface '{name}'; there are: {}{}",
+            names.join(", "),
+            near.unwrap_or_default()
         ));
     }
     let is_wanted =

@@ -9,14 +9,11 @@ use crate::{
     args::Replay as Flags,
     output::{self, Stream},
     sending::Sender,
-    usage::{refuse, refuses_filter},
+    usage::{self, refuse, refuses_filter},
 };
 use anyhow::Result;
 use forebay::time::Clock;
-use forebay_net::{
-    filter::Filter,
-    replay::{Replay, ReplayConfig, ReplaySummary, Rewrite, Speed},
-};
+use forebay_net::replay::{Replay, ReplayConfig, ReplaySummary, Rewrite, Speed};
 use std::{process::ExitCode, time::Duration};
 use text::Notices;
 
@@ -46,12 +43,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
 }
 
 fn config(flags: &Flags) -> Result<ReplayConfig> {
-    let parsed = flags
-        .filter
-        .as_deref()
-        .map(str::parse::<Filter>)
-        .transpose();
-    let filter = parsed.or_else(|error| refuse(error.to_string()))?;
+    let filter = usage::filter(flags.filter.as_slice())?;
     let speed = match (flags.multiplier, flags.pps, flags.mbps) {
         (Some(factor), ..) => Speed::Recorded(factor),
         (_, Some(rate), _) => Speed::Packets(rate),

@@ -8,6 +8,7 @@ pub use text::lines;
 
 use crate::{
     args::{Criterion, Verify as Flags},
+    habit,
     listening::listening,
     output, privileges,
     sandbox::{self, Needs, Sandbox},
@@ -65,9 +66,12 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let files = flags.read.iter().cloned().map(Name::File);
     let names: Vec<_> = flags.interfaces.iter().cloned().chain(files).collect();
     if names.is_empty() {
-        return refuse(
-            "no interface at which frames arrive. Name one with -i, such as -i eth0, or a file with -r",
-        );
+        let hint = habit::input(&flags.expression);
+        return refuse(format!(
+            "no interface at which frames arrive. {}",
+            hint.as_deref()
+                .unwrap_or("Name one with -i, such as -i eth0, or a file with -r")
+        ));
     }
     if flags.until_end && !flags.read.is_empty() {
         return refuse("--until-end is about interfaces: a file ends by itself");

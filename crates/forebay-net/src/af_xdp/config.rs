@@ -142,7 +142,7 @@ pub(super) fn chunk_bytes(link: &Link) -> Result<u32> {
             link.mtu
         );
         Error::new(&link.name, tried).advise(format!(
-            "Use -i packet:{0}, or: ip link set {0} mtu {1}",
+            "Use -i {0}, or: ip link set {0} mtu {1}",
             link.name,
             room(CHUNKS[1])
         ))
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(
             error,
             "eth0: frames of its MTU of 9000 bytes are too long for AF_XDP. \
-             Use -i packet:eth0, or: ip link set eth0 mtu 3818"
+             Use -i eth0, or: ip link set eth0 mtu 3818"
         );
         assert!(shape(64 << 20, 3818, 1, None).is_ok() && shape(64 << 20, 3819, 1, None).is_err());
     }

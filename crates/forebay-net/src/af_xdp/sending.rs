@@ -65,14 +65,17 @@ impl AfXdpTx {
             return Err(Error::invalid(name, tried).advise("For sending, only queue=N is possible"));
         }
         if config.backend == TxBackend::Ring {
-            return Err(Error::invalid(name, "PACKET_TX_RING belongs to AF_PACKET")
-                .advise(format!("Choose one of the two: AF_XDP, or packet:{name}")));
+            return Err(
+                Error::invalid(name, "PACKET_TX_RING belongs to AF_PACKET").advise(format!(
+                    "Choose one of the two: AF_XDP, or {name} without xdp:"
+                )),
+            );
         }
         let links = Netlink::open()?.links()?;
         let link = find_link(&links, name)?;
         if link_type(link)? != LinkType::ETHERNET {
             return Err(Error::new(name, "AF_XDP sends Ethernet frames only")
-                .advise(format!("Use packet:{name}")));
+                .advise(format!("Use {name} without xdp:")));
         }
         let max_frame_bytes = link.mtu.saturating_add(ETHERNET_HEADER);
         let room = HEADROOM + max_frame_bytes.saturating_add(VLAN_TAG);
@@ -81,7 +84,7 @@ impl AfXdpTx {
                 "frames of its MTU of {} bytes are too long for AF_XDP",
                 link.mtu
             );
-            return Err(Error::new(name, tried).advise(format!("Use packet:{name}")));
+            return Err(Error::new(name, tried).advise(format!("Use {name} without xdp:")));
         };
         let interface = Interface {
             name: name.into(),

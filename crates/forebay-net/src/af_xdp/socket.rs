@@ -211,7 +211,7 @@ impl Socket {
             let error = Error::new(to.name, format!("binding to queue {}", to.queue));
             let advice = match cause.raw_os_error() {
                 Some(libc::EBUSY) => {
-                    "Another program, or another port of this one, has this queue: queue=N selects another one"
+                    "Another program, or this one in another place, has this queue: queue=N selects another one"
                 }
                 Some(libc::EINVAL) if owner.is_some() => {
                     "Two interfaces with the same memory need Linux 5.10, and a queue that exists: name one of them without xdp:"

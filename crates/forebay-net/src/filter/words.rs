@@ -1,5 +1,7 @@
 //! The keywords and the named numbers of the language.
 
+use crate::spelling::distance;
+
 /// Alternative spellings of keywords.
 const ALIASES: &str = "
     ether=link ppp=link slip=link fddi=link tr=link wlan=link es-is=esis is-is=isis length=len direction=dir
@@ -66,23 +68,4 @@ pub(super) fn nearest(word: &str) -> Option<&'static str> {
     let key = |(distance, candidate): &(usize, &str)| (*distance, !candidate.starts_with(word));
     let (distance, candidate) = near.min_by_key(key)?;
     (distance <= 1 + word.len() / 6).then_some(candidate)
-}
-
-/// The number of letters to add, remove, change or swap with their neighbour.
-fn distance(from: &str, to: &str) -> usize {
-    let (from, to) = (from.as_bytes(), to.as_bytes());
-    let mut rows = vec![(0..=to.len()).collect::<Vec<_>>()];
-    for (i, a) in from.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, b) in to.iter().enumerate() {
-            let mut cost = (rows[i][j] + usize::from(a != b)).min(rows[i][j + 1] + 1);
-            cost = cost.min(row[j] + 1);
-            if i > 0 && j > 0 && *a == to[j - 1] && from[i - 1] == *b {
-                cost = cost.min(rows[i - 1][j - 1] + 1);
-            }
-            row.push(cost);
-        }
-        rows.push(row);
-    }
-    rows[from.len()][to.len()]
 }

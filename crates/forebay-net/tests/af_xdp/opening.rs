@@ -20,7 +20,7 @@ fn an_interface_in_use_is_refused_unless_its_traffic_may_be_taken() {
             let text = error("vb");
             let expected = format!("vb: {what}. AF_XDP takes every frame away");
             assert!(text.starts_with(&expected), "{text}");
-            assert!(text.ends_with("Use -i packet:vb to watch, or --take-traffic to take them"));
+            assert!(text.ends_with("Use -i vb to watch, or --take-traffic to take them"));
             assert!(!has_program());
         };
         ip("address add 192.0.2.1/24 dev vb");

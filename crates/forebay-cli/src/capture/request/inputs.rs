@@ -1,6 +1,9 @@
 //! What is read: the interfaces and files that packets come from, and the filter.
 
-use crate::{args::Capture as Flags, usage::refuse};
+use crate::{
+    args::Capture as Flags,
+    usage::{refuse, refuse_filter},
+};
 use anyhow::{Context, Result};
 use forebay::standard;
 use forebay_net::{filter::Filter, open::Name};
@@ -54,7 +57,7 @@ pub(super) fn parse_filter(flags: &Flags, names: &[Name]) -> Result<Option<Filte
     };
     let parse = |text: &str| match text.parse::<Filter>() {
         Ok(filter) => Ok(Some(filter)),
-        Err(error) => refuse(error.to_string()),
+        Err(error) => refuse_filter(text, &error),
     };
     let filter = match text.trim() {
         "" => None,

@@ -12,6 +12,7 @@ pub mod rotation;
 
 use crate::{
     args::{self, Capture as Flags},
+    habit,
     output::Stream,
     privileges::Identity,
     usage::{Usage, refuse},
@@ -143,9 +144,13 @@ impl Request {
     pub fn from_flags(flags: Flags) -> Result<Self> {
         let names = names(&flags)?;
         if names.is_empty() && flags.dump == 0 {
-            return refuse(
-                "no port to capture from. Name one with -i, such as -i sim or -i eth0 (-D lists them), or a file with -r",
-            );
+            let named =
+                "Name one with -i, such as -i sim or -i eth0 (-D lists them), or a file with -r";
+            let hint = habit::input(&flags.expression);
+            return refuse(format!(
+                "no interface to capture from. {}",
+                hint.as_deref().unwrap_or(named)
+            ));
         }
         refuse_contradictions(&flags)?;
         refuse_contradicting_name(&flags)?;

@@ -84,7 +84,7 @@ impl<'a> Plan<'a> {
         let link = find_link(&netlink.links()?, name)?.clone();
         if link_type(&link)? != LinkType::ETHERNET {
             return Err(Error::new(name, "AF_XDP takes Ethernet frames only")
-                .advise(format!("Use -i packet:{name}")));
+                .advise(format!("Use -i {name}")));
         }
         let device = link.device()?;
         let present = device.queues.map(|it| it.receive);
@@ -264,7 +264,7 @@ fn attach(program: BorrowedFd<'_>, link: &Link, wanted: Option<Mode>) -> Result<
             ),
             Some(libc::EPERM) => RIGHTS.into(),
             Some(libc::EOPNOTSUPP | libc::EINVAL | libc::ERANGE) if wanted == Some(Mode::Native) => {
-                format!("The driver cannot: leave mode=native out, or use -i packet:{name}")
+                format!("The driver cannot: leave mode=native out, or use -i {name}")
             }
             Some(libc::EINVAL) => "This kernel cannot attach it: Linux 5.9 or later is needed".into(),
             _ => String::new(),
