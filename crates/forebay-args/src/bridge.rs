@@ -27,40 +27,40 @@ Examples:
 #[derive(ClapArgs)]
 pub struct Bridge {
     /// One interface; xdp:eth0 receives with AF_XDP, which takes frames away from this machine's network stack
-    #[arg(value_name = "A")]
+    #[arg(help_heading = "Input", value_name = "A")]
     pub first: Name,
 
     /// The other interface; also xdp:eth1
-    #[arg(value_name = "B")]
+    #[arg(help_heading = "Input", value_name = "B")]
     pub second: Name,
 
     /// Which frames to forward, in the language of pcap-filter(7); without it, all
-    #[arg(value_name = "EXPRESSION")]
+    #[arg(help_heading = "Filter", value_name = "EXPRESSION")]
     pub expression: Vec<String>,
 
     /// Write the frames that are forwarded to FILE; a name that ends in .pcap selects the format pcap, every other name pcapng
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Output", long, value_name = "FILE")]
     pub tap: Option<PathBuf>,
 
     /// The longest time, 1 ms to 10 s, for which the kernel may hold frames back, to hand over many at once. A frame that arrives
     /// alone is delayed by this time
-    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = values::time)]
+    #[arg(help_heading = "Memory", long, value_name = "TIME", default_value = "1ms", value_parser = values::time)]
     pub delay: Duration,
 
     /// Size of the receive ring of each interface, in KiB or with a unit (256M) [default: 64M]
-    #[arg(short = 'B', long = "buffer-size", value_name = "SIZE", value_parser = |text: &str| values::size(text, 1024))]
+    #[arg(help_heading = "Memory", short = 'B', long = "buffer-size", value_name = "SIZE", value_parser = |text: &str| values::size(text, 1024))]
     pub ring: Option<u64>,
 
     /// Open xdp:INTERFACE also if this machine uses the interface: its connections over it stop working
-    #[arg(long)]
+    #[arg(help_heading = "Input", long)]
     pub take_traffic: bool,
 
     /// Print only errors and losses
-    #[arg(short = 'q')]
+    #[arg(help_heading = "Output", short = 'q')]
     pub quiet: bool,
 
     /// Print the counts as one JSON object at the end
-    #[arg(long)]
+    #[arg(help_heading = "Output", long)]
     pub json: bool,
 
     #[command(flatten)]

@@ -118,15 +118,20 @@ Examples:
 
 #[derive(ClapArgs)]
 pub struct Capture {
-    /// Interface to capture from: eth0, any (all interfaces), sim (a simulated card, also sim:rate=10G), share:NAME (packets that
-    /// another capture shares with --share), or xdp:eth0 (AF_XDP, which takes packets away from this machine's network stack).
-    /// May be repeated
-    #[arg(short = 'i', long = "interface", value_name = "INTERFACE")]
+    /// Interface to capture from: eth0, any, sim, share:NAME or xdp:eth0. May be repeated. any is all interfaces, sim a simulated
+    /// card (also sim:rate=10G), and share:NAME the packets that another capture shares with --share. xdp:eth0 uses AF_XDP, which
+    /// takes packets away from this machine's network stack
+    #[arg(
+        help_heading = "Input",
+        short = 'i',
+        long = "interface",
+        value_name = "INTERFACE"
+    )]
     pub interfaces: Vec<Name>,
 
     /// Read packets from FILE, in the format pcap or pcapng, uncompressed or compressed with gzip or zstd; - is standard input;
     /// may be repeated: files are read one after another
-    #[arg(short = 'r', value_name = "FILE")]
+    #[arg(help_heading = "Input", short = 'r', value_name = "FILE")]
     pub read: Vec<PathBuf>,
 
     /// Write packets to FILE; - is standard output. If none of -w, --share, --serve and --count is given, packets are
@@ -134,177 +139,185 @@ pub struct Capture {
     ///
     /// A name that ends in .pcap or .cap selects the format pcap; every other name selects pcapng. With a further .gz or .zst
     /// at the end, the file is compressed
-    #[arg(short = 'w', value_name = "FILE")]
+    #[arg(help_heading = "Output", short = 'w', value_name = "FILE")]
     pub write: Option<PathBuf>,
 
     /// Format to write, whatever the name of FILE selects: pcapng, pcap (with nanoseconds), or pcap-us (pcap with microseconds).
     /// It must not contradict a name that ends in .pcap or .pcapng
-    #[arg(long, value_name = "FORMAT", value_parser = format)]
+    #[arg(help_heading = "Output", long, value_name = "FORMAT", value_parser = format)]
     pub format: Option<FileFormat>,
 
     /// Stop after COUNT packets (5M is five million)
-    #[arg(short = 'c', value_name = "COUNT", value_parser = values::count)]
+    #[arg(help_heading = "When to stop", short = 'c', value_name = "COUNT", value_parser = values::count)]
     pub count: Option<u64>,
 
     /// Keep at most SNAPLEN bytes of each packet, up to 1000000; 0 means 262144
-    #[arg(short = 's', long = "snapshot-length", value_name = "SNAPLEN", default_value = "262144", value_parser = snaplen)]
+    #[arg(help_heading = "Input", short = 's', long = "snapshot-length", value_name = "SNAPLEN", default_value = "262144", value_parser = snaplen)]
     pub snaplen: u32,
 
     /// Start the next file when a file reaches SIZE. A number without a unit is in millions of bytes. The files are called
     /// FILE, FILE1, FILE2, …
-    #[arg(short = 'C', value_name = "SIZE", value_parser = |text: &str| values::size(text, 1_000_000))]
+    #[arg(help_heading = "Series of files", short = 'C', value_name = "SIZE", value_parser = |text: &str| values::size(text, 1_000_000))]
     pub file_size: Option<u64>,
 
     /// Start the next file every SECONDS. FILE may contain the % letters of strftime, such as %H. With -C as well, names also
     /// get a number. With -r, the times of the packets count, also for -a and -b
-    #[arg(short = 'G', value_name = "SECONDS", value_parser = values::time)]
+    #[arg(help_heading = "Series of files", short = 'G', value_name = "SECONDS", value_parser = values::time)]
     pub rotate_seconds: Option<Duration>,
 
     /// With -C, keep only COUNT files: once COUNT files exist, the oldest is overwritten. With -G, stop after COUNT files. -W
     /// cannot be used with both
-    #[arg(short = 'W', value_name = "COUNT", value_parser = values::count)]
+    #[arg(help_heading = "Series of files", short = 'W', value_name = "COUNT", value_parser = values::count)]
     pub file_count: Option<u64>,
 
-    /// Write a series of files (NAME_00001_20261121143000.pcapng, …). KEY sets when the next file starts, or which files are
-    /// kept; may be repeated
+    /// Write a series of files, each up to duration:SECONDS, interval:SECONDS, filesize:KB or packets:COUNT, and keep files:COUNT
+    /// or total:KB. May be repeated. The files are called NAME_00001_20261121143000.pcapng, …
     ///
     /// Keys that start the next file: duration:SECONDS (this long after the start of a file), interval:SECONDS (when the clock
     /// shows a multiple of this time; 3600: every full hour), filesize:KB and packets:COUNT (when a file has reached this
     /// size). Keys that delete older files: files:COUNT (keep the newest COUNT files), total:KB (keep the newest files that are
     /// together no larger than this). 1 KB is 1000 bytes
-    #[arg(short = 'b', long = "ring-buffer", value_name = "KEY:VALUE", value_parser = ring_buffer)]
+    #[arg(help_heading = "Series of files", short = 'b', long = "ring-buffer", value_name = "KEY:VALUE", value_parser = ring_buffer)]
     pub ring_buffer: Vec<Criterion>,
 
     /// Keep this much space free on the disk of -w: a percentage of the disk (10%) or a size (20G). When less is free, the
     /// oldest files of the series are deleted, including those of earlier captures. If there are none, or -w is a single file,
     /// the capture ends instead
-    #[arg(long, value_name = "PERCENT|SIZE", value_parser = keep_free)]
+    #[arg(help_heading = "Series of files", long, value_name = "PERCENT|SIZE", value_parser = keep_free)]
     pub keep_free: Option<KeepFree>,
 
-    /// When to stop the capture; may be repeated
-    ///
-    /// duration:SECONDS, packets:COUNT, filesize:KB (with -b, this starts the next file instead), or files:COUNT (only with -b,
-    /// -C or -G)
-    #[arg(short = 'a', long = "autostop", value_name = "KEY:VALUE", value_parser = autostop)]
+    /// Stop after duration:SECONDS, packets:COUNT, filesize:KB or files:COUNT. May be repeated. With -b, filesize starts the next
+    /// file instead. files needs -b, -C or -G
+    #[arg(help_heading = "When to stop", short = 'a', long = "autostop", value_name = "KEY:VALUE", value_parser = autostop)]
     pub autostop: Vec<Criterion>,
 
-    /// When to sync written data to the disk, so that it survives a power cut: none, interval[:SECONDS] (1 second if not
-    /// given), file (at the end of each file), or always (after every buffer)
-    #[arg(long, value_name = "POLICY", default_value = "file", value_parser = sync)]
+    /// When to sync written data to the disk: none, interval[:SECONDS], file or always. Synced data survives a power cut.
+    /// interval is 1 second if no SECONDS are given, file is the end of each file, and always is after every buffer
+    #[arg(help_heading = "Output", long, value_name = "POLICY", default_value = "file", value_parser = sync)]
     pub sync: SyncPolicy,
 
     /// Compress each finished file to NAME.zst, on a low-priority thread, with LEVEL 1 to 19 [default level: 3]
-    #[arg(long, value_name = "zstd[:LEVEL]", value_parser = compress)]
+    #[arg(help_heading = "Output", long, value_name = "zstd[:LEVEL]", value_parser = compress)]
     pub compress: Option<i32>,
 
     /// Run the program CMD for each finished file. Its only argument is the name of the file. It runs without a shell, at low
     /// priority and without any capability
-    #[arg(short = 'z', value_name = "CMD")]
+    #[arg(help_heading = "Series of files", short = 'z', value_name = "CMD")]
     pub command: Option<OsString>,
 
     /// Size of the receive ring, where packets wait until forebay takes them. A number without a unit is in KiB: 256
     /// is 256 KiB [default: 64M; for sim: one second of frames]
-    #[arg(short = 'B', long = "buffer-size", value_name = "SIZE", value_parser = |text: &str| values::size(text, 1024))]
+    #[arg(help_heading = "Memory", short = 'B', long = "buffer-size", value_name = "SIZE", value_parser = |text: &str| values::size(text, 1024))]
     pub ring: Option<u64>,
 
     /// Number and size of the buffers in memory between the receive ring and the output. If this flag or -r is given, forebay adds
     /// no buffers while the output is slow, unless --store-limit is given, too [default: 16x4M, or 4x4M if -r is given]
-    #[arg(long, value_name = "COUNTxSIZE", value_parser = buffers)]
+    #[arg(help_heading = "Memory", long, value_name = "COUNTxSIZE", value_parser = buffers)]
     pub store: Option<store::StoreConfig>,
 
     /// While the output is slow, add buffers until all of them together have this size (2G) or this share of the available memory
     /// (50%). 0: add none [default: 25%, or 0 if --store or -r is given]
-    #[arg(long, value_name = "SIZE|PERCENT", value_parser = store_limit)]
+    #[arg(help_heading = "Memory", long, value_name = "SIZE|PERCENT", value_parser = store_limit)]
     pub store_limit: Option<Limit>,
 
     /// Filter: which packets to capture, in the language of pcap-filter(7), such as tcp port 80 and host 10.0.0.1
-    #[arg(value_name = "EXPRESSION")]
+    #[arg(help_heading = "Filter", value_name = "EXPRESSION")]
     pub expression: Vec<String>,
 
     /// Read the filter expression from FILE instead of the command line
-    #[arg(short = 'F', value_name = "FILE", conflicts_with = "expression")]
+    #[arg(
+        help_heading = "Filter",
+        short = 'F',
+        value_name = "FILE",
+        conflicts_with = "expression"
+    )]
     pub expression_file: Option<PathBuf>,
 
     /// Print the BPF program of the filter expression and exit; -dd prints it as C, -ddd as numbers
-    #[arg(short = 'd', action = clap::ArgAction::Count)]
+    #[arg(help_heading = "Filter", short = 'd', action = clap::ArgAction::Count)]
     pub dump: u8,
 
     /// List the interfaces that can be captured, and exit
-    #[arg(short = 'D', long = "list-interfaces")]
+    #[arg(help_heading = "Input", short = 'D', long = "list-interfaces")]
     pub list: bool,
 
     /// Do not print the summary; errors and losses are printed nevertheless. If packets are printed, print shorter lines
-    #[arg(short = 'q')]
+    #[arg(help_heading = "Output", short = 'q')]
     pub quiet: bool,
 
     /// Write each packet to the output about 10 ms after its arrival, instead of about a second. -U also turns on
     /// --immediate-mode
-    #[arg(short = 'U', long = "packet-buffered")]
+    #[arg(help_heading = "Output", short = 'U', long = "packet-buffered")]
     pub unbuffered: bool,
 
-    /// The clock of time stamps: software (the system's clock) or hardware (the clock of the network card, which must be set up
-    /// to stamp every packet; 'forebay interfaces' shows whether it does). If this flag is given, a pcapng file has a comment that names
-    /// the clock [default: software]
-    #[arg(long, value_name = "CLOCK", value_parser = time_source)]
+    /// The clock of time stamps: software (the system's) or hardware (the network card's). The card must be set up to stamp every
+    /// packet; 'forebay interfaces' shows whether it does. If this flag is given, a pcapng file has a comment that names the
+    /// clock [default: software]
+    #[arg(help_heading = "Input", long, value_name = "CLOCK", value_parser = time_source)]
     pub time: Option<TimeSource>,
 
     /// Do not put interfaces into promiscuous mode
-    #[arg(short = 'p', long = "no-promiscuous-mode")]
+    #[arg(help_heading = "Input", short = 'p', long = "no-promiscuous-mode")]
     pub not_promiscuous: bool,
 
-    /// When an interface goes down, end the capture with exit code 1, instead of waiting until the interface is up again
-    #[arg(long)]
+    /// When an interface goes down, end the capture with exit code 1. Without this flag, it waits until the interface is up again
+    #[arg(help_heading = "Input", long)]
     pub stop_on_down: bool,
 
     /// Capture from xdp:INTERFACE even if this machine itself uses the interface. The machine's own connections over this
     /// interface then stop working
-    #[arg(long)]
+    #[arg(help_heading = "Input", long)]
     pub take_traffic: bool,
 
     /// Change to USER after opening the interfaces and before creating files. Only root can do this
-    #[arg(short = 'Z', long = "relinquish-privileges", value_name = "USER")]
+    #[arg(
+        help_heading = "Privileges",
+        short = 'Z',
+        long = "relinquish-privileges",
+        value_name = "USER"
+    )]
     pub user: Option<String>,
 
     /// Print the counts as one JSON object at the end. It goes to standard output, or to standard error if packets go to
     /// standard output
-    #[arg(long)]
+    #[arg(help_heading = "Monitoring", long)]
     pub json: bool,
 
     /// Print the counts every SECONDS; with --json, as one JSON object a line
-    #[arg(long, value_name = "SECONDS", value_parser = stats_interval)]
+    #[arg(help_heading = "Monitoring", long, value_name = "SECONDS", value_parser = stats_interval)]
     pub stats_interval: Option<Duration>,
 
     /// Create a socket through which 'forebay control NAME' shows the counts of this capture and controls it. Only this user
     /// and root can connect. A NAME without / is created in $XDG_RUNTIME_DIR/forebay, or for root in /run/forebay
-    #[arg(long, value_name = "NAME")]
+    #[arg(help_heading = "Monitoring", long, value_name = "NAME")]
     pub control: Option<OsString>,
 
     /// Serve metrics for Prometheus at http://ADDRESS:PORT/metrics. With port 0, the system chooses a free port [default
     /// address: 127.0.0.1]
-    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = address)]
+    #[arg(help_heading = "Monitoring", long, value_name = "[ADDRESS:]PORT", value_parser = address)]
     pub metrics: Option<SocketAddr>,
 
     /// At the end, wait at most SECONDS until a server that has scraped the metrics has scraped the final counts; 0: do not wait
-    #[arg(long, value_name = "SECONDS", default_value = "30", requires = "metrics", value_parser = metrics_wait)]
+    #[arg(help_heading = "Monitoring", long, value_name = "SECONDS", default_value = "30", requires = "metrics", value_parser = metrics_wait)]
     pub metrics_wait: Duration,
 
     /// Write metrics to FILE every 5 seconds and at the end, for the textfile collector of the Prometheus node exporter
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Monitoring", long, value_name = "FILE")]
     pub metrics_file: Option<PathBuf>,
 
-    /// With -r, do not copy the metadata of the files: comments, decryption secrets, host names, custom blocks, and the
+    /// With -r, do not copy the metadata of the files. These are comments, decryption secrets, host names, custom blocks, and the
     /// descriptions of the machine and the program that captured the packets
-    #[arg(long)]
+    #[arg(help_heading = "Input", long)]
     pub no_metadata: bool,
 
-    /// Check the numbered frames that 'forebay generate' sends: count those that were lost, duplicated, reordered or corrupted,
-    /// as 'forebay verify' does
-    #[arg(long)]
+    /// Check the numbered frames that 'forebay generate' sends. Those that were lost, duplicated, reordered or corrupted are
+    /// counted, as 'forebay verify' does
+    #[arg(help_heading = "Output", long)]
     pub verify: bool,
 
     /// Exit with code 3 if any packet was lost. This includes packets that the interface itself reports as dropped and, with
     /// --verify, generated frames that did not arrive
-    #[arg(long)]
+    #[arg(help_heading = "Output", long)]
     pub fail_on_drop: bool,
 
     #[command(flatten)]
@@ -323,7 +336,7 @@ pub struct Capture {
     pub printing: Print,
 
     /// Print the version
-    #[arg(long, action = clap::ArgAction::Version)]
+    #[arg(help_heading = "Other", long, action = clap::ArgAction::Version)]
     version: Option<bool>,
 }
 

@@ -39,35 +39,40 @@ Examples:
 #[derive(ClapArgs)]
 pub struct Generate {
     /// Traffic to send: rate=1G,size=imix,count=5M; the keys are listed below
-    #[arg(value_name = "SPEC", value_parser = spec)]
+    #[arg(help_heading = "Frames", value_name = "SPEC", value_parser = spec)]
     pub spec: Spec,
 
     /// Interface to send on: eth0, or xdp:eth0 (AF_XDP)
-    #[arg(short = 'i', long = "interface", value_name = "INTERFACE")]
+    #[arg(
+        help_heading = "Output",
+        short = 'i',
+        long = "interface",
+        value_name = "INTERFACE"
+    )]
     pub interface: Name,
 
     /// Stop after COUNT frames (5M is five million)
-    #[arg(short = 'c', value_name = "COUNT", value_parser = values::count)]
+    #[arg(help_heading = "When to stop", short = 'c', value_name = "COUNT", value_parser = values::count)]
     pub count: Option<u64>,
 
     /// When to stop: duration:SECONDS or packets:COUNT; may be repeated
-    #[arg(short = 'a', long = "autostop", value_name = "KEY:VALUE", value_parser = limit)]
+    #[arg(help_heading = "When to stop", short = 'a', long = "autostop", value_name = "KEY:VALUE", value_parser = limit)]
     pub autostop: Vec<Criterion>,
 
     /// Destination address [default: 198.19.0.1]
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(help_heading = "Frames", long, value_name = "ADDRESS")]
     pub to: Option<Ipv4Addr>,
 
     /// Destination of the Ethernet header, such as that of the next router [default: 02:00:00:00:00:01]
-    #[arg(long, value_name = "MAC", value_parser = mac)]
+    #[arg(help_heading = "Frames", long, value_name = "MAC", value_parser = mac)]
     pub to_mac: Option<[u8; 6]>,
 
     /// Source address of all flows, which then differ in their ports only [default: one for each flow]
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(help_heading = "Frames", long, value_name = "ADDRESS")]
     pub from: Option<Ipv4Addr>,
 
     /// Source of the Ethernet header [default: one for each flow, from 02:00:00:00:01:00]
-    #[arg(long, value_name = "MAC", value_parser = mac)]
+    #[arg(help_heading = "Frames", long, value_name = "MAC", value_parser = mac)]
     pub from_mac: Option<[u8; 6]>,
 
     #[command(flatten)]

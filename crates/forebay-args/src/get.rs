@@ -34,47 +34,57 @@ Examples:
 pub struct Get {
     /// What to fetch: http://HOST[:PORT]/PATH or https://…
     // Not parsed by clap, which prints a wrong value: it may contain a password.
-    #[arg(value_name = "URL")]
+    #[arg(help_heading = "Input", value_name = "URL")]
     pub url: String,
 
     /// Write to FILE, which appears or is replaced when it is complete; - is standard output, also for binary data
-    #[arg(short = 'o', value_name = "FILE")]
+    #[arg(help_heading = "Output", short = 'o', value_name = "FILE")]
     pub output: Option<PathBuf>,
 
     /// Also write the head of the answer (after redirects, of the last one)
-    #[arg(short = 'i', long = "include", conflicts_with = "raw")]
+    #[arg(
+        help_heading = "Output",
+        short = 'i',
+        long = "include",
+        conflicts_with = "raw"
+    )]
     pub include: bool,
 
     /// Write the first answer exactly as it was sent: head, chunk sizes, trailers; follow no redirects
-    #[arg(long)]
+    #[arg(help_heading = "Output", long)]
     pub raw: bool,
 
     /// Also write the body of an answer with a status of 400 or more
-    #[arg(long)]
+    #[arg(help_heading = "Output", long)]
     pub content_on_error: bool,
 
     /// Follow at most COUNT redirects
-    #[arg(long, value_name = "COUNT", default_value = "10")]
+    #[arg(
+        help_heading = "Input",
+        long,
+        value_name = "COUNT",
+        default_value = "10"
+    )]
     pub max_redirects: usize,
 
     /// Also follow redirects from https to http
-    #[arg(long)]
+    #[arg(help_heading = "Input", long)]
     pub allow_downgrade: bool,
 
     /// Give up if there is no connection within TIME (seconds, or with a unit: 500ms)
-    #[arg(long, value_name = "TIME", default_value = "10", value_parser = values::time)]
+    #[arg(help_heading = "Input", long, value_name = "TIME", default_value = "10", value_parser = values::time)]
     pub connect: Duration,
 
     /// Give up if the server neither sends nor accepts a byte for TIME
-    #[arg(long, value_name = "TIME", default_value = "30", value_parser = values::time)]
+    #[arg(help_heading = "Input", long, value_name = "TIME", default_value = "30", value_parser = values::time)]
     pub silence: Duration,
 
     /// Trust only the certificates in FILE (PEM), not Mozilla's: roots, or exactly the server's own
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Input", long, value_name = "FILE")]
     pub cacert: Option<PathBuf>,
 
     /// Print only errors
-    #[arg(short = 'q')]
+    #[arg(help_heading = "Output", short = 'q')]
     pub quiet: bool,
 
     #[command(flatten)]

@@ -15,23 +15,23 @@ Examples:
 #[derive(ClapArgs)]
 pub struct Info {
     /// pcap or pcapng files, plain, gzip or zstd; - is standard input
-    #[arg(value_name = "FILE", required = true)]
+    #[arg(help_heading = "Input", value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
 
     /// Print only the number of packets, without reading the file twice for its checksum
-    #[arg(short = 'c', long)]
+    #[arg(help_heading = "Output", short = 'c', long)]
     pub count: bool,
 
     /// Print a table: a line of names, then one line a file, with tabs between the columns
-    #[arg(short = 'T', long, conflicts_with = "json")]
+    #[arg(help_heading = "Output", short = 'T', long, conflicts_with = "json")]
     pub table: bool,
 
     /// Also print the SHA-1 of the file, as capinfos -H does
-    #[arg(short = 'H', long)]
+    #[arg(help_heading = "Output", short = 'H', long)]
     pub sha1: bool,
 
     /// Print one JSON object for each file, one a line
-    #[arg(long)]
+    #[arg(help_heading = "Output", long)]
     pub json: bool,
 
     #[command(flatten)]

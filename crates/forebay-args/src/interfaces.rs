@@ -26,14 +26,14 @@ Examples:
 #[derive(ClapArgs)]
 pub struct Interfaces {
     /// Interfaces to list; without any, all of them
-    #[arg(value_name = "INTERFACE")]
+    #[arg(help_heading = "Input", value_name = "INTERFACE")]
     pub interfaces: Vec<String>,
 
     /// Print every detail of each interface, in several lines
-    #[arg(short = 'D', long)]
+    #[arg(help_heading = "Output", short = 'D', long)]
     pub long: bool,
 
     /// Print one JSON object
-    #[arg(long)]
+    #[arg(help_heading = "Output", long)]
     pub json: bool,
 }

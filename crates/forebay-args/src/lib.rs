@@ -12,6 +12,7 @@ mod control;
 mod doctor;
 mod generate;
 mod get;
+mod help;
 #[cfg(test)]
 mod help_tests;
 mod info;
@@ -43,6 +44,7 @@ pub use control::{Control, ControlCommand, Trigger};
 pub use doctor::Doctor;
 pub use generate::Generate;
 pub use get::Get;
+pub use help::command;
 pub use info::Info;
 pub use interfaces::Interfaces;
 pub use man::Man;
@@ -58,7 +60,7 @@ pub use share::Shares;
 pub use top::Top;
 pub use verify::Verify;
 
-use clap::{Parser, Subcommand};
+use clap::{FromArgMatches, Parser, Subcommand};
 
 /// The version, and the commit that was built where it is known.
 pub const VERSION: &str = env!("FOREBAY_VERSION");
@@ -140,4 +142,12 @@ pub enum Command {
     /// Print the script that lets a shell complete subcommands and flags
     #[command(after_long_help = completions::HELP)]
     Completions(Completions),
+}
+
+/// The arguments of this process.
+///
+/// # Errors
+/// They are wrong, or ask for the help or the version.
+pub fn try_parse() -> Result<Args, clap::Error> {
+    Args::from_arg_matches(&command().try_get_matches()?)
 }

@@ -44,134 +44,141 @@ Examples:
 #[derive(ClapArgs)]
 pub struct Pipe {
     /// Inputs, one after another; without any, standard input
-    #[arg(value_name = "FILE", value_parser = OsStringValueParser::new().try_map(place))]
+    #[arg(help_heading = "Input", value_name = "FILE", value_parser = OsStringValueParser::new().try_map(place))]
     pub files: Vec<Place>,
 
     /// An input, read before FILEs; may be repeated; a number is the --interval instead
-    #[arg(short = 'i', long = "input", value_name = "INPUT", value_parser = OsStringValueParser::new().try_map(input))]
+    #[arg(help_heading = "Input", short = 'i', long = "input", value_name = "INPUT", value_parser = OsStringValueParser::new().try_map(input))]
     pub inputs: Vec<Input>,
 
     /// Wait for a TCP connection and read from it; with HOST, accept only connections from HOST
-    #[arg(short = 'I', long, value_name = "[HOST:]PORT", value_parser = listen)]
+    #[arg(help_heading = "Input", short = 'I', long, value_name = "[HOST:]PORT", value_parser = listen)]
     pub listen: Vec<Place>,
 
-    /// An output (may be repeated: each gets everything); without any, standard output
-    #[arg(short = 'o', long = "output", value_name = "OUTPUT", value_parser = OsStringValueParser::new().try_map(place))]
+    /// An output; may be repeated: each gets everything; without any, standard output
+    #[arg(help_heading = "Output", short = 'o', long = "output", value_name = "OUTPUT", value_parser = OsStringValueParser::new().try_map(place))]
     pub outputs: Vec<Place>,
 
     /// Connect over TCP, and write to that; may be repeated
-    #[arg(short = 'O', long, value_name = "HOST:PORT", value_parser = connect)]
+    #[arg(help_heading = "Output", short = 'O', long, value_name = "HOST:PORT", value_parser = connect)]
     pub connect: Vec<Place>,
 
     /// Empty existing output files; without this or --append they are refused
-    #[arg(long, conflicts_with = "append")]
+    #[arg(help_heading = "Output", long, conflicts_with = "append")]
     pub truncate: bool,
 
     /// Append to existing output files
-    #[arg(long)]
+    #[arg(help_heading = "Output", long)]
     pub append: bool,
 
-    /// Size of the buffer, or percent of the memory
-    #[arg(short = 'm', long, value_name = "SIZE", default_value = "64M", value_parser = memory)]
+    /// Size of the buffer; SIZE may be a percentage of the memory, such as 10%
+    #[arg(help_heading = "Memory", short = 'm', long, value_name = "SIZE", default_value = "64M", value_parser = memory)]
     pub memory: usize,
 
-    /// Read at most SIZE bytes at once, and write exactly SIZE bytes except at the end (mbuffer's -s)
-    #[arg(long, value_name = "SIZE", value_parser = |text: &str| bytes(text).map(in_memory))]
+    /// Size of reads and writes (mbuffer's -s). At most SIZE bytes are read at once, and exactly SIZE bytes are written, except
+    /// at the end
+    #[arg(help_heading = "Memory", long, value_name = "SIZE", value_parser = |text: &str| bytes(text).map(in_memory))]
     pub block_size: Option<usize>,
 
-    /// Start writing at this fill level, and again after the buffer ran empty
-    #[arg(short = 'P', long, value_name = "PERCENT", default_value = "0", value_parser = values::percent)]
+    /// Start writing at this fill level; it applies again after the buffer ran empty
+    #[arg(help_heading = "Memory", short = 'P', long, value_name = "PERCENT", default_value = "0", value_parser = values::percent)]
     pub start_writing: u8,
 
     /// After the buffer was full, continue reading at this fill level (mbuffer's -p)
-    #[arg(long, value_name = "PERCENT", default_value = "100", value_parser = values::percent)]
+    #[arg(hide_short_help = true, help_heading = "Memory", long, value_name = "PERCENT", default_value = "100", value_parser = values::percent)]
     pub start_reading: u8,
 
     /// Read at most RATE bytes a second (mbuffer's -r)
-    #[arg(long, value_name = "RATE", value_parser = bytes)]
+    #[arg(hide_short_help = true, help_heading = "Memory", long, value_name = "RATE", value_parser = bytes)]
     pub read_rate: Option<u64>,
 
-    /// Write at most RATE bytes a second
-    #[arg(
+    /// Write at most RATE bytes a second. Also -L, as in pv
+    #[arg(help_heading = "Memory", 
         short = 'R',
         long,
         value_name = "RATE",
         value_parser = bytes,
-        visible_short_alias = 'L',
-        visible_alias = "rate-limit"
+        short_alias = 'L',
+        alias = "rate-limit"
     )]
     pub write_rate: Option<u64>,
 
-    /// Print the checksum of the written bytes: sha256 or crc32
-    #[arg(long, value_name = "KIND")]
+    /// Print a checksum: sha256 or crc32. It is that of the written bytes
+    #[arg(help_heading = "Output", long, value_name = "KIND")]
     pub hash: Option<Hash>,
 
     /// Sync output files to the disk before the end
-    #[arg(long)]
+    #[arg(hide_short_help = true, help_heading = "Output", long)]
     pub sync: bool,
 
     /// Copy every byte and resize no pipe: for a producer that overwrites memory or files it lent to its pipe (vmsplice, splice)
-    #[arg(short = 'C', long)]
+    #[arg(hide_short_help = true, help_heading = "Memory", short = 'C', long)]
     pub no_splice: bool,
 
     /// Give up when no byte has moved for SECONDS (mbuffer's -W)
-    #[arg(long, value_name = "SECONDS", value_parser = values::time)]
+    #[arg(hide_short_help = true, help_heading = "Memory", long, value_name = "SECONDS", value_parser = values::time)]
     pub watchdog: Option<Duration>,
 
     /// Display a bar
-    #[arg(short = 'p', long)]
+    #[arg(help_heading = "Display", short = 'p', long)]
     pub progress: bool,
 
     /// Display the elapsed time
-    #[arg(short = 't', long)]
+    #[arg(help_heading = "Display", short = 't', long)]
     pub timer: bool,
 
-    /// Display the time left at the rate of the last 10 seconds, if the size is known
-    #[arg(short = 'e', long)]
+    /// Display the time left, if the size is known. It is computed with the rate of the last 10 seconds
+    #[arg(help_heading = "Display", short = 'e', long)]
     pub eta: bool,
 
     /// Display the current rate
-    #[arg(short = 'r', long)]
+    #[arg(help_heading = "Display", short = 'r', long)]
     pub rate: bool,
 
     /// Display the average rate
-    #[arg(short = 'a', long)]
+    #[arg(help_heading = "Display", short = 'a', long)]
     pub average_rate: bool,
 
     /// Display the bytes written
-    #[arg(short = 'b', long)]
+    #[arg(help_heading = "Display", short = 'b', long)]
     pub bytes: bool,
 
     /// Display the fill level of the buffer
-    #[arg(short = 'T', long)]
+    #[arg(hide_short_help = true, help_heading = "Display", short = 'T', long)]
     pub buffer_percent: bool,
 
     /// Expect SIZE bytes; not needed for regular files, whose sizes are known (mbuffer's -s is --block-size)
-    #[arg(short = 's', long, value_name = "SIZE", value_parser = bytes)]
+    #[arg(help_heading = "Display", short = 's', long, value_name = "SIZE", value_parser = bytes)]
     pub size: Option<u64>,
 
     /// Update the display every SECONDS
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = values::time)]
+    #[arg(hide_short_help = true, help_heading = "Display", long, value_name = "SECONDS", default_value = "1", value_parser = values::time)]
     pub interval: Duration,
 
-    /// Print numbers, one line each time: percent; bytes with -b or if the size is unknown; time with -t
-    #[arg(short = 'n', long)]
+    /// Print numbers, one line each time. They are percent; bytes with -b or if the size is unknown; time with -t
+    #[arg(help_heading = "Display", short = 'n', long)]
     pub numeric: bool,
 
     /// Display nothing
-    #[arg(short = 'q', long)]
+    #[arg(help_heading = "Display", short = 'q', long)]
     pub quiet: bool,
 
     /// Display nothing before the first byte
-    #[arg(short = 'W', long)]
+    #[arg(hide_short_help = true, help_heading = "Display", short = 'W', long)]
     pub wait: bool,
 
     /// Begin the display with NAME
-    #[arg(short = 'N', long, value_name = "NAME")]
+    #[arg(
+        hide_short_help = true,
+        help_heading = "Display",
+        short = 'N',
+        long,
+        value_name = "NAME"
+    )]
     pub name: Option<String>,
 
     /// Display even if standard error is not a terminal
-    #[arg(short = 'f', long)]
+    #[arg(hide_short_help = true, help_heading = "Display", short = 'f', long)]
     pub force: bool,
 
     #[command(flatten)]

@@ -19,15 +19,15 @@ Examples:
 #[derive(ClapArgs)]
 pub struct Repair {
     /// pcap and pcapng files
-    #[arg(value_name = "FILE", required = true)]
+    #[arg(help_heading = "Input", value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
 
     /// Only print what would be done
-    #[arg(short = 'n', long)]
+    #[arg(help_heading = "Output", short = 'n', long)]
     pub dry_run: bool,
 
     /// Print one JSON object for each file, one a line
-    #[arg(long)]
+    #[arg(help_heading = "Output", long)]
     pub json: bool,
 
     #[command(flatten)]

@@ -46,62 +46,68 @@ Examples:
 #[derive(ClapArgs)]
 pub struct Replay {
     /// pcap or pcapng files, plain, gzip or zstd, sent one after another; - is standard input
-    #[arg(value_name = "FILE", required = true)]
+    #[arg(help_heading = "Input", value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
 
-    /// Interface to send on: eth0, or xdp:eth0 (AF_XDP)
+    /// Interface to send on: eth0, or xdp:eth0 (AF_XDP). Also --intf1
     #[arg(
+        help_heading = "Output",
         short = 'i',
         long = "interface",
-        visible_alias = "intf1",
+        alias = "intf1",
         value_name = "INTERFACE"
     )]
     pub interface: Name,
 
-    /// Send FACTOR times as fast as the file was captured: 2, 0.5 [default: 1]
-    #[arg(short = 'x', long, value_name = "FACTOR", value_parser = above_zero, group = "speed")]
+    /// Send FACTOR times as fast as captured: 2, 0.5 [default: 1]
+    #[arg(help_heading = "Speed", short = 'x', long, value_name = "FACTOR", value_parser = above_zero, group = "speed")]
     pub multiplier: Option<f64>,
 
     /// Send PPS packets a second: 1000, 0.5, 100k
-    #[arg(short = 'p', long, value_name = "PPS", value_parser = |text: &str| rate(text, 1.0), group = "speed")]
+    #[arg(help_heading = "Speed", short = 'p', long, value_name = "PPS", value_parser = |text: &str| rate(text, 1.0), group = "speed")]
     pub pps: Option<Rate>,
 
     /// Send MBPS million bits a second: 100, 2.5. The bytes of a frame count from its Ethernet header, without checksum, preamble
     /// and gap
-    #[arg(short = 'M', long, value_name = "MBPS", value_parser = |text: &str| rate(text, 1e6), group = "speed")]
+    #[arg(help_heading = "Speed", short = 'M', long, value_name = "MBPS", value_parser = |text: &str| rate(text, 1e6), group = "speed")]
     pub mbps: Option<Rate>,
 
     /// Send as fast as possible
-    #[arg(short = 't', long, group = "speed")]
+    #[arg(help_heading = "Speed", short = 't', long, group = "speed")]
     pub topspeed: bool,
 
-    /// Wait no longer than TIME between two packets, where the file has a longer gap: 10, 500ms. The gaps after it are kept
-    #[arg(long, value_name = "TIME", value_parser = values::time, conflicts_with_all = ["pps", "mbps", "topspeed"])]
+    /// The longest wait between two packets: 10, 500ms. Longer gaps of the file are cut to TIME. The gaps after them are kept
+    #[arg(help_heading = "Speed", long, value_name = "TIME", value_parser = values::time, conflicts_with_all = ["pps", "mbps", "topspeed"])]
     pub max_gap: Option<Duration>,
 
     /// Send all files LOOPS times; 0: until a signal
-    #[arg(short = 'l', long = "loop", value_name = "LOOPS", default_value = "1", value_parser = loops)]
+    #[arg(help_heading = "When to stop", short = 'l', long = "loop", value_name = "LOOPS", default_value = "1", value_parser = loops)]
     pub loops: u64,
 
     /// Stop after COUNT packets (5M is five million)
-    #[arg(short = 'L', long, value_name = "COUNT", value_parser = values::count)]
+    #[arg(help_heading = "When to stop", short = 'L', long, value_name = "COUNT", value_parser = values::count)]
     pub limit: Option<u64>,
 
-    /// Read all files into memory before the first packet is sent
-    #[arg(short = 'K', long = "preload", visible_alias = "preload-pcap")]
+    /// Read all files into memory first. Also --preload-pcap
+    #[arg(
+        help_heading = "Input",
+        short = 'K',
+        long = "preload",
+        alias = "preload-pcap"
+    )]
     pub preload: bool,
 
-    /// Which packets to send, in the language of pcap-filter(7): 'tcp port 80'
-    #[arg(short = 'f', long, value_name = "EXPRESSION")]
+    /// Which packets to send: 'tcp port 80'. The language is that of pcap-filter(7)
+    #[arg(help_heading = "Input", short = 'f', long, value_name = "EXPRESSION")]
     pub filter: Option<String>,
 
     /// Change addresses, ports or VLAN tags, and update checksums; may be repeated; see the list of changes
-    #[arg(long, value_name = "CHANGES")]
+    #[arg(help_heading = "Input", long, value_name = "CHANGES")]
     pub rewrite: Vec<Rewrite>,
 
-    /// What to do with packets that the file holds only in part: send (the bytes that are there), pad (with zeros up to the
-    /// original length), skip
-    #[arg(long, value_name = "ACTION", default_value = "send", value_parser = cut_frames)]
+    /// What to do with packets that the file holds only in part: send, pad or skip. send: the bytes that are there; pad: with
+    /// zeros up to the original length
+    #[arg(help_heading = "Input", long, value_name = "ACTION", default_value = "send", value_parser = cut_frames)]
     pub cut: CutFrames,
 
     #[command(flatten)]

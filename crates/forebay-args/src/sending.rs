@@ -7,24 +7,24 @@ use std::time::Duration;
 
 #[derive(ClapArgs)]
 pub struct Sending {
-    /// Copy packets into a ring shared with the kernel (PACKET_TX_RING), instead of sending them with sendmmsg
-    #[arg(long)]
+    /// Send through a ring shared with the kernel; this is PACKET_TX_RING. Without this flag, packets are sent with sendmmsg
+    #[arg(help_heading = "Output", long)]
     pub tx_ring: bool,
 
-    /// Skip the interface's queueing discipline: faster, but ignores traffic control such as netem
-    #[arg(long)]
+    /// Skip the interface's queueing discipline. This is faster, but ignores traffic control such as netem
+    #[arg(help_heading = "Output", long)]
     pub bypass_qdisc: bool,
 
-    /// How long to wait while the interface is down or takes no packet, before giving up: a time, or forever
-    #[arg(long, value_name = "TIME", default_value = "1", value_parser = patience)]
+    /// How long to wait for an interface that is down or takes no packet: a time, or forever. Then replay and generate give up
+    #[arg(help_heading = "Output", long, value_name = "TIME", default_value = "1", value_parser = patience)]
     pub wait: Duration,
 
-    /// Print no summary, only errors and packets that failed
-    #[arg(short = 'q', long)]
+    /// Print no summary; errors and packets that failed are printed nevertheless
+    #[arg(help_heading = "Output", short = 'q', long)]
     pub quiet: bool,
 
-    /// Print the counts as one JSON object on standard output
-    #[arg(long)]
+    /// Print the counts as one JSON object; it goes to standard output
+    #[arg(help_heading = "Output", long)]
     pub json: bool,
 
     #[command(flatten)]

@@ -29,53 +29,63 @@ Examples:
 
 #[derive(ClapArgs)]
 pub struct Verify {
-    /// Interface at which generated frames arrive: eth0, any, sim (a simulated card, also sim:rate=10G), or share:NAME (packets
-    /// that a capture shares); may be repeated
-    #[arg(short = 'i', long = "interface", value_name = "INTERFACE")]
+    /// Interface at which frames arrive: eth0, any, sim or share:NAME. May be repeated. sim is a simulated card (also
+    /// sim:rate=10G), and share:NAME the packets that a capture shares
+    #[arg(
+        help_heading = "Input",
+        short = 'i',
+        long = "interface",
+        value_name = "INTERFACE"
+    )]
     pub interfaces: Vec<Name>,
 
     /// Read packets from a pcap or pcapng FILE, plain, gzip or zstd; - is standard input; may be repeated
-    #[arg(short = 'r', value_name = "FILE", conflicts_with = "interfaces")]
+    #[arg(
+        help_heading = "Input",
+        short = 'r',
+        value_name = "FILE",
+        conflicts_with = "interfaces"
+    )]
     pub read: Vec<PathBuf>,
 
     /// Stop after COUNT packets of any kind (5M is five million)
-    #[arg(short = 'c', value_name = "COUNT", value_parser = values::count)]
+    #[arg(help_heading = "When to stop", short = 'c', value_name = "COUNT", value_parser = values::count)]
     pub count: Option<u64>,
 
     /// When to stop: duration:SECONDS or packets:COUNT; may be repeated
-    #[arg(short = 'a', long = "autostop", value_name = "KEY:VALUE", value_parser = limit)]
+    #[arg(help_heading = "When to stop", short = 'a', long = "autostop", value_name = "KEY:VALUE", value_parser = limit)]
     pub autostop: Vec<Criterion>,
 
-    /// Stop when every sender has reported its end: at once if all of its frames have arrived, otherwise a second later
-    #[arg(long)]
+    /// Stop when every sender has reported its end. That is at once if all of its frames have arrived, otherwise a second later
+    #[arg(help_heading = "When to stop", long)]
     pub until_end: bool,
 
     /// How many numbers late a frame may be and still count as reordered; later ones remain lost
-    #[arg(long, value_name = "COUNT", default_value_t = VerifyConfig::default().window, value_parser = window)]
+    #[arg(help_heading = "Output", long, value_name = "COUNT", default_value_t = VerifyConfig::default().window, value_parser = window)]
     pub window: u64,
 
     /// Size of the kernel's receive ring, in KiB or with a unit (256M) [default: 64M]
-    #[arg(short = 'B', long = "buffer-size", value_name = "SIZE", value_parser = |text: &str| values::size(text, 1024))]
+    #[arg(help_heading = "Input", short = 'B', long = "buffer-size", value_name = "SIZE", value_parser = |text: &str| values::size(text, 1024))]
     pub ring: Option<u64>,
 
     /// Do not put interfaces into promiscuous mode
-    #[arg(short = 'p', long = "no-promiscuous-mode")]
+    #[arg(help_heading = "Input", short = 'p', long = "no-promiscuous-mode")]
     pub not_promiscuous: bool,
 
     /// Print a line for each flow, too
-    #[arg(short = 'v', long)]
+    #[arg(help_heading = "Output", short = 'v', long)]
     pub verbose: bool,
 
     /// Print no progress, only the result and errors
-    #[arg(short = 'q', long)]
+    #[arg(help_heading = "Output", short = 'q', long)]
     pub quiet: bool,
 
     /// Print the result as one JSON object, with each flow
-    #[arg(long)]
+    #[arg(help_heading = "Output", long)]
     pub json: bool,
 
     /// Which packets to look at, in the language of pcap-filter(7): src net 198.18.0.0/15
-    #[arg(value_name = "EXPRESSION")]
+    #[arg(help_heading = "Filter", value_name = "EXPRESSION")]
     pub expression: Vec<String>,
 
     #[command(flatten)]

@@ -41,7 +41,6 @@ mod top;
 mod usage;
 mod verify;
 
-use clap::Parser;
 use forebay_args as args;
 use std::process::ExitCode;
 
@@ -52,7 +51,7 @@ fn main() -> ExitCode {
     if let Some(code) = archive::delegate() {
         return code;
     }
-    let args = match args::Args::try_parse() {
+    let args = match args::try_parse() {
         Ok(args) => args,
         Err(error) if error.use_stderr() => {
             usage::print();

@@ -1,9 +1,8 @@
 //! Requests that cannot be carried out.
 
-use crate::{args::Args, habit, output::say};
+use crate::{args, habit, output::say};
 use anyhow::Result;
 use clap::{
-    CommandFactory,
     builder::Styles,
     error::{ContextKind, ContextValue, ErrorKind},
 };
@@ -61,7 +60,7 @@ pub fn refuse_filter<T>(text: &str, error: &filter::Error) -> Result<T> {
 pub fn print() {
     // Parsed once more without colours: to take them out of the text would also take out what looks like one in a foreign
     // argument, and everything after it.
-    let command = Args::command().styles(Styles::plain());
+    let command = args::command().styles(Styles::plain());
     let words = std::env::args_os().skip(1);
     let words: Vec<_> = words
         .map(|word| word.to_string_lossy().into_owned())
