@@ -11,7 +11,8 @@ pub struct Print {
     #[arg(long)]
     pub print: bool,
 
-    /// Only count packets; neither print nor write them
+    /// Only count packets, and print the count on standard output, as tcpdump does: 42 packets. With --json, the count is in
+    /// the object
     #[arg(long = "count", conflicts_with_all = ["print", "write", "json_lines"])]
     pub only_count: bool,
 

@@ -133,7 +133,7 @@ const LINES: &str = r#"
     tcpdump | -w - --print -i I               | 2 | cannot share standard output
     tcpdump | -r F                            | 0 | UDP, length 18
     tcpdump | -nr F -c 2                      | 0 | UDP, length 18
-    tcpdump | -r F --count                    | 0 | 50 received
+    tcpdump | -r F --count                    | 0 | 50 packets
     tcpdump | -r F host 198.19.0.1            | 0 | UDP, length 18
     tcpdump | -r F -w O udp                   | 0 | 50 received
     tcpdump | -r F tcp prot 80                | 2 | ^^^^

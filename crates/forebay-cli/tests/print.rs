@@ -22,7 +22,12 @@ fn without_w_packets_are_printed_and_with_count_they_are_not() {
     );
     assert_eq!(printed.json()["counted"], 50_000);
     let counted = run!("capture {virtually} --count");
-    assert_eq!(counted.succeeds().text(), "");
+    assert_eq!(counted.succeeds().text(), "50000 packets\n");
+    let quietly = run!("capture {virtually} --count -q");
+    assert_eq!(quietly.succeeds().text(), counted.text());
+    assert_eq!(quietly.log(), "");
+    let object = run!("capture {virtually} --count --json");
+    assert_eq!(object.objects().len(), 1);
     let written = run!("capture {virtually} -w {file}");
     assert_eq!(written.succeeds().text(), "");
     let both = run!("capture {virtually} -w {file} --print -t");

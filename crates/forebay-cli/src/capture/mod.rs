@@ -48,6 +48,9 @@ pub fn run(flags: Flags) -> Result<ExitCode> {
             Stream::Error => standard::error()?,
         };
     }
+    if request.prints_count() {
+        standard::output()?;
+    }
     if request.mode == Mode::LinkTypes {
         output::answer(&request.link_types()?)?;
         return Ok(ExitCode::SUCCESS);

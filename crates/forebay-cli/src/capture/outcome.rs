@@ -4,7 +4,11 @@ use super::{
     lines::Printed, on_files::Runner, operate::Operate, request::Request, sharing::Ended, summary,
     text::Screen,
 };
-use crate::{output, sandbox::Sandbox, verify};
+use crate::{
+    output::{self, Stream},
+    sandbox::Sandbox,
+    verify,
+};
 use forebay_net::{recorder::Recorded, session::Summary, verify::VerifyReport};
 use std::process::ExitCode;
 
@@ -67,6 +71,10 @@ impl Outcome {
             true => 1,
             false => code,
         };
+        if request.prints_count() {
+            let count = summary.ledger.written + summary.ledger.counted;
+            output::summary(Stream::Output, &output::packets(count));
+        }
         if request.prints_object || operate.is_some() {
             let mut object = summary::object(
                 &summary,

@@ -272,6 +272,11 @@ impl Request {
         self.printing.is_some()
     }
 
+    /// Whether the last line on standard output is the number of packets.
+    pub fn prints_count(&self) -> bool {
+        self.only_counts && !self.prints_object
+    }
+
     /// If nothing bounds the files of a series whose names repeat: after how many days they do.
     pub fn names_repeat_after_days(&self) -> Option<u64> {
         let rotation = self.rotation.as_ref()?;
