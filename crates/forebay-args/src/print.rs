@@ -62,6 +62,10 @@ pub struct Print {
     #[arg(short = 'K', long)]
     pub dont_verify_checksums: bool,
 
+    /// Whether printed lines have colours. With auto, they have colours on a terminal, unless NO_COLOR is set
+    #[arg(long, visible_alias = "colour", value_name = "WHEN", default_value = "auto", value_parser = ["auto", "always", "never"])]
+    pub color: String,
+
     /// Print a packet number at the start of each line
     #[arg(short = '#', long)]
     pub number: bool,

@@ -126,7 +126,7 @@ fn print(flags: &Flags, sent: &Generated) {
         return;
     }
     note_wrapped(format_args!(
-        "in {:.3} s, {}pps, {}b/s on the wire",
+        "took {:.3} s, {}pps, {}b/s on the wire",
         sent.elapsed.as_secs_f64(),
         units::scaled(sent.frames_per_second()),
         units::scaled(bits_per_second(sent, &flags.spec))

@@ -220,7 +220,7 @@ fn as_text(path: &Path, info: &Info) -> String {
     }
     let order = match info.in_order {
         Some(true) => "yes",
-        Some(false) => "no",
+        Some(false) => "no (mergecap merges files by time, reordercap sorts one)",
         None => "unknown, some packets have no time",
     };
     lines.put("In order of time", order);

@@ -101,7 +101,7 @@ fn a_file_that_cannot_be_compressed_stays_and_is_reported() {
     fs::create_dir(folder.path("a.pcapng2.zst.part")).unwrap();
     let output = capture(&folder, "a.pcapng", "-C 20kB -c 1000 --compress zstd");
     output.fails(1, "a.pcapng2: compressing it: ");
-    contains(output.log(), "not compressed, and whole: 1 file");
+    contains(output.log(), "1 file is not compressed, and whole");
     let json = output.json();
     assert_eq!(
         (

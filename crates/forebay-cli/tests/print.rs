@@ -213,6 +213,9 @@ fn lines_have_colours_on_a_terminal_only_and_no_color_turns_them_off() {
     for (script, has_colours) in [
         (format!("TERM=xterm {line}"), true),
         (format!("TERM=xterm NO_COLOR=1 {line}"), false),
+        (format!("NO_COLOR=1 {line} --color=always"), true),
+        (format!("TERM=xterm {line} --colour never"), false),
+        (format!("{line} --color=always | cat"), true),
         (format!("TERM=dumb {line}"), false),
         (format!("TERM=xterm {line} | cat"), false),
         (

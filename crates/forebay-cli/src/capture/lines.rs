@@ -127,7 +127,10 @@ impl Lines {
         let (sender, receiver) = spsc::queue(capacity)?;
         let style = Style {
             interfaces: names_interfaces && !printing.is_json,
-            colours: is_terminal && !printing.is_json && wants_colours(),
+            colours: !printing.is_json
+                && printing
+                    .has_colours
+                    .unwrap_or_else(|| is_terminal && wants_colours()),
             ..printing.style.clone()
         };
         let shared = Arc::new(Shared::default());

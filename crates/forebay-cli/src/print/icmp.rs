@@ -38,14 +38,11 @@ impl Printer {
                 out.put("\n\t");
                 let inner = data.after(INNER);
                 let stated = inner.u16(2).map_or(inner.captured.len(), usize::from);
-                let link_header = std::mem::take(&mut self.style.link_header);
                 let inner = Data {
                     len: stated,
                     ..inner
                 };
-                let printed = self.nested(|it| it.ipv4(inner, out));
-                self.style.link_header = link_header;
-                return printed;
+                return self.nested(|it| it.ipv4(inner, out));
             }
         }
         Ok(())

@@ -303,6 +303,23 @@ fn composed_packets_look_as_in_tcpdump() {
     compare_all(&all, &cases, 3851);
 }
 
+#[test]
+fn the_packet_that_an_icmp_error_quotes_looks_as_in_tcpdump() {
+    const FRAME: &str = "0202020202020404040404040800\
+        4500003c00010000400166be0a0000020a000001 0303332300000000\
+        4500002000010000401166ca0a0000010a000002 04d20035000c000061626364";
+    let digits: Vec<_> = FRAME.bytes().filter(u8::is_ascii_hexdigit).collect();
+    let byte = |it: &[u8]| u8::from_str_radix(std::str::from_utf8(it).unwrap(), 16).unwrap();
+    let all = [Owned::of(digits.chunks(2).map(byte).collect())];
+    let cases: [Case; 2] = [
+        (&["-t", "-v"], |it| it.verbose = 1),
+        (&["-t", "-ev"], |it| {
+            (it.verbose, it.link_header) = (1, true);
+        }),
+    ];
+    compare_all(&all, &cases, 1);
+}
+
 /// Ethernet frames of every protocol that is compared: valid headers, with fields at random.
 mod composed {
     use super::super::data::checksum;

@@ -61,6 +61,11 @@ impl Clock {
 
     /// Appends the time and a blank.
     pub fn print(&mut self, time_ns: u64, out: &mut Text) {
+        // Differences are those of the printed times.
+        let time_ns = match self.nanoseconds {
+            true => time_ns,
+            false => time_ns / 1000 * 1000,
+        };
         let second = time_ns / SECOND;
         match self.times {
             Times::None => return,
@@ -131,7 +136,7 @@ mod tests {
     #[test]
     fn times_have_the_forms_of_tcpdump() {
         let all = [
-            1_700_000_000_000_001_000,
+            1_700_000_000_000_001_999,
             1_700_000_001_500_002_003,
             1_700_000_001_400_000_000,
         ];
@@ -145,12 +150,17 @@ mod tests {
             (
                 Times::Epoch,
                 true,
-                "1700000000.000001000 1700000001.500002003 1700000001.400000000 ",
+                "1700000000.000001999 1700000001.500002003 1700000001.400000000 ",
             ),
             (
                 Times::SincePrevious,
                 false,
                 " 00:00:00.000000  00:00:01.500001 -00:00:00.100002 ",
+            ),
+            (
+                Times::SincePrevious,
+                true,
+                " 00:00:00.000000000  00:00:01.500000004 -00:00:00.100002003 ",
             ),
             (
                 Times::Date,

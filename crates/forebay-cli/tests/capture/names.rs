@@ -278,7 +278,11 @@ fn one_file_is_written_by_one_capture() {
     let first = writing(&path, &format!("-w {path}"));
     let second = run!("capture -i sim -c 1 -w {path}");
     second.fails(1, "a.pcapng: ");
-    contains(second.log(), "Another sink or process writes it");
+    let pid = first.id();
+    contains(
+        second.log(),
+        format!("another process writes this file (pid {pid}). Wait until that has ended"),
+    );
     let json = stopped(first).keeps_the_law();
     let found = found::open(&path).packets.len() as u64;
     assert_eq!(found, count(&json["written"]));

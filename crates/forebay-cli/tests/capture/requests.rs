@@ -23,6 +23,14 @@ fn each_wrong_request_gets_its_own_clear_answer() {
         2 | -i sim --stats-interval 0          | '0' for '--stats-interval <SECONDS>': '0' is not a time of a millisecond or more. Use a value such as 5
         2 | -i sim -c 5M --stats-interval 1ns  | '1ns' for '--stats-interval <SECONDS>'
         1 | -i nosuch0                         | no interface 'nosuch0'
+        2 | -i lo -i eth0 -i packet:lo         | -i lo is given twice. Leave one out
+        2 | -i share:lan -i tap:lan            | -i share:lan is given twice
+        2 | -i xdp:lo -i xdp:lo                | -i xdp:lo is given twice
+        2 | -i lo -i any                       | -i any captures from lo, too
+        2 | -V /proc/self/exe                  | -V /proc/self/exe: this is no text file. Read a capture file with -r
+        2 | -i sim -F /proc/self/exe           | -F /proc/self/exe: this is no text file
+        2 | -i sim --color sometimes           | [possible values: auto, always, never]
+        2 | -i sim --json-lines --color=always | --color always changes printed lines
         2 | -i sim:rate=fast                   | 'sim:rate=fast' for '--interface <INTERFACE>': sim: cannot understand 'rate=fast'. rate is bits a second
         2 | -i sim:ring=0                      | 1 or more
         2 | -i sim -i sim:clock=virtual        | clock=virtual

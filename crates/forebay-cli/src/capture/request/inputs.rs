@@ -18,10 +18,11 @@ const LONGEST_EXPRESSION: u64 = 256 << 10;
 
 /// Interfaces, then files.
 pub(super) fn names(flags: &Flags) -> Result<Vec<Name>> {
+    refuse_interfaces_twice(&flags.interfaces)?;
     let mut files = flags.read.clone();
     refuse_standard_input_twice(flags, &files)?;
     if let Some(list) = &flags.printing.file_list {
-        let text = read_text(list, u64::MAX).with_context(|| format!("-V {}", list.display()))?;
+        let text = read_text("-V", list, u64::MAX)?;
         let listed = text.lines().filter(|line| !line.is_empty());
         files.extend(listed.map(PathBuf::from));
         if files.is_empty() {
@@ -34,6 +35,28 @@ pub(super) fn names(flags: &Flags) -> Result<Vec<Name>> {
     refuse_standard_input_twice(flags, &files)?;
     let files = files.into_iter().map(Name::File);
     Ok(flags.interfaces.iter().cloned().chain(files).collect())
+}
+
+/// Each packet would be there twice.
+fn refuse_interfaces_twice(names: &[Name]) -> Result<()> {
+    let any = names.iter().find(|name| name.is_any());
+    for (at, name) in names.iter().enumerate() {
+        let is_same = |other: &Name| match (name, other) {
+            (Name::Interface(name), Name::Interface(other)) => name == other,
+            (Name::Share(name), Name::Share(other)) => name == other,
+            (Name::Xdp(name), Name::Xdp(other)) => name.interface == other.interface,
+            _ => false,
+        };
+        if names[..at].iter().any(is_same) {
+            return refuse(format!("-i {name} is given twice. Leave one out"));
+        }
+        if any.is_some() && name.interface().is_some() && !name.is_any() {
+            return refuse(format!(
+                "-i any captures from {name}, too. Leave one of them out"
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn refuse_standard_input_twice(flags: &Flags, files: &[PathBuf]) -> Result<()> {
@@ -51,8 +74,7 @@ pub(super) fn parse_filter(flags: &Flags, names: &[Name]) -> Result<Option<Filte
         None => flags.expression.join(" "),
         Some(path) => {
             // One byte more than a filter accepts, so that a longer expression is rejected and not cut.
-            let text = read_text(path, LONGEST_EXPRESSION + 1);
-            without_comments(&text.with_context(|| format!("-F {}", path.display()))?)
+            without_comments(&read_text("-F", path, LONGEST_EXPRESSION + 1)?)
         }
     };
     let parse = |text: &str| match text.parse::<Filter>() {
@@ -88,16 +110,26 @@ pub(super) fn parse_filter(flags: &Flags, names: &[Name]) -> Result<Option<Filte
     }
 }
 
-/// The start of a text file or of standard input (`-`).
-fn read_text(path: &Path, most: u64) -> std::io::Result<String> {
+/// The start of the text file or of standard input (`-`) that `flag` names.
+fn read_text(flag: &str, path: &Path, most: u64) -> Result<String> {
+    let shown = || format!("{flag} {}", path.display());
     let source: Box<dyn Read> = if path == Path::new("-") {
-        Box::new(standard::input().map_err(std::io::Error::other)?)
+        Box::new(standard::input()?)
     } else {
-        Box::new(File::open(path)?)
+        Box::new(File::open(path).with_context(shown)?)
     };
-    let mut text = String::new();
-    source.take(most).read_to_string(&mut text)?;
-    Ok(text)
+    let mut bytes = Vec::new();
+    source
+        .take(most)
+        .read_to_end(&mut bytes)
+        .with_context(shown)?;
+    match String::from_utf8(bytes) {
+        Ok(text) if !text.contains('\0') => Ok(text),
+        _ => refuse(format!(
+            "{}: this is no text file. Read a capture file with -r",
+            shown()
+        )),
+    }
 }
 
 /// As in tcpdump, text after `#` is a comment.

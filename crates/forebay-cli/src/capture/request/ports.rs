@@ -9,6 +9,7 @@ use crate::{
     usage::refuse,
 };
 use anyhow::Result;
+use forebay::store;
 use forebay_net::{
     filter::View,
     open::{self, Name, Opening},
@@ -33,6 +34,9 @@ impl Request {
         };
         privileges::shed(self.user.as_ref())?;
         shares::look_up_owners(&begun);
+        if let Some(path) = self.only_file() {
+            store::refuse_written(path)?;
+        }
         self.create_output();
         self.warn_of_other_readers();
         let sandbox = self.enter_sandbox(helper);

@@ -10,6 +10,8 @@ pub struct Printing {
     pub style: Style,
     /// One JSON object a packet.
     pub is_json: bool,
+    /// `None`: if standard output is a terminal, unless the user has turned colours off.
+    pub has_colours: Option<bool>,
     /// Each line is written at once.
     pub at_once: bool,
 }
@@ -37,6 +39,11 @@ impl Printing {
                 colours: false,
             },
             is_json: it.json_lines,
+            has_colours: match it.color.as_str() {
+                "always" => Some(true),
+                "never" => Some(false),
+                _ => None,
+            },
             at_once: it.line_buffered,
         })
     }

@@ -80,6 +80,7 @@ pub(super) fn refuse_odd_printing(flags: &Flags) -> Result<()> {
         (it.absolute_tcp_sequence_numbers, "-S", false),
         (it.dont_verify_checksums, "-K", false),
         (it.number, "-#", true),
+        (it.color == "always", "--color always", true),
         (it.line_buffered, "-l", false),
         (
             it.time_stamp_precision == "nano",

@@ -167,7 +167,12 @@ pub fn closing_lines(summary: &Summary, quiet: bool, verbose: bool) -> Vec<Strin
     let compressed = &summary.files.compressed;
     if let files @ 1.. = compressed.left + compressed.failed {
         let files = some_files(files);
-        lines.push(format!("forebay: not compressed, and whole: {files}"));
+        let are = if compressed.left + compressed.failed == 1 {
+            "is"
+        } else {
+            "are"
+        };
+        lines.push(format!("forebay: {files} {are} not compressed, and whole"));
     }
     lines
 }
@@ -236,22 +241,22 @@ fn causes(dropped: &Dropped) -> String {
     texts.join(", ")
 }
 
-/// `480 MB, durable, in 3.36 s`.
+/// `wrote 480 MB, durable, in 3.36 s`.
 fn run_line(summary: &Summary) -> String {
     let seconds = summary.elapsed.as_secs_f64();
     match summary.store {
-        Some(_) => format!("{}, in {seconds:.2} s", kept(summary)),
-        None => format!("in {seconds:.2} s"),
+        Some(_) => format!("wrote {}, in {seconds:.2} s", kept(summary)),
+        None => format!("took {seconds:.2} s"),
     }
 }
 
-/// `123 ns of processor time a packet, asleep 97.9 %`, if there is anything to say.
+/// `used 123 ns of processor time a packet, asleep 97.9 % of the time`, if there is anything to say.
 fn effort_line(summary: &Summary) -> Option<String> {
     let mut parts = Vec::new();
     let taken = summary.ledger.received - summary.ledger.dropped.in_sources().unwrap_or(0);
     if taken > 0 {
         let each = summary.cpu.as_nanos() as f64 / taken as f64;
-        parts.push(format!("{each:.0} ns of processor time a packet"));
+        parts.push(format!("used {each:.0} ns of processor time a packet"));
     }
     if summary.modes.busy + summary.modes.asleep > Duration::ZERO {
         let asleep = 100.0 - summary.modes.busy_share() * 100.0;
@@ -267,11 +272,11 @@ fn kept(summary: &Summary) -> String {
     text += &match summary.totals.durable_bytes {
         _ if summary.durable => ", durable".into(),
         _ if summary.store.is_some_and(|store| store.in_memory) => {
-            ", written (this file system is in memory: a power cut destroys it)".into()
+            " (this file system is in memory: a power cut destroys it)".into()
         }
-        0 if summary.totals.failed_syncs > 0 => " written, none of it known to be durable".into(),
-        0 => ", written".into(),
-        some => format!(" written, {} of it durable", size(some)),
+        0 if summary.totals.failed_syncs > 0 => ", none of it known to be durable".into(),
+        0 => String::new(),
+        some => format!(", {} of it durable", size(some)),
     };
     let files = &summary.files;
     // More than one a file: then this is what a power cut destroys besides the interval.

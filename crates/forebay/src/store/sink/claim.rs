@@ -133,6 +133,24 @@ pub(crate) fn is_same_file(one: &Metadata, two: &Metadata) -> bool {
     (one.dev(), one.ino()) == (two.dev(), two.ino())
 }
 
+/// The process that has locked a file for writing (`flock(2)`), as `/proc/locks` lists it; `None` if none has, or if the kernel does not
+/// show it, as for processes of another PID namespace.
+pub(super) fn writer_of(about: &Metadata) -> Option<u32> {
+    let (major, minor) = (
+        rustix::fs::major(about.dev()),
+        rustix::fs::minor(about.dev()),
+    );
+    let place = format!("{major:02x}:{minor:02x}:{}", about.ino());
+    let locks = std::fs::read_to_string("/proc/locks").ok()?;
+    locks.lines().find_map(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        let kind = [words.next()?, words.next()?, words.next()?];
+        let (pid, at) = (words.next()?, words.next()?);
+        let is_it = kind == ["FLOCK", "ADVISORY", "WRITE"] && at == place;
+        is_it.then(|| pid.parse().ok()).flatten()
+    })
+}
+
 /// Locks a regular file for writing, until the last descriptor of this opening is closed. Other files are not locked, and no file
 /// is locked on a file system without locks.
 ///
@@ -146,6 +164,10 @@ pub fn lock_output(file: &File) -> io::Result<()> {
     if sys::lock(file).unwrap_or(true) {
         return Ok(());
     }
-    let what = "another process is writing it. Choose another name, or end that process first";
+    let pid = file.metadata().ok().and_then(|about| writer_of(&about));
+    let pid = pid.map_or(String::new(), |pid| format!(" (pid {pid})"));
+    let what = format!(
+        "another process writes this file{pid}. Choose another name, or end that process first"
+    );
     Err(io::Error::new(io::ErrorKind::ResourceBusy, what))
 }

@@ -9,7 +9,7 @@
 
 use super::{
     Sink, StreamSink,
-    claim::{is_same_file, open_output},
+    claim::{is_same_file, open_output, writer_of},
 };
 use crate::{
     Error, Result,
@@ -330,13 +330,41 @@ fn holds_records(path: &Path, file: &File) -> bool {
     File::open(path).is_ok_and(read) && begin == MAGIC_OF_RECORDS
 }
 
+/// Refuses a file that another process writes, as [`FileSink::create`] does, and opens nothing: for a program that will be in a sandbox
+/// when it creates the file, where the error could not name the process.
+///
+/// ```
+/// use forebay::store::{FileConfig, FileSink, refuse_written};
+/// let path = std::env::temp_dir().join(format!("forebay-doc-written-{}", std::process::id()));
+/// refuse_written(&path)?;
+/// let sink = FileSink::create(&path, &FileConfig::default())?;
+/// let error = refuse_written(&path).unwrap_err().to_string();
+/// assert!(error.contains(&format!("(pid {})", std::process::id())), "{error}");
+/// # std::fs::remove_file(&path).unwrap();
+/// # Ok::<(), forebay::Error>(())
+/// ```
+///
+/// # Errors
+/// Another process, or another sink of this one, has locked the file.
+pub fn refuse_written(path: impl AsRef<Path>) -> Result<()> {
+    let path = path.as_ref();
+    let about = path.metadata().ok().filter(|about| about.is_file());
+    match about.and_then(|about| writer_of(&about)) {
+        Some(_) => Err(written_elsewhere(path)),
+        None => Ok(()),
+    }
+}
+
 /// The error for a file that another sink or process has locked.
 pub(crate) fn written_elsewhere(path: &Path) -> Error {
-    let error = Error::new(path.display().to_string(), "locking the file");
-    let error = error.because(io::Error::from(io::ErrorKind::WouldBlock));
-    error.advise(
-        "Another sink or process writes it: wait until that has ended, or choose another file",
-    )
+    let writer = path.metadata().ok().and_then(|about| writer_of(&about));
+    let pid = writer.map_or(String::new(), |pid| format!(" (pid {pid})"));
+    let error = Error::new(
+        path.display().to_string(),
+        format!("another process writes this file{pid}"),
+    );
+    let error = error.of_kind(io::ErrorKind::WouldBlock);
+    error.advise("Wait until that has ended, or choose another file")
 }
 
 fn not_created(path: &Path, cause: io::Error) -> Error {
