@@ -13,8 +13,11 @@ use crate::{
 };
 use anyhow::Result;
 use forebay::time::Clock;
-use forebay_net::replay::{Replay, ReplayConfig, ReplaySummary, Rewrite, Speed};
-use std::{process::ExitCode, time::Duration};
+use forebay_net::{
+    filter::Filter,
+    replay::{Replay, ReplayConfig, ReplaySummary, Rewrite, Speed},
+};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
 use text::Notices;
 
 /// Replays, and prints the counts.
@@ -43,6 +46,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
 }
 
 fn config(flags: &Flags) -> Result<ReplayConfig> {
+    refuse_filter_as_files(&flags.files)?;
     let filter = usage::filter(flags.filter.as_slice())?;
     let speed = match (flags.multiplier, flags.pps, flags.mbps) {
         (Some(factor), ..) => Speed::Recorded(factor),
@@ -71,6 +75,27 @@ fn config(flags: &Flags) -> Result<ReplayConfig> {
         preload: flags.preload,
         progress_every: Duration::from_millis(250),
     })
+}
+
+/// `capture` takes a filter at the end of the line.
+fn refuse_filter_as_files(files: &[PathBuf]) -> Result<()> {
+    let is_missing = |path: &PathBuf| path.as_os_str() != "-" && path.symlink_metadata().is_err();
+    let Some(at) = files.iter().position(is_missing) else {
+        return Ok(());
+    };
+    let words = files[at..].iter().map(|path| path.to_string_lossy());
+    let words: Vec<_> = words.collect();
+    let text = words.join(" ");
+    match [&text, words[0].as_ref()]
+        .iter()
+        .any(|it| it.parse::<Filter>().is_ok())
+    {
+        true => refuse(format!(
+            "there is no file '{}'. Write the filter with -f: -f '{text}'",
+            words[0]
+        )),
+        false => Ok(()),
+    }
 }
 
 fn exit_code(summary: &ReplaySummary) -> ExitCode {

@@ -373,7 +373,19 @@ fn bad_requests_are_refused_with_what_to_do() {
             contains(output.log(), "editcap -L -C 14 -T rawip");
         }
         let missing = folder.path("missing.pcap");
-        run!("replay -i va {missing}").fails(1, "missing.pcap");
+        let text = folder.file("text.pcap", "no capture");
+        for (files, expected) in [
+            (missing.clone(), "missing.pcap"),
+            (format!("{a} {missing}"), "missing.pcap"),
+            (format!("{a} {text}"), "text.pcap"),
+            (format!("{a} {raw}"), "packets of the type RAW"),
+        ] {
+            let output = run!("replay -i va --json {files}");
+            output.fails(1, expected);
+            assert_eq!(count(&accounted(&output)["accepted"]), 0, "{files}");
+        }
+        run!("replay {a} -i va udp port 53").fails(2, "Write the filter with -f: -f 'udp port 53'");
+        run!("replay {a} -i va 'tcp'").fails(2, "there is no file 'tcp'");
         let empty = folder.file("empty.pcap", classic(&[]));
         let json = accounted(run!("replay -i va --json -l 0 {empty}").succeeds());
         assert_eq!(count(&json["read"]), 0);

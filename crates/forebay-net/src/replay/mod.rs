@@ -358,6 +358,7 @@ impl Replaying {
         port: &mut dyn TxPort,
         show: &mut dyn FnMut(&ReplayProgress),
     ) -> Result<()> {
+        self.source.check_files()?;
         if self.replay.config.preload {
             let control = self.replay.control.clone();
             self.show(port, show, true);

@@ -90,6 +90,22 @@ impl ReplaySource {
         }
     }
 
+    /// Opens each regular file, and checks its first packet as [`next`](ReplaySource::next) does: so that nothing is sent if the second
+    /// file is missing or cannot be sent.
+    pub fn check_files(&self) -> Result<()> {
+        for path in self
+            .files
+            .iter()
+            .filter(|path| !path.exists() || path.is_file())
+        {
+            if path != Path::new("-") {
+                let mut reader = Reader::open(path, self.filter.as_ref())?;
+                reader.check_first(self.link, &self.interface)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Reads all files into memory, while `goes_on`. An error is returned after the last frame before it.
     pub fn preload(&mut self, goes_on: impl Fn() -> bool) {
         let (mut kept, mut bytes) = (Vec::new(), Vec::new());
@@ -244,6 +260,23 @@ impl Reader {
             checked: Vec::new(),
             has_frames: false,
         })
+    }
+
+    /// Checks the interface of the first packet.
+    fn check_first(&mut self, link: LinkType, name: &str) -> Result<()> {
+        let mut burst = self.file.receive(1)?;
+        let Some(number) = burst.next_frame().map(|it| it.interface) else {
+            return Ok(());
+        };
+        burst.put_back();
+        drop(burst);
+        self.check(number, link)?;
+        match self.checked.get(number as usize) {
+            Some(Some(it)) if it.program.is_none() && !it.can_be_sent => {
+                Err(self.refusal(number as usize, link, name))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Compiles the filter for this interface of the file, and notes whether its frames can be sent.
