@@ -39,7 +39,7 @@ Examples:
 #[derive(ClapArgs)]
 pub struct Generate {
     /// Traffic to send: rate=1G,size=imix,count=5M; the keys are listed below
-    #[arg(help_heading = "Frames", value_name = "SPEC", value_parser = spec)]
+    #[arg(help_heading = "Frames", value_name = "SPEC", default_value = "rate=1G,size=64", value_parser = spec)]
     pub spec: Spec,
 
     /// Interface to send on: eth0, or xdp:eth0 (AF_XDP)
@@ -89,7 +89,15 @@ fn spec(text: &str) -> Parsed<Spec> {
         }
     }
     let text = if text == "sim" { "" } else { text };
-    text.parse::<Spec>().map_err(|error| error.to_string())
+    text.parse::<Spec>().map_err(|error| {
+        let error = error.to_string();
+        let error = error.strip_prefix("sim: ").unwrap_or(&error);
+        let error = error.split_once(". Write key=").map_or(error, |(error, _)| error);
+        let error = error.split_once(". The keys are").map_or(error, |(error, _)| error);
+        format!(
+            "{error}. The keys are rate, size, flows, count, sender and seed, such as rate=100kpps,size=imix,count=1M"
+        )
+    })
 }
 
 fn mac(text: &str) -> Parsed<[u8; 6]> {

@@ -50,7 +50,7 @@ pub use interfaces::Interfaces;
 pub use man::Man;
 pub use pipe::{Input, Pipe};
 pub use print::Print;
-pub use queue::{Queue, QueueCommand, Recv, Send, Stat};
+pub use queue::{Queue, QueueCommand, QueueList, Recv, Send, Stat};
 pub use records::{Check, Dump, Records, RecordsCommand};
 pub use repair::Repair;
 pub use replay::Replay;

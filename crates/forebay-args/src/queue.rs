@@ -34,6 +34,13 @@ Examples:
   # Take ten messages
   forebay queue recv -c 10 jobs";
 
+const LIST_HELP: &str = "\
+PROCESSES is 0 if no process uses the queue any more: its messages wait for the next one.
+
+Examples:
+  forebay queue list
+  forebay queue list --json | jq '.queues[].name'";
+
 const STAT_HELP: &str = "\
 Examples:
   forebay queue stat --json jobs";
@@ -56,6 +63,9 @@ pub enum QueueCommand {
     /// Print each message as a line, waiting while the queue is empty, until it is closed
     #[command(after_long_help = RECV_HELP)]
     Recv(Recv),
+    /// List your queues: messages that wait, memory, and how many processes use each
+    #[command(after_long_help = LIST_HELP)]
+    List(QueueList),
     /// Print the counts of a queue
     #[command(after_long_help = STAT_HELP)]
     Stat(Stat),
@@ -99,6 +109,16 @@ pub struct Recv {
     /// Stop after COUNT messages
     #[arg(short = 'c', value_name = "COUNT")]
     pub count: Option<u64>,
+
+    #[command(flatten)]
+    pub sandbox: super::sandbox::Sandbox,
+}
+
+#[derive(ClapArgs)]
+pub struct QueueList {
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
 
     #[command(flatten)]
     pub sandbox: super::sandbox::Sandbox,

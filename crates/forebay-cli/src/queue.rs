@@ -10,7 +10,7 @@
 //! receiver gets them, including those that were written and not released yet: delivery is at least once.
 
 use crate::{
-    args::{Queue as Flags, QueueCommand, Recv, Send, Stat},
+    args::{Queue as Flags, QueueCommand, QueueList, Recv, Send, Stat},
     output::{self, answer},
     sandbox::{self, Needs},
 };
@@ -36,10 +36,13 @@ const BURST: u64 = 64;
 /// The largest write that a pipe accepts as a whole or not at all, even if the writer is killed meanwhile (`pipe(7)`).
 const ATOMIC_WRITE: usize = 4096;
 
+/// How long `list` waits for each queue.
+const LISTING: Duration = Duration::from_millis(200);
+
 /// How long `stat` waits for a process that holds the queue's locks.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Runs `send`, `recv`, `stat` or `remove`.
+/// Runs `send`, `recv`, `list`, `stat` or `remove`.
 ///
 /// # Errors
 /// The name is not valid, the queue does not exist, there is not enough memory for one, or input or output fails.
@@ -47,6 +50,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     match &flags.command {
         QueueCommand::Send(flags) => send(flags)?,
         QueueCommand::Recv(flags) => recv(flags)?,
+        QueueCommand::List(flags) => list(flags)?,
         QueueCommand::Stat(flags) => stat(flags)?,
         QueueCommand::Remove(flags) => shared::remove(&flags.name)?,
     }
@@ -60,7 +64,7 @@ fn attach(name: &str, creates: bool) -> Result<Shared> {
         Err(error) if is(&error, ErrorKind::NotFound) && creates => {}
         Err(error) if is(&error, ErrorKind::NotFound) => bail!(
             "there is no queue `{name}`: `forebay queue send {name}` makes one, and so does \
-             `forebay queue recv --create {name}`; `ls /dev/shm/forebay.*` lists the existing ones"
+             `forebay queue recv --create {name}`; `forebay queue list` lists the existing ones"
         ),
         answer => return Ok(answer?),
     }
@@ -197,6 +201,83 @@ fn stat(flags: &Stat) -> Result<()> {
         bail!("these counts do not add up: another process has overwritten the queue's memory");
     }
     Ok(())
+}
+
+fn list(flags: &QueueList) -> Result<()> {
+    let mut queues = Vec::new();
+    for name in shared::list()? {
+        match shared::attach(&name) {
+            Ok(queue) => queues.push((name, queue)),
+            Err(error) => output::note_wrapped(error),
+        }
+    }
+    sandbox::enter(&flags.sandbox, &Needs::default());
+    let mut rows = Vec::new();
+    for (name, queue) in queues {
+        let receiver = queue.receiver();
+        // A process that was stopped may hold the locks.
+        let stats = receiver.stats_timeout(LISTING).ok();
+        rows.push(Listed {
+            name,
+            queued: stats.map(|it| it.queued),
+            used_bytes: stats.map(|it| it.used_bytes),
+            capacity_bytes: receiver.capacity_bytes(),
+            processes: queue.processes().saturating_sub(1),
+        });
+    }
+    if flags.json {
+        let queues: Vec<_> = rows.iter().map(Listed::as_json).collect();
+        let object = json!({ "schema": SCHEMA, "queues": queues });
+        return answer(&(output::json(&object) + "\n"));
+    }
+    if rows.is_empty() {
+        output::note("you have no queue. `forebay queue send NAME` makes one");
+        return Ok(());
+    }
+    let width = rows
+        .iter()
+        .map(|row| row.name.len())
+        .max()
+        .unwrap_or(0)
+        .max(4);
+    let mut text = format!(
+        "{:width$}  {:>10}  {:>10}  {:>10}  PROCESSES\n",
+        "NAME", "MESSAGES", "USED", "SIZE"
+    );
+    for row in &rows {
+        let busy = || "busy".to_owned();
+        text += &format!(
+            "{:width$}  {:>10}  {:>10}  {:>10}  {:>9}\n",
+            row.name,
+            row.queued.map_or_else(busy, |it| it.to_string()),
+            row.used_bytes.map_or_else(busy, |it| it.to_string()),
+            row.capacity_bytes,
+            row.processes
+        );
+    }
+    answer(&text)
+}
+
+/// A queue in the list; its counts are `None` if another process holds its locks.
+struct Listed {
+    name: String,
+    queued: Option<u64>,
+    used_bytes: Option<usize>,
+    capacity_bytes: usize,
+    /// Without this one.
+    processes: usize,
+}
+
+impl Listed {
+    fn as_json(&self) -> serde_json::Value {
+        json!({
+            "name": self.name,
+            "queued": self.queued,
+            "used_bytes": self.used_bytes,
+            "capacity_bytes": self.capacity_bytes,
+            "processes": self.processes,
+        })
+    }
 }
 
 fn rows(stats: &Stats) -> [(&'static str, u64); 8] {

@@ -106,8 +106,30 @@ fn counts_are_printed_and_a_removed_queue_is_gone() {
     );
     let object = name.run("stat --json", "").json();
     assert_eq!(counts(&object, ["queued", "schema"]), [2, 1]);
+    let of_list = |flags: &str| {
+        let ran = run!("queue list {flags}");
+        ran.succeeds();
+        ran
+    };
+    let listed = || {
+        let all = of_list("--json").json();
+        let mut all = all["queues"].as_array().unwrap().clone().into_iter();
+        all.find(|it| it["name"] == name.0)
+    };
+    let row = listed().unwrap();
+    assert_eq!(
+        counts(&row, ["queued", "used_bytes", "processes"]),
+        [2, 48, 0]
+    );
+    contains(of_list("").text(), &name.0);
+    // It takes the messages, and waits.
+    let receiver = name.start("recv");
+    wait_until(|| count(&listed().unwrap()["queued"]) == 0);
+    assert_eq!(count(&listed().unwrap()["processes"]), 1);
     name.run("remove", "").succeeds();
+    assert!(listed().is_none());
     name.run("stat", "").fails(1, "there is no queue");
+    drop(Mortal(receiver));
 }
 
 #[test]

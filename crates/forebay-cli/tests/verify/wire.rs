@@ -186,7 +186,7 @@ fn an_interface_that_is_down_fails_with_counts_that_add_up() {
             generate rate=1G,ring=4 -i va      | 2 | ring= is about receiving
             generate rate=1Xpps -i va          | 2 | frames a second such as 500kpps
             generate rate=1G -i va --to-mac 1  | 2 | Use a value such as 02:00
-            generate -i va                     | 2 | <SPEC>
+            generate rate=foo -i va            | 2 | cannot understand 'rate=foo'. rate is bits a second such as 1G, 2.5G, 100M or 20kbit, frames a second such as 500kpps, or max. The keys are rate, size, flows, count, sender and seed, such as rate=100kpps
         ";
         for [line, code, error] in rows(cases) {
             run!("{line}").fails(code.parse().unwrap(), error);

@@ -63,13 +63,16 @@ use std::{
     io,
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
-        unix::fs::{FileExt, OpenOptionsExt},
+        unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
     },
     path::{Path, PathBuf},
 };
 
 /// The directory of the named queues: a file system in memory.
 const FOLDER: &str = "/dev/shm";
+const PREFIX: &str = "forebay.";
+/// Processes that are counted.
+const MAX_COUNTED: usize = 4096;
 const MAGIC: [u8; 8] = *b"forebayQ";
 const VERSION: u32 = 3;
 /// Offset of the shared words in the file.
@@ -194,6 +197,41 @@ pub fn attach(name: &str) -> Result<Shared> {
     Shared::join(file, &on)
 }
 
+/// The names of this user's queues, in order.
+///
+/// ```
+/// use forebay::queue::shared::{self, SharedQueueConfig};
+/// let name = format!("doc-list-{}", std::process::id());
+/// let queue = shared::create(&name, &SharedQueueConfig::default())?;
+/// assert!(shared::list()?.contains(&name));
+/// assert_eq!(queue.processes(), 1); // this one
+/// shared::remove(&name)?;
+/// assert!(!shared::list()?.contains(&name));
+/// # Ok::<(), forebay::Error>(())
+/// ```
+///
+/// # Errors
+/// `/dev/shm` cannot be read.
+pub fn list() -> Result<Vec<String>> {
+    let failed = |error| Error::new(FOLDER, "listing the queues").because(error);
+    let me = rustix::process::geteuid().as_raw();
+    let mut names = Vec::new();
+    for entry in fs::read_dir(FOLDER).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let is_ours = entry
+            .metadata()
+            .is_ok_and(|it| it.is_file() && it.uid() == me);
+        let file = entry.file_name();
+        let name = file.to_str().and_then(|it| it.strip_prefix(PREFIX));
+        names.extend(
+            name.filter(|name| is_ours && check_name(name).is_ok())
+                .map(str::to_owned),
+        );
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
 /// Removes the name of a queue. Processes that are attached stay attached; the memory is freed with the last one.
 ///
 /// # Errors
@@ -230,7 +268,7 @@ pub fn check_name(name: &str) -> Result<()> {
 
 fn path_of(name: &str) -> Result<PathBuf> {
     check_name(name)?;
-    Ok(Path::new(FOLDER).join(format!("forebay.{name}")))
+    Ok(Path::new(FOLDER).join(format!("{PREFIX}{name}")))
 }
 
 /// Bytes before the frames.
@@ -391,6 +429,12 @@ impl Shared {
     pub fn receiver(&self) -> Receiver {
         self.handles.receivers.join();
         Receiver::new(self.handles.clone())
+    }
+
+    /// How many living processes are attached, this one included; at most 4096 are counted. A process that attaches several times counts
+    /// as often.
+    pub fn processes(&self) -> usize {
+        sys::shared::count_locked_bytes(&self.file, MAX_COUNTED)
     }
 
     /// The protocol object, for tests.

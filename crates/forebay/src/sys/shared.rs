@@ -95,6 +95,26 @@ pub(crate) fn lock_byte(file: &File, at: u32) -> io::Result<bool> {
     }
 }
 
+/// How many of the first 4 Gi bytes of `file` other descriptions have locked; at most `max`.
+pub(crate) fn count_locked_bytes(file: &File, max: usize) -> usize {
+    let mut count = 0;
+    let mut ranges = vec![(0, i64::from(u32::MAX) + 1)];
+    while let Some((begin, end)) = ranges.pop().filter(|_| count < max) {
+        let mut asked = byte(0);
+        (asked.l_start, asked.l_len) = (begin, end - begin);
+        // SAFETY: the structure lives as long as the call, which may write to it.
+        let answer = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut asked) };
+        // The kernel reports any of the locks in the range.
+        let at = asked.l_start;
+        if answer == 0 && asked.l_type != libc::F_UNLCK as i16 && (begin..end).contains(&at) {
+            count += 1;
+            let rest = [(begin, at), (at + 1, end)];
+            ranges.extend(rest.into_iter().filter(|(begin, end)| begin < end));
+        }
+    }
+    count
+}
+
 /// Whether another description has locked byte `at` of `file`. Also true if the kernel does not report it.
 pub(crate) fn is_byte_locked(file: &File, at: u32) -> bool {
     let mut asked = byte(at);
