@@ -1,4 +1,7 @@
-//! Which flow a packet belongs to: its endpoints and its protocol.
+//! Which flow a packet belongs to: its endpoints and its protocol; and which of the endpoints sent it.
+
+#[allow(dead_code)] // until a subcommand shows it
+pub mod tcp;
 
 use etherparse::{
     EtherType, LaxLinkExtSlice, LaxNetSlice, LaxSlicedPacket, LinkSlice, TransportSlice,
@@ -8,6 +11,7 @@ use std::{
     fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
+use tcp::Segment;
 
 /// The protocol of a packet, as far as its first headers name it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -59,19 +63,28 @@ pub struct Flow {
     pub ports: [u16; 2],
 }
 
-impl Flow {
-    /// The flow of a packet of this link type. A packet whose headers are incomplete belongs to the flow that its complete
-    /// headers name.
+/// What the headers of a packet show about its flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Packet {
+    pub flow: Flow,
+    /// The second endpoint sent it.
+    pub is_back: bool,
+    /// Its TCP header, if it has a whole one.
+    pub segment: Option<Segment>,
+}
+
+impl Packet {
+    /// A packet of this link type. A packet whose headers are incomplete belongs to the flow that its complete headers name.
     #[inline]
-    pub fn of(link: LinkType, data: &[u8]) -> Flow {
+    pub fn of(link: LinkType, data: &[u8]) -> Packet {
         match plain(link, data) {
-            Some(flow) => flow,
-            None => Flow::of_any(link, data),
+            Some(packet) => packet,
+            None => Packet::of_any(link, data),
         }
     }
 
     #[inline(never)]
-    fn of_any(link: LinkType, data: &[u8]) -> Flow {
+    fn of_any(link: LinkType, data: &[u8]) -> Packet {
         let packet = match link.0 {
             1 => LaxSlicedPacket::from_ethernet(data).ok(),
             12 | 14 | 101 | 228 | 229 => LaxSlicedPacket::from_ip(data).ok(),
@@ -83,54 +96,83 @@ impl Flow {
                 .and_then(|data| LaxSlicedPacket::from_ip(data).ok()),
             _ => None,
         };
-        packet.map_or_else(Flow::default, |packet| Flow::of_packet(&packet))
+        packet.map_or_else(Packet::default, |packet| Packet::of_slices(&packet))
     }
 
-    fn of_packet(packet: &LaxSlicedPacket<'_>) -> Flow {
-        let (addresses, protocol) = match &packet.net {
+    fn of_slices(packet: &LaxSlicedPacket<'_>) -> Packet {
+        // The length of a payload on the wire: that of the header, less the headers after it.
+        let rest = |total: usize, after: &[u8], payload: &[u8]| {
+            let extensions = payload
+                .as_ptr()
+                .addr()
+                .saturating_sub(after.as_ptr().addr());
+            total.saturating_sub(extensions)
+        };
+        let (addresses, protocol, len) = match &packet.net {
             Some(LaxNetSlice::Ipv4(ip)) => {
                 let header = ip.header();
                 let addresses = [header.source(), header.destination()]
                     .map(|it| u128::from(Ipv4Addr::from(it).to_ipv6_mapped()));
-                (addresses, Protocol::Ip(ip.payload().ip_number.0))
+                let len = rest(
+                    header.total_len().into(),
+                    header.slice(),
+                    ip.payload().payload,
+                );
+                (addresses, Protocol::Ip(ip.payload().ip_number.0), len)
             }
             Some(LaxNetSlice::Ipv6(ip)) => {
                 let header = ip.header();
                 let addresses = [header.source(), header.destination()].map(u128::from_be_bytes);
-                (addresses, Protocol::Ip(ip.payload().ip_number.0))
+                let total = usize::from(header.payload_length()) + header.slice().len();
+                let len = rest(total, header.slice(), ip.payload().payload);
+                (addresses, Protocol::Ip(ip.payload().ip_number.0), len)
             }
-            Some(LaxNetSlice::Arp(_)) => ([0; 2], Protocol::Ether(0x0806)),
-            None => ([0; 2], ether_type(packet)),
+            Some(LaxNetSlice::Arp(_)) => ([0; 2], Protocol::Ether(0x0806), 0),
+            None => ([0; 2], ether_type(packet), 0),
         };
-        let ports = match &packet.transport {
-            Some(TransportSlice::Tcp(tcp)) => [tcp.source_port(), tcp.destination_port()],
-            Some(TransportSlice::Udp(udp)) => [udp.source_port(), udp.destination_port()],
-            _ => [0; 2],
+        let (ports, segment) = match &packet.transport {
+            Some(TransportSlice::Tcp(tcp)) => (
+                [tcp.source_port(), tcp.destination_port()],
+                Segment::of(tcp.slice(), len.max(tcp.slice().len())),
+            ),
+            Some(TransportSlice::Udp(udp)) => ([udp.source_port(), udp.destination_port()], None),
+            _ => ([0; 2], None),
         };
-        Flow::between(protocol, addresses, ports)
+        Packet::between(protocol, addresses, ports, segment)
     }
 
     #[inline]
-    fn between(protocol: Protocol, addresses: [u128; 2], ports: [u16; 2]) -> Flow {
-        let is_in_order = match ports[0] == ports[1] {
-            true => addresses[0] <= addresses[1],
-            false => ports[0] > ports[1],
+    fn between(
+        protocol: Protocol,
+        addresses: [u128; 2],
+        ports: [u16; 2],
+        segment: Option<Segment>,
+    ) -> Packet {
+        let is_back = match ports[0] == ports[1] {
+            true => addresses[0] > addresses[1],
+            false => ports[0] < ports[1],
         };
-        let flow = Flow {
-            protocol,
-            addresses,
-            ports,
-        };
-        match is_in_order {
-            true => flow,
+        let flow = match is_back {
             false => Flow {
+                protocol,
+                addresses,
+                ports,
+            },
+            true => Flow {
+                protocol,
                 addresses: [addresses[1], addresses[0]],
                 ports: [ports[1], ports[0]],
-                ..flow
             },
+        };
+        Packet {
+            flow,
+            is_back,
+            segment,
         }
     }
+}
 
+impl Flow {
     /// The addresses, if the packet has any.
     pub fn hosts(&self) -> Option<[IpAddr; 2]> {
         let has_hosts = self.addresses != [0; 2];
@@ -184,10 +226,10 @@ impl fmt::Display for Flow {
     }
 }
 
-/// The flow of what nearly all packets are: TCP or UDP in IPv4 or IPv6 in Ethernet, without tags, options, extension headers or
+/// What nearly all packets are: TCP or UDP in IPv4 or IPv6 in Ethernet, without tags, options, extension headers or
 /// fragments, and with whole headers. All other packets take eight times as long in a general parser.
 #[inline]
-fn plain(link: LinkType, data: &[u8]) -> Option<Flow> {
+fn plain(link: LinkType, data: &[u8]) -> Option<Packet> {
     /// The shortest header of TCP, or of UDP.
     const fn shortest(protocol: u8) -> usize {
         match protocol {
@@ -200,7 +242,7 @@ fn plain(link: LinkType, data: &[u8]) -> Option<Flow> {
         return None;
     }
     let (ethernet, ip) = data.split_first_chunk::<14>()?;
-    let (addresses, protocol, payload) = match [ethernet[12], ethernet[13]] {
+    let (addresses, protocol, payload, len) = match [ethernet[12], ethernet[13]] {
         [0x08, 0x00] => {
             let (header, _) = ip.split_first_chunk::<20>()?;
             let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
@@ -214,7 +256,7 @@ fn plain(link: LinkType, data: &[u8]) -> Option<Flow> {
                 0xffff_0000_0000 | u128::from(u32::from_be_bytes(bytes))
             };
             let payload = ip.get(20..total.min(ip.len()))?;
-            ([address(12), address(16)], header[9], payload)
+            ([address(12), address(16)], header[9], payload, total - 20)
         }
         [0x86, 0xdd] => {
             let (header, payload) = ip.split_first_chunk::<40>()?;
@@ -227,7 +269,7 @@ fn plain(link: LinkType, data: &[u8]) -> Option<Flow> {
                 u128::from_be_bytes(bytes)
             };
             let payload = &payload[..len.min(payload.len())];
-            ([address(8), address(24)], header[6], payload)
+            ([address(8), address(24)], header[6], payload, len)
         }
         _ => return None,
     };
@@ -240,7 +282,10 @@ fn plain(link: LinkType, data: &[u8]) -> Option<Flow> {
         _ => field(4) >= 8,
     };
     let ports = [field(0), field(2)];
-    is_whole.then(|| Flow::between(Protocol::Ip(protocol), addresses, ports))
+    is_whole.then(|| {
+        let segment = (protocol == 6).then(|| Segment::of(payload, len));
+        Packet::between(Protocol::Ip(protocol), addresses, ports, segment.flatten())
+    })
 }
 
 /// The packet after a header of `len` bytes that has the type of its contents at `at`.
@@ -280,12 +325,14 @@ mod tests {
         let ends = [([10, 0, 0, 1], 40_000), ([10, 0, 0, 2], 53)];
         let flow = |[(from, source), (to, destination)]: [([u8; 4], u16); 2]| {
             let builder = PacketBuilder::ethernet2([1; 6], [2; 6]).ipv4(from, to, 64);
-            Flow::of(
+            Packet::of(
                 LinkType::ETHERNET,
                 &written(builder.udp(source, destination)),
             )
         };
         let (there, back) = (flow(ends), flow([ends[1], ends[0]]));
+        assert_eq!((there.is_back, back.is_back), (false, true));
+        let (there, back) = (there.flow, back.flow);
         assert_eq!(there, back);
         assert_eq!(there.to_string(), "10.0.0.1:40000 - 10.0.0.2:53");
         assert_eq!(there.service(), Some((53, Protocol::Ip(17))));
@@ -295,16 +342,16 @@ mod tests {
     fn every_link_type_finds_the_same_flow() {
         let (from, to) = ([0xfe; 16], [0xfd; 16]);
         let raw = written(PacketBuilder::ipv6(from, to, 64).udp(1000, 53));
-        let flow = Flow::of(LinkType::RAW, &raw);
-        assert_eq!(flow.protocol.to_string(), "udp");
+        let flow = Packet::of(LinkType::RAW, &raw);
+        assert_eq!(flow.flow.protocol.to_string(), "udp");
         let tagged = PacketBuilder::ethernet2([1; 6], [2; 6]).single_vlan(7.try_into().unwrap());
         let tagged = written(tagged.ipv6(from, to, 64).udp(1000, 53));
-        assert_eq!(Flow::of(LinkType::ETHERNET, &tagged), flow);
+        assert_eq!(Packet::of(LinkType::ETHERNET, &tagged), flow);
         for (link, header, at) in [(113, 16, 14), (276, 20, 0), (0, 4, 2)] {
             let mut cooked = vec![0; header];
             cooked[at..at + 2].copy_from_slice(&[0x86, 0xdd]);
             cooked.extend(&raw);
-            assert_eq!(Flow::of(LinkType(link), &cooked), flow, "{link}");
+            assert_eq!(Packet::of(LinkType(link), &cooked), flow, "{link}");
         }
     }
 
@@ -332,8 +379,9 @@ mod tests {
                 bytes[at] = value;
             }
             bytes.truncate(cut.unwrap_or(bytes.len()));
-            if let Some(flow) = plain(LinkType::ETHERNET, &bytes) {
-                prop_assert_eq!(flow, Flow::of_any(LinkType::ETHERNET, &bytes));
+            if let Some(packet) = plain(LinkType::ETHERNET, &bytes) {
+                prop_assert_eq!(packet.segment.is_some(), is_tcp && packet.flow.protocol == Protocol::Ip(6));
+                prop_assert_eq!(packet, Packet::of_any(LinkType::ETHERNET, &bytes));
             }
         }
     }
@@ -342,15 +390,18 @@ mod tests {
     fn anything_else_is_named_as_far_as_it_is_known_and_never_panics() {
         let mut arp = vec![0; 42];
         arp[12..14].copy_from_slice(&[8, 6]);
-        assert_eq!(Flow::of(LinkType::ETHERNET, &arp).to_string(), "arp");
+        assert_eq!(Packet::of(LinkType::ETHERNET, &arp).flow.to_string(), "arp");
         arp[12..14].copy_from_slice(&[0x88, 0xcc]);
-        assert_eq!(Flow::of(LinkType::ETHERNET, &arp).to_string(), "lldp");
-        assert_eq!(Flow::of(LinkType(9999), &arp).to_string(), "other");
+        assert_eq!(
+            Packet::of(LinkType::ETHERNET, &arp).flow.to_string(),
+            "lldp"
+        );
+        assert_eq!(Packet::of(LinkType(9999), &arp).flow.to_string(), "other");
         let builder = PacketBuilder::ethernet2([1; 6], [2; 6]).ipv4([1; 4], [2; 4], 64);
         let whole = written(builder.udp(1, 2));
         for link in [0, 1, 101, 113, 276] {
             for len in 0..whole.len() {
-                let _ = Flow::of(LinkType(link), &whole[..len]).to_string();
+                let _ = Packet::of(LinkType(link), &whole[..len]).flow.to_string();
             }
         }
     }

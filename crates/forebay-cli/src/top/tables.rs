@@ -4,7 +4,7 @@
 //! leaves that table, and all of it before a snapshot, goes to a sketch for each kind of key. Nothing is sampled.
 
 use super::sketch::{Sketch, Slot};
-use crate::flow::{Flow, Protocol};
+use crate::flow::{Flow, Packet, Protocol};
 use forebay_net::port::LinkType;
 use std::{
     hash::{BuildHasher, RandomState},
@@ -85,7 +85,7 @@ impl Tables {
     pub fn count(&mut self, link: LinkType, data: &[u8], wire_len: u32, time_ns: u64) {
         let (first, last) = self.span_ns.unwrap_or((time_ns, time_ns));
         self.span_ns = Some((first.min(time_ns), last.max(time_ns)));
-        let flow = Flow::of(link, data);
+        let flow = Packet::of(link, data).flow;
         let at = (flow.mixed(self.seed) >> 32) as usize % RECENT;
         let recent = &mut self.recent[at];
         if recent.flow == flow {
