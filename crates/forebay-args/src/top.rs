@@ -1,18 +1,23 @@
 //! The flags of `top`.
 
 use super::values;
-use clap::Args as ClapArgs;
-use forebay_net::open::Name;
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use clap::{ArgAction, Args as ClapArgs};
+use forebay_net::{filter::Filter, open::Name};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 pub const HELP: &str = "\
-Keys: Tab changes the table, r b p sort, / filters, space holds the screen, ? shows all keys, q quits.
+Keys: Tab changes the table, r b p sort, R reverses, j k select a row, / filters, space holds the screen, Ctrl-Z suspends,
+? shows all keys, q quits.
 
 Exit codes: 0 success, 1 failure, 2 bad request.
 
 Examples:
   # The busiest flows of an interface (needs CAP_NET_RAW)
-  forebay top -i eth0
+  forebay top eth0
   # Only what matches
   forebay top -i eth0 not port 22
   # A simulated card, no privileges needed
@@ -27,9 +32,9 @@ Examples:
 
 #[derive(ClapArgs)]
 pub struct Top {
-    /// Interface to watch: eth0, any, sim, share:NAME or xdp:eth0. May be repeated. sim is a simulated card (also sim:rate=10G),
-    /// and share:NAME the packets that another capture shares. xdp:eth0 uses AF_XDP, which takes packets away from this machine's
-    /// network stack
+    /// Interface to watch: eth0, any, sim, share:NAME or xdp:eth0. May be repeated. Without it, the first word of EXPRESSION can be
+    /// the interface or a file; otherwise all interfaces are watched. sim is a simulated card (also sim:rate=10G), and share:NAME the
+    /// packets that another capture shares. xdp:eth0 uses AF_XDP, which takes packets away from this machine's network stack
     #[arg(help_heading = "Input", short = 'i', value_name = "INTERFACE")]
     pub interfaces: Vec<Name>,
 
@@ -63,6 +68,10 @@ pub struct Top {
     #[arg(help_heading = "Input", short = 'p')]
     pub not_promiscuous: bool,
 
+    /// No effect, because addresses and ports are always shown as numbers. Accepted because tcpdump and iftop have this flag
+    #[arg(help_heading = "Input", short = 'n', action = ArgAction::Count)]
+    pub numeric: u8,
+
     /// Open xdp:INTERFACE also if this machine uses the interface: its connections over it stop working
     #[arg(help_heading = "Input", long)]
     pub take_traffic: bool,
@@ -73,4 +82,76 @@ pub struct Top {
 
     #[command(flatten)]
     pub sandbox: super::sandbox::Sandbox,
+}
+
+impl Top {
+    /// What is watched, and the words of the filter. Without a flag that names a source, the first word can be an interface or a file,
+    /// unless all words are a filter; otherwise every interface is watched.
+    pub fn sources(&self) -> (Vec<Name>, &[String]) {
+        let files = self.read.iter().cloned().map(Name::File);
+        let names: Vec<_> = self.interfaces.iter().cloned().chain(files).collect();
+        if !names.is_empty() || self.control.is_some() {
+            return (names, &self.expression);
+        }
+        let all = Name::Interface("any".into());
+        let Some((first, rest)) = self.expression.split_first() else {
+            return (vec![all], &[]);
+        };
+        let prefixes = ["sim:", "share:", "tap:", "xdp:", "packet:"];
+        let has_prefix = prefixes.iter().any(|prefix| first.starts_with(prefix));
+        let is_interface = !first.contains('/') && Path::new("/sys/class/net").join(first).exists();
+        let is_name = has_prefix || is_interface || ["any", "sim"].contains(&first.as_str());
+        let is_filter = || self.expression.join(" ").parse::<Filter>().is_ok();
+        let name = match first.parse() {
+            Ok(name) if is_name => name,
+            _ if is_filter() => return (vec![all], &self.expression),
+            _ if Path::new(first).is_file() => Name::File(first.into()),
+            // A mistyped interface: opening it names those that exist.
+            Ok(name) if rest.is_empty() && !first.contains(' ') => name,
+            _ => return (vec![all], &self.expression),
+        };
+        (vec![name], rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Args, Command};
+    use clap::Parser;
+
+    fn sources(line: &str) -> (Vec<Name>, String) {
+        let args = Args::try_parse_from(
+            ["forebay", "top"]
+                .into_iter()
+                .chain(line.split_whitespace()),
+        );
+        let Command::Top(top) = args.unwrap().command else {
+            panic!("{line}");
+        };
+        let (names, filter) = top.sources();
+        (names, filter.join(" "))
+    }
+
+    #[test]
+    fn the_first_word_can_be_an_interface_or_a_file() {
+        let interface = |name: &str| vec![Name::Interface(name.into())];
+        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        for (line, names, filter) in [
+            ("", interface("any"), ""),
+            ("lo", interface("lo"), ""),
+            ("lo tcp port 80", interface("lo"), "tcp port 80"),
+            ("any udp", interface("any"), "udp"),
+            ("tcp port 80", interface("any"), "tcp port 80"),
+            ("-n -i lo udp", interface("lo"), "udp"),
+            ("loo", interface("loo"), ""),
+            ("sim udp", vec!["sim".parse().unwrap()], "udp"),
+            (manifest, vec![Name::File(manifest.into())], ""),
+            ("--control lan udp", vec![], "udp"),
+        ] {
+            let (found, rest) = sources(line);
+            assert_eq!(format!("{found:?}"), format!("{names:?}"), "{line}");
+            assert_eq!(rest, filter, "{line}");
+        }
+    }
 }

@@ -71,7 +71,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     signals::listen(&[Asked::Report], move |asked| match asked {
         Asked::Stop => control.stop(),
         Asked::Report => control.report(),
-        Asked::Flush | Asked::Rotate | Asked::Trigger => {}
+        _ => {}
     })?;
     output::start(false)?;
     let [a, b] = directions.names();

@@ -47,7 +47,7 @@ pub fn keep_for(command: &args::Command) -> Result<()> {
                 Some(_) => opening | IDENTITY,
             }
         }
-        Command::Top(flags) => for_opening(&flags.interfaces),
+        Command::Top(flags) => for_opening(&flags.sources().0),
         Command::Generate(flags) => for_opening(slice::from_ref(&flags.interface)),
         Command::Verify(flags) => for_opening(&flags.interfaces),
         Command::Bridge(flags) => for_opening(&[flags.first.clone(), flags.second.clone()]),

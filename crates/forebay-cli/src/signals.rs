@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use signal_hook::{
-    consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ},
+    consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGXFSZ},
     iterator::Signals,
 };
 use std::sync::{
@@ -26,6 +26,10 @@ pub enum Asked {
     Flush,
     /// HUP: start the next file.
     Rotate,
+    /// TSTP: restore the terminal, and stop the process.
+    Suspend,
+    /// CONT: the process was stopped, and runs again.
+    Resume,
 }
 
 /// Turns the file size limit into an error of the write, instead of a signal that ends the process. The limit also holds for
@@ -48,6 +52,8 @@ pub fn listen(wanted: &[Asked], act: impl Fn(Asked) + Send + 'static) -> Result<
     let usr1 = usr1.into_iter().find(|asked| wanted.contains(asked));
     heard.extend(usr1.map(|_| SIGUSR1));
     heard.extend(wanted.contains(&Asked::Flush).then_some(SIGUSR2));
+    heard.extend(wanted.contains(&Asked::Suspend).then_some(SIGTSTP));
+    heard.extend(wanted.contains(&Asked::Resume).then_some(SIGCONT));
     // A HUP that only means the next file is handled under nohup, too.
     let rotates = wanted.contains(&Asked::Rotate);
     if rotates || !is_ignored(SIGHUP) {
@@ -61,6 +67,8 @@ pub fn listen(wanted: &[Asked], act: impl Fn(Asked) + Send + 'static) -> Result<
                 match signal {
                     SIGUSR1 => usr1.into_iter().for_each(&act),
                     SIGUSR2 => act(Asked::Flush),
+                    SIGTSTP => act(Asked::Suspend),
+                    SIGCONT => act(Asked::Resume),
                     SIGHUP if rotates => act(Asked::Rotate),
                     _ => {
                         STOPS.fetch_add(1, Relaxed);

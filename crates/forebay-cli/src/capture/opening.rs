@@ -120,5 +120,6 @@ fn listen(request: &Request, control: &Control, manager: &Manager) -> Result<()>
         Asked::Trigger => {
             heard.trigger();
         }
+        Asked::Suspend | Asked::Resume => {}
     })
 }

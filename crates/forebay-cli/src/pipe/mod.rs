@@ -34,7 +34,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         Asked::Stop if control.is_abandoned() => std::process::exit(1),
         Asked::Stop => control.stop(),
         Asked::Report => control.report(),
-        Asked::Flush | Asked::Rotate | Asked::Trigger => {}
+        _ => {}
     })?;
     output::start(flags.force)?;
     screen.expect(flags.size, pipe.bytes());

@@ -5,14 +5,14 @@ use super::{
     once,
     state::{State, Status},
     tables::Snapshot,
-    terminal::{Terminal, end_now, show},
+    terminal::{Terminal, heed, show},
 };
 use crate::{
     args::Top as Flags,
     control::Client,
     output, privileges,
     sandbox::{self, Needs},
-    signals,
+    signals::{self, Asked},
 };
 use anyhow::{Context, Result};
 use forebay_net::{open::Name, session::Progress};
@@ -143,11 +143,7 @@ pub fn without_tables(flags: &Flags, attached: Option<Attached>) -> Result<ExitC
         once::print(flags, state, Some(update))?;
         return Ok(ExitCode::SUCCESS);
     }
-    signals::listen(&[], |_| {
-        if signals::stops() > 1 {
-            end_now();
-        }
-    })?;
+    signals::listen(&[Asked::Suspend, Asked::Resume], |asked| heed(asked, || {}))?;
     let updates = Arc::new(Latest::new());
     follow(
         attached,

@@ -8,7 +8,10 @@
 //! the middle of a frame, the main thread blocks, and a second stop signal ends the process.
 
 mod attached;
+mod averages;
+mod keys;
 mod latest;
+mod numbers;
 mod once;
 mod screen;
 mod sketch;
@@ -43,27 +46,21 @@ use std::{
     time::{Duration, Instant},
 };
 use tables::Tables;
-use terminal::{TERMINAL_WAIT, Terminal, end_now, is_writable, show};
+use terminal::{TERMINAL_WAIT, Terminal, heed, is_writable, show};
 
 /// Bytes of a packet that are looked at: all headers fit in.
 const SNAPLEN: u32 = 256;
 /// How often the fill level of the ring is checked.
 const CHECK_EVERY: Duration = Duration::from_millis(250);
 pub fn run(flags: &Flags) -> Result<ExitCode> {
-    let files = flags.read.iter().cloned().map(Name::File);
-    let mut names: Vec<_> = flags.interfaces.iter().cloned().chain(files).collect();
-    if names.is_empty() && flags.control.is_none() {
-        return refuse(
-            "no interface to watch. Name one with -i, such as -i eth0 or -i sim, a file with -r, or a capture with --control",
-        );
-    }
+    let (mut names, expression) = flags.sources();
     let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     if !flags.once && (!stdout().is_terminal() || is_dumb) {
         return refuse(
             "standard output is no terminal to draw on. Use --once to print the tables as text, or --once --json",
         );
     }
-    let filter = usage::filter(&flags.expression)?;
+    let filter = usage::filter(expression)?;
     let attached = flags.control.as_deref().map(Attached::new).transpose()?;
     if let Some(attached) = &attached {
         names.extend(attached.share.clone());
@@ -72,7 +69,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         terminal: !flags.once,
         ..Needs::default()
     };
-    let needs = needs.reading(&flags.read);
+    let needs = needs.reading(names.iter().filter_map(Name::file));
     if names.is_empty() {
         sandbox::enter(&flags.sandbox, &needs);
         return without_tables(flags, attached);
@@ -84,15 +81,15 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     }
     let state = match &attached {
         Some(attached) => of_capture(attached),
-        None => of_sources(&session, !flags.read.is_empty()),
+        None => of_sources(&session, !names.iter().any(Name::is_live)),
     };
     let heard = control.clone();
-    let has_screen = !flags.once;
-    signals::listen(&[], move |asked| match asked {
-        Asked::Stop if has_screen && signals::stops() > 1 => end_now(),
-        Asked::Stop => heard.stop(),
-        Asked::Report | Asked::Flush | Asked::Rotate | Asked::Trigger => {}
-    })?;
+    if flags.once {
+        signals::listen(&[], move |_| heard.stop())?;
+    } else {
+        let wanted = [Asked::Suspend, Asked::Resume];
+        signals::listen(&wanted, move |asked| heed(asked, || heard.stop()))?;
+    }
     match flags.once {
         true => run_once(flags, session, attached, state),
         false => run_on_screen(flags.interval, session, &control, attached, state),
@@ -126,7 +123,7 @@ fn open_session(
     let config = SessionConfig {
         snaplen: SNAPLEN,
         filter,
-        stop_after: (flags.once && flags.read.is_empty()).then_some(flags.interval),
+        stop_after: (flags.once && names.iter().any(Name::is_live)).then_some(flags.interval),
         progress_every: CHECK_EVERY.min(flags.interval),
         ..SessionConfig::default()
     };

@@ -2,6 +2,7 @@
 
 use super::{
     latest::Update,
+    numbers::{cell, number},
     state::State,
     tables::{Kind, Row},
 };
@@ -30,7 +31,7 @@ pub fn text(state: &mut State) -> String {
         state.seconds,
         progress.taken,
         scaled(progress.wire_bytes as f64),
-        scaled(packets).replace(' ', ""),
+        number(packets),
         scaled(bits),
     );
     if !state.is_file {
@@ -62,21 +63,20 @@ pub fn text(state: &mut State) -> String {
             text,
             "\n{:44} {:>9} {:>9} {:>9}",
             kind.name(),
-            "bit/s",
-            "bytes",
-            "packets"
+            "bit/s  ",
+            "bytes  ",
+            "packets  "
         );
         for row in rows.into_iter().take(MAX_ROWS) {
-            let mark = if row.uncertain_bytes > 0 { "+" } else { "" };
-            let short = |value: f64| scaled(value).replace(' ', "");
-            let _ = writeln!(
-                text,
+            let is_incomplete = row.uncertain_bytes > 0;
+            let line = format!(
                 "{:44} {:>9} {:>9} {:>9}",
                 row.name,
-                short(row.bits_per_second),
-                short(row.bytes as f64) + mark,
-                format!("{}{mark}", row.packets),
+                cell(row.bits_per_second, false),
+                cell(row.bytes as f64, is_incomplete),
+                cell(row.packets as f64, is_incomplete),
             );
+            let _ = writeln!(text, "{}", line.trim_end());
         }
     }
     text

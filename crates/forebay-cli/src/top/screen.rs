@@ -1,6 +1,7 @@
 //! Draws the state into a frame of any size.
 
 use super::{
+    numbers::{cell, number},
     state::{Mode, Sort, State},
     tables::Kind,
 };
@@ -15,56 +16,66 @@ use ratatui::{
 };
 
 const HELP: &str = "\
-Tab, arrows, 1-4  flows, hosts, ports, protocols
-r  b  p           sort by rate, bytes, packets
-/                 show only rows that contain a text
-Esc               show all rows
-up, down, PgUp, PgDn, Home
-                  scroll
-space             hold the screen; counting goes on
-q, Ctrl-C         quit
+Tab, arrows, 1-4    flows, hosts, ports, protocols
+r b p  R            sort by rate, bytes, packets; reverse
+/  Esc              show only rows with a text; show all
+j k, up, down       select a row; the wheel does it, too
+PgUp PgDn  g G      a page; the first row, the last row
+space               hold the screen; counting goes on
+Ctrl-L  Ctrl-Z      draw the screen anew; suspend
+q, Ctrl-C           quit
 
 A flow is both directions between two endpoints. A packet
 counts for both of its hosts, and for the lower of its two
-ports. Sizes are those on the wire.
-
-The busiest 1,024 keys of each table are tracked. Counts
-are exact, or begin when a key entered its table: then +
-follows, and the key has at least this much.";
+ports. Sizes are those on the wire. The rates of rows are
+averages over 10 s.
+Up to 1,024 keys of each table are tracked. A + marks
+counts that began when a key entered its table.";
 
 /// Terminals of this width show all columns.
 const WIDE: u16 = 72;
 
 pub fn draw(frame: &mut Frame<'_>, state: &State) {
     let area = frame.area();
+    let [head, history, tabs, table, foot] = parts(area);
+    if state.mode == Mode::Help {
+        let lines = HELP.lines().count() as u16;
+        // In a small terminal, the help needs all lines.
+        let head_rows = head.height.min(area.height.saturating_sub(lines));
+        let [head, rest] =
+            Layout::vertical([Constraint::Length(head_rows), Constraint::Fill(1)]).areas(area);
+        draw_head(frame, head, state);
+        frame.render_widget(Paragraph::new(HELP), rest);
+        return;
+    }
+    draw_head(frame, head, state);
+    draw_history(frame, history, state);
+    draw_tabs(frame, tabs, state);
+    draw_table(frame, table, state);
+    draw_foot(frame, foot, state);
+}
+
+/// The parts of the screen: head, graph, names of the tables, table, and foot.
+fn parts(area: Rect) -> [Rect; 5] {
     let graph = match area.height {
         ..16 => 0,
         16..22 => 3,
         _ => 4,
     };
-    let graph = if state.is_file { 0 } else { graph };
-    let [head, history, tabs, table, foot] = Layout::vertical([
+    Layout::vertical([
         Constraint::Length(4),
         Constraint::Length(graph),
         Constraint::Length(1),
         Constraint::Fill(1),
         Constraint::Length(1),
     ])
-    .areas(area);
-    draw_head(frame, head, state);
-    if state.mode == Mode::Help {
-        let rest = Rect {
-            height: area.height.saturating_sub(head.height),
-            y: head.bottom(),
-            ..area
-        };
-        frame.render_widget(Paragraph::new(HELP), rest);
-        return;
-    }
-    draw_history(frame, history, state);
-    draw_tabs(frame, tabs, state);
-    draw_table(frame, table, state);
-    draw_foot(frame, foot, state);
+    .areas(area)
+}
+
+/// Rows of a table that fit on a screen of this size.
+pub fn table_rows(area: Rect) -> usize {
+    let [.., table, _] = parts(area);
+    usize::from(table.height).saturating_sub(1)
 }
 
 /// The pieces that fit, joined.
@@ -103,9 +114,9 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let average = if state.is_file { " on average" } else { "" };
     let rate = fitting(
         [
-            format!("rate  {} packets/s", short(packets)),
+            format!("rate  {} packets/s", number(packets)),
             format!("{}bit/s{average}", scaled(bits)),
-            format!("in all {}", scaled(progress.taken as f64).trim_end()),
+            format!("in all {}", number(progress.taken as f64)),
             bytes(progress.wire_bytes),
         ],
         width,
@@ -115,7 +126,7 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &State) {
         .map(|(now, most)| format!("ring  {} full, at most {}", percent(now), percent(most)));
     let asleep = format!("asleep {}", percent(state.asleep));
     let ledger = &progress.ledger;
-    let filtered = format!("filtered {}", scaled(ledger.filtered as f64).trim_end());
+    let filtered = format!("filtered {}", number(ledger.filtered as f64));
     let store = state.store.map(|(now, most)| {
         let (now, most) = (percent(now), percent(most));
         format!("buffers {now} full, at most {most}")
@@ -137,12 +148,7 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let pieces = causes.map(|(cause, lost, rate)| match lost.zip(rate) {
         Some((0, _)) => format!("{cause} 0"),
         Some((lost, rate)) => {
-            let all = scaled(lost as f64);
-            format!(
-                "{cause} {}/s, in all {}",
-                scaled(rate).trim_end(),
-                all.trim_end()
-            )
+            format!("{cause} {}/s, in all {}", number(rate), number(lost as f64))
         }
         None => format!("{cause} unknown"),
     });
@@ -190,8 +196,7 @@ fn draw_tabs(frame: &mut Frame<'_>, area: Rect, state: &State) {
 fn draw_table(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let rows = state.shown();
     let room = usize::from(area.height).saturating_sub(1);
-    // The last page is full.
-    let first = state.scroll.min(rows.len().saturating_sub(room.max(1)));
+    let (selected, first) = (state.position(&rows), state.first);
     // In a narrow terminal the names need the room of a column.
     let columns = [Sort::Rate, Sort::Bytes, Sort::Packets].map(|sort| {
         let is_shown = match sort {
@@ -208,27 +213,47 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, state: &State) {
             Sort::Bytes => "bytes",
             Sort::Packets => "packets",
         };
-        let name = format!("{name:>8}");
+        let arrow = match (sort == state.sort, state.is_reversed) {
+            (true, true) => "▲",
+            (true, false) => "▼",
+            _ => " ",
+        };
+        let name = format!("{name:>7}{arrow}");
         match sort == state.sort {
             true => Span::from(name).underlined().bold(),
             false => Span::from(name).dim(),
         }
     });
-    let name = Span::from(state.kind.name()).dim();
+    let last = rows.len().min(first + room);
+    let range = match last - first.min(last) < rows.len() {
+        true => format!(
+            "{}  {}-{last} of {}",
+            state.kind.name(),
+            first + 1,
+            rows.len()
+        ),
+        false => state.kind.name().into(),
+    };
+    let name = Span::from(range).dim();
     let header = ratatui::widgets::Row::new([name].into_iter().chain(header));
     let room_for_name = usize::from(area.width).saturating_sub(9 * columns.len());
-    let shown = rows.iter().skip(first).take(room).map(|row| {
-        let mark = if row.uncertain_bytes > 0 { "+" } else { "" };
+    let shown = rows.iter().enumerate().skip(first).take(room);
+    let shown = shown.map(|(at, row)| {
+        let is_incomplete = row.uncertain_bytes > 0;
         let numbers = columns.iter().map(|&sort| {
             let number = match sort {
-                Sort::Rate => short(row.bits_per_second),
-                Sort::Bytes => short(row.bytes as f64) + mark,
-                Sort::Packets => short(row.packets as f64) + mark,
+                Sort::Rate => cell(row.bits_per_second, false),
+                Sort::Bytes => cell(row.bytes as f64, is_incomplete),
+                Sort::Packets => cell(row.packets as f64, is_incomplete),
             };
             format!("{number:>8}")
         });
         let name = middle_out(&row.name, room_for_name);
-        ratatui::widgets::Row::new([name].into_iter().chain(numbers))
+        let row = ratatui::widgets::Row::new([name].into_iter().chain(numbers));
+        match at == selected {
+            true => row.reversed(),
+            false => row,
+        }
     });
     let widths = columns.iter().map(|_| Constraint::Length(8));
     let widths = [Constraint::Fill(1)].into_iter().chain(widths);
@@ -252,11 +277,6 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, state: &State) {
     }
 }
 
-/// `1.488 M` without the space.
-fn short(value: f64) -> String {
-    scaled(value).replace(' ', "")
-}
-
 /// A name that is too long loses its middle.
 fn middle_out(name: &str, room: usize) -> String {
     let letters: Vec<char> = name.chars().collect();
@@ -275,6 +295,7 @@ fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &State) {
             [
                 "q quit",
                 "? help",
+                "j k select",
                 "Tab table",
                 "r b p sort",
                 "/ filter",

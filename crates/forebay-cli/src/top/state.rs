@@ -1,12 +1,11 @@
-//! What the screen shows, and how keys change it.
+//! What the screen shows.
 
-use super::tables::{Kind, Row, Rows, Snapshot};
-use forebay_net::session::Progress;
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use std::{
-    collections::{HashMap, VecDeque},
-    time::Duration,
+use super::{
+    averages::Averages,
+    tables::{Kind, Row, Rows, Snapshot},
 };
+use forebay_net::session::Progress;
+use std::{collections::VecDeque, time::Duration};
 
 /// Columns of the history that are kept: more than a terminal is wide.
 const MAX_HISTORY: usize = 500;
@@ -28,6 +27,15 @@ pub enum Mode {
     /// They are the filter's text.
     Typing,
     Help,
+}
+
+/// What a key asks of the terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    None,
+    Quit,
+    Suspend,
+    Repaint,
 }
 
 #[derive(Default)]
@@ -57,13 +65,21 @@ pub struct State {
     /// Bits per second of past intervals, the last one last.
     pub history: VecDeque<u64>,
     pub rows: Rows,
+    pub averages: Averages,
     /// Why no more packets arrive.
     pub ended: Option<String>,
     pub kind: Kind,
     pub sort: Sort,
     pub filter: String,
     pub mode: Mode,
-    pub scroll: usize,
+    /// The order of rows is the opposite one.
+    pub is_reversed: bool,
+    /// The name of the selected row; `None`: the first row, whichever it is.
+    pub selected: Option<String>,
+    /// Rows before the first one on the screen.
+    pub first: usize,
+    /// Rows that fit on the screen.
+    pub page: usize,
     pub is_paused: bool,
 }
 
@@ -159,13 +175,10 @@ impl State {
             }
         }
         let old = std::mem::replace(&mut self.rows, snapshot.rows());
-        for (rows, old) in self.rows.iter_mut().zip(old) {
-            let old = old.iter().map(|row| (row.name.as_str(), row.bytes));
-            let old: HashMap<_, _> = old.filter(|_| !self.is_file).collect();
-            for row in rows {
-                let before = old.get(row.name.as_str()).copied().unwrap_or(0);
-                row.bits_per_second = per_second(row.bytes.saturating_sub(before)) * 8.0;
-            }
+        match self.is_file {
+            true => (self.rows.iter_mut().flatten())
+                .for_each(|row| row.set_rate(per_second(row.bytes) * 8.0, 0.0)),
+            false => (self.averages).rate(self.progress.elapsed, &mut self.rows, &old),
         }
     }
 
@@ -176,9 +189,9 @@ impl State {
             .iter()
             .filter(|row| row.name.contains(&filter))
             .collect();
-        // Equal rows keep their place from one second to the next.
+        // Equal rows keep their places from one second to the next.
         rows.sort_by(|one, two| {
-            let rate = two.bits_per_second.total_cmp(&one.bits_per_second);
+            let rate = two.rank.total_cmp(&one.rank);
             let bytes = two.bytes.cmp(&one.bytes);
             let packets = two.packets.cmp(&one.packets);
             let order = match self.sort {
@@ -186,62 +199,31 @@ impl State {
                 Sort::Bytes => bytes.then(packets),
                 Sort::Packets => packets.then(bytes),
             };
+            let order = if self.is_reversed {
+                order.reverse()
+            } else {
+                order
+            };
             order.then_with(|| one.name.cmp(&two.name))
         });
         rows
     }
 
-    /// Handles a key; `false`: the user wants to leave.
-    pub fn key(&mut self, key: KeyEvent) -> bool {
-        let with_control = key.modifiers.contains(KeyModifiers::CONTROL);
-        match (self.mode, key.code) {
-            (_, KeyCode::Char('c')) if with_control => return false,
-            (Mode::Help, _) => self.mode = Mode::Table,
-            (Mode::Typing, KeyCode::Enter) => self.mode = Mode::Table,
-            (Mode::Typing, KeyCode::Esc) => {
-                self.filter.clear();
-                self.mode = Mode::Table;
-            }
-            (Mode::Typing, KeyCode::Backspace) => drop(self.filter.pop()),
-            (Mode::Typing, KeyCode::Char(letter)) if letter.is_ascii() && !with_control => {
-                self.filter.push(letter);
-                self.scroll = 0;
-            }
-            (Mode::Typing, _) => {}
-            (Mode::Table, code) => return self.command(code),
-        }
-        true
+    /// Where the selected row is among `rows`: the first one, if none was selected or if it has gone.
+    pub fn position(&self, rows: &[&Row]) -> usize {
+        let selected = self.selected.as_deref();
+        let is_selected = |row: &&Row| selected == Some(row.name.as_str());
+        rows.iter().position(is_selected).unwrap_or(0)
     }
 
-    fn command(&mut self, code: KeyCode) -> bool {
-        let kinds = Kind::ALL.len();
-        let beside = |kind: Kind, step: usize| Kind::ALL[(kind as usize + step) % kinds];
-        let kind = self.kind;
-        match code {
-            KeyCode::Char('q') => return false,
-            KeyCode::Char('?' | 'h') => self.mode = Mode::Help,
-            KeyCode::Char('/') => self.mode = Mode::Typing,
-            KeyCode::Esc => self.filter.clear(),
-            KeyCode::Char(' ') => self.is_paused = !self.is_paused,
-            KeyCode::Char('r') => self.sort = Sort::Rate,
-            KeyCode::Char('b') => self.sort = Sort::Bytes,
-            KeyCode::Char('p') => self.sort = Sort::Packets,
-            KeyCode::Char(number @ '1'..='4') => {
-                self.kind = Kind::ALL[number as usize - '1' as usize]
-            }
-            KeyCode::Tab | KeyCode::Right => self.kind = beside(kind, 1),
-            KeyCode::BackTab | KeyCode::Left => self.kind = beside(kind, kinds - 1),
-            KeyCode::Down => self.scroll += 1,
-            KeyCode::Up => self.scroll = self.scroll.saturating_sub(1),
-            KeyCode::PageDown => self.scroll += 10,
-            KeyCode::PageUp => self.scroll = self.scroll.saturating_sub(10),
-            KeyCode::Home => self.scroll = 0,
-            _ => {}
-        }
-        if self.kind != kind {
-            self.scroll = 0;
-        }
-        self.scroll = self.scroll.min(self.shown().len().saturating_sub(1));
-        true
+    /// Keeps the selected row among the `page` rows that fit on the screen.
+    pub fn fit(&mut self, page: usize) {
+        self.page = page.max(1);
+        let rows = self.shown();
+        let (at, len) = (self.position(&rows), rows.len());
+        let earliest = (at + 1).saturating_sub(self.page);
+        // The last page is full.
+        let latest = at.min(len.saturating_sub(self.page));
+        self.first = self.first.clamp(earliest.min(latest), latest);
     }
 }

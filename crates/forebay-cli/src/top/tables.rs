@@ -44,6 +44,18 @@ pub struct Row {
     /// Bytes more that may belong to it, from before it was tracked.
     pub uncertain_bytes: u64,
     pub bits_per_second: f64,
+    /// The rate by which rows are sorted.
+    pub rank: f64,
+}
+
+impl Row {
+    /// Sets the rate. The last rank stays until the rate differs from it by a tenth, so that rows with nearly the same rate keep their
+    /// places.
+    pub fn set_rate(&mut self, rate: f64, last_rank: f64) {
+        self.bits_per_second = rate;
+        let is_near = (rate - last_rank).abs() <= last_rank * 0.1;
+        self.rank = if is_near { last_rank } else { rate };
+    }
 }
 
 /// The kinds of keys, in the order of the screen.
@@ -173,6 +185,7 @@ fn rows<K>(slots: &[Slot<K>], name: impl Fn(&K) -> String) -> Vec<Row> {
         bytes: slot.certain_bytes(),
         uncertain_bytes: slot.error,
         bits_per_second: 0.0,
+        rank: 0.0,
     };
     slots.iter().map(row).collect()
 }

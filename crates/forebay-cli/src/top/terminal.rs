@@ -3,29 +3,56 @@
 use super::{
     latest::{Latest, Update},
     screen,
-    state::State,
+    state::{Action, State},
 };
-use crate::signals;
+use crate::signals::{self, Asked};
 use anyhow::{Context, Result};
 use ratatui::{
-    DefaultTerminal,
+    DefaultTerminal, Frame,
     crossterm::{
         event::{self, Event as Input, KeyEventKind},
-        terminal::{disable_raw_mode, is_raw_mode_enabled},
+        terminal::{disable_raw_mode, enable_raw_mode, is_raw_mode_enabled},
     },
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::{retry_on_intr, write},
+    process::{getpgrp, getsid},
 };
-use std::{io::stdout, mem::ManuallyDrop, os::fd::AsFd, time::Duration};
+use signal_hook::{consts::SIGSTOP, low_level::raise};
+use std::{
+    io::stdout,
+    mem::ManuallyDrop,
+    os::fd::AsFd,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    time::Duration,
+};
 
 /// The longest wait for a key before the screen looks for new counts.
 const KEY_WAIT: Duration = Duration::from_millis(100);
 /// The longest wait for a terminal that accepts no output.
 pub const TERMINAL_WAIT: Duration = Duration::from_millis(100);
-/// Leaves the alternate screen and shows the cursor.
-const LEAVE_SCREEN: &[u8] = b"\x1b[?1049l\x1b[?25h";
+/// Enters the alternate screen and hides the cursor.
+const ENTER_SCREEN: &[u8] = b"\x1b[?1049h\x1b[?25l";
+/// The wheel sends arrow keys. Unlike reports of the mouse, this leaves selecting text to the terminal.
+const WHEEL_SCROLLS: &[u8] = b"\x1b[?1007s\x1b[?1007h";
+/// Leaves the alternate screen, shows the cursor, and restores what the wheel does.
+const LEAVE_SCREEN: &[u8] = b"\x1b[?1007r\x1b[?1049l\x1b[?25h";
+
+/// Requests by signals. Relaxed: they publish nothing else.
+static SUSPENDS: AtomicBool = AtomicBool::new(false);
+static RESUMES: AtomicBool = AtomicBool::new(false);
+
+/// Handles a signal on the thread for signals; `stop`: the first one that requests the end.
+pub fn heed(asked: Asked, stop: impl FnOnce()) {
+    match asked {
+        Asked::Stop if signals::stops() > 1 => end_now(),
+        Asked::Stop => stop(),
+        Asked::Suspend => SUSPENDS.store(true, Relaxed),
+        Asked::Resume => RESUMES.store(true, Relaxed),
+        _ => {}
+    }
+}
 
 /// A terminal in raw mode, on its alternate screen. It is restored when this is dropped, and before a panic is printed. If it
 /// accepts no output, only raw mode ends: dropping the inner terminal would block.
@@ -34,6 +61,7 @@ pub struct Terminal(ManuallyDrop<DefaultTerminal>);
 impl Terminal {
     pub fn with<T>(act: impl FnOnce(&mut DefaultTerminal) -> Result<T>) -> Result<T> {
         let terminal = ratatui::try_init().context("the terminal cannot be used")?;
+        let _ = write(stdout(), WHEEL_SCROLLS);
         act(&mut Terminal(ManuallyDrop::new(terminal)).0)
     }
 }
@@ -52,6 +80,29 @@ fn restore(wait: Duration) {
         // Not through the lock of standard output: another thread may hold it.
         let _ = write(stdout(), LEAVE_SCREEN);
     }
+}
+
+/// Stops the process with the terminal restored, until a shell continues it. Nothing happens if no shell could do that.
+fn suspend(terminal: &mut DefaultTerminal) -> Result<()> {
+    // A shell with job control puts each job into its own process group.
+    if getsid(None).is_ok_and(|session| session == getpgrp()) {
+        return Ok(());
+    }
+    restore(TERMINAL_WAIT);
+    raise(SIGSTOP).context("cannot suspend")?;
+    resume(terminal)
+}
+
+/// Takes the terminal again, which the shell has used meanwhile, and draws everything anew.
+fn resume(terminal: &mut DefaultTerminal) -> Result<()> {
+    // After a STOP, raw mode was not ended by us, but by the shell.
+    let _ = disable_raw_mode();
+    enable_raw_mode().context("the terminal cannot be used")?;
+    if is_writable(stdout(), TERMINAL_WAIT) {
+        let _ = write(stdout(), ENTER_SCREEN);
+        let _ = write(stdout(), WHEEL_SCROLLS);
+    }
+    terminal.clear().context("cannot draw on the terminal")
 }
 
 /// Ends the process although the main thread may be blocked by the terminal.
@@ -89,20 +140,35 @@ pub fn show(
             is_changed = true;
         }
         if is_changed && is_writable(stdout(), TERMINAL_WAIT) {
-            terminal
-                .draw(|frame| screen::draw(frame, &state))
-                .context("cannot draw on the terminal")?;
+            let draw = |frame: &mut Frame<'_>| {
+                state.fit(screen::table_rows(frame.area()));
+                screen::draw(frame, &state);
+            };
+            (terminal.draw(draw)).context("cannot draw on the terminal")?;
             is_changed = false;
         }
         if signals::stops() > 0 {
             return Ok(());
         }
+        if SUSPENDS.swap(false, Relaxed) {
+            suspend(terminal)?;
+            is_changed = true;
+        }
+        if RESUMES.swap(false, Relaxed) {
+            resume(terminal)?;
+            is_changed = true;
+        }
         if event::poll(KEY_WAIT).context("cannot read keys")? {
             match event::read().context("cannot read keys")? {
                 Input::Key(key) if key.kind != KeyEventKind::Release => {
                     is_changed = true;
-                    if !state.key(key) {
-                        return Ok(());
+                    match state.key(key) {
+                        Action::None => {}
+                        Action::Quit => return Ok(()),
+                        Action::Suspend => suspend(terminal)?,
+                        Action::Repaint => {
+                            (terminal.clear()).context("cannot draw on the terminal")?
+                        }
                     }
                 }
                 Input::Resize(..) => is_changed = true,

@@ -6,7 +6,7 @@ use super::{
     attached,
     latest::Latest,
     once, screen,
-    state::{Mode, Sort, State, Status},
+    state::{Action, Mode, Sort, State, Status},
     tables::{Kind, Tables},
     terminal::is_writable,
 };
@@ -88,7 +88,10 @@ fn press(state: &mut State, keys: &str) {
             '\u{1b}' => KeyCode::Esc,
             key => KeyCode::Char(key),
         };
-        assert!(state.key(KeyEvent::new(code, KeyModifiers::NONE)));
+        assert_eq!(
+            state.key(KeyEvent::new(code, KeyModifiers::NONE)),
+            Action::None
+        );
     }
 }
 
@@ -152,19 +155,113 @@ fn keys_choose_table_order_and_rows() {
     press(&mut state, "/q");
     assert_eq!(state.filter, "q");
     press(&mut state, "\u{1b}");
-    assert!(!state.key(KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE)));
-    assert!(!state.key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)));
+    let mut key = |letter, modifiers| state.key(KeyEvent::new(KeyCode::Char(letter), modifiers));
+    assert_eq!(key('q', KeyModifiers::NONE), Action::Quit);
+    for (letter, action) in [
+        ('c', Action::Quit),
+        ('z', Action::Suspend),
+        ('l', Action::Repaint),
+    ] {
+        assert_eq!(key(letter, KeyModifiers::CONTROL), action);
+    }
 }
 
 #[test]
-fn rates_are_those_of_the_last_interval() {
+fn keys_of_less_and_vi_select_rows_and_the_selection_stays_in_view() {
+    let mut state = sample();
+    state.fit(10);
+    let at = |state: &State| (state.position(&state.shown()), state.first);
+    for (key, expected) in [
+        ('j', (1, 0)),
+        ('k', (0, 0)),
+        ('G', (31, 22)),
+        ('j', (31, 22)),
+        ('k', (30, 22)),
+        ('g', (0, 0)),
+    ] {
+        press(&mut state, &key.to_string());
+        state.fit(10);
+        assert_eq!(at(&state), expected, "{key}");
+    }
+    for (code, expected) in [
+        (KeyCode::PageDown, (10, 1)),
+        (KeyCode::End, (31, 22)),
+        (KeyCode::PageUp, (21, 21)),
+        (KeyCode::Home, (0, 0)),
+    ] {
+        state.key(KeyEvent::new(code, KeyModifiers::NONE));
+        state.fit(10);
+        assert_eq!(at(&state), expected, "{code:?}");
+    }
+    // The selected row keeps its selection at its new place.
+    press(&mut state, "j");
+    let name = state.selected.clone();
+    press(&mut state, "R");
+    assert_eq!((state.selected.clone(), at(&state).0), (name, 30));
+}
+
+#[test]
+fn rates_of_rows_are_averages_over_ten_seconds_and_nearly_equal_rows_keep_their_places() {
+    let mut state = State::default();
+    let mut tables = Tables::new();
+    let mut orders = Vec::new();
+    let flow = |port| {
+        let builder =
+            PacketBuilder::ethernet2([1; 6], [2; 6]).ipv4([10, 0, 0, 7], [10, 0, 0, 1], 64);
+        let mut bytes = Vec::new();
+        builder
+            .udp(50_000, port)
+            .write(&mut bytes, b"name")
+            .unwrap();
+        bytes
+    };
+    for second in 1..=30_u64 {
+        for port in 0..8_u64 {
+            let mut packets = 100 + (second * 7 + port * 13) % 5;
+            if second == 30 && port == 3 {
+                packets += 1000;
+            }
+            for _ in 0..packets {
+                tables.count(LinkType::ETHERNET, &flow(100 + port as u16), 125, second);
+            }
+        }
+        let elapsed = Duration::from_secs(second);
+        let progress = Progress {
+            elapsed,
+            ..Progress::default()
+        };
+        state.update(Status::of(progress, 0.0), &tables.snapshot());
+        orders.push(
+            state
+                .shown()
+                .iter()
+                .map(|row| row.name.clone())
+                .collect::<Vec<_>>(),
+        );
+    }
+    assert!(
+        orders[2..29].windows(2).all(|two| two[0] == two[1]),
+        "{orders:?}"
+    );
+    let first = state.shown()[0];
+    assert!(first.name.ends_with(":103"), "{first:?}");
+    // A tenth of the burst of the last second, and what flows all the time.
+    let expected = 8.0 * 125.0 * (102.0 + 100.0);
+    assert!(
+        (first.bits_per_second - expected).abs() < expected * 0.01,
+        "{first:?}"
+    );
+}
+
+#[test]
+fn rates_are_those_of_the_last_interval_and_of_rows_those_of_several() {
     let state = sample();
     assert_eq!(
         (state.rates.0, state.losses),
         (350.0, [Some(1234.0), Some(0.0)])
     );
     let download = state.shown()[0];
-    assert_eq!(download.bits_per_second, 300.0 * 1514.0 * 8.0);
+    assert_eq!(download.bits_per_second, 200.0 * 1514.0 * 8.0);
     assert_eq!((download.packets, download.bytes), (600, 600 * 1514));
     assert!((state.asleep - 0.94).abs() < 1e-9 && state.fill == Some((0.03, 0.41)));
 }
