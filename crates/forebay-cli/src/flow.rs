@@ -1,6 +1,5 @@
 //! Which flow a packet belongs to: its endpoints and its protocol; and which of the endpoints sent it.
 
-#[allow(dead_code)] // until a subcommand shows it
 pub mod tcp;
 
 use etherparse::{

@@ -1,6 +1,6 @@
 //! The rates of rows, averaged over the last seconds, so that rows do not change places with each burst.
 
-use super::tables::Rows;
+use super::tables::{Row, Rows};
 use std::{
     collections::{HashMap, VecDeque},
     time::Duration,
@@ -11,8 +11,8 @@ const AVERAGED: Duration = Duration::from_secs(10);
 /// The shortest time between two points that are kept, so that there are few.
 const STEP: Duration = Duration::from_millis(900);
 
-/// The bytes of each row at one time.
-type Counts = [HashMap<String, u64>; 4];
+/// The bytes of each row in both directions at one time.
+type Counts = [HashMap<String, [u64; 2]>; 4];
 
 /// The counts of the last seconds.
 #[derive(Default)]
@@ -39,17 +39,20 @@ impl Averages {
             let ranks = old.iter().map(|row| (row.name.as_str(), row.rank));
             let ranks: HashMap<_, _> = ranks.collect();
             for row in rows {
-                let before = counts.get(&row.name).copied().unwrap_or(0);
-                let bits = row.bytes.saturating_sub(before) as f64 * 8.0;
-                let rate = if seconds > 0.0 { bits / seconds } else { 0.0 };
+                let [sent, received] = counts.get(&row.name).copied().unwrap_or_default();
+                let [all_sent, all_received] = row.way_bytes();
+                let bytes = [
+                    all_sent.saturating_sub(sent),
+                    all_received.saturating_sub(received),
+                ];
                 let rank = ranks.get(row.name.as_str()).copied();
-                row.set_rate(rate, rank.unwrap_or(0.0));
+                row.set_rates(bytes, seconds, rank.unwrap_or(0.0));
             }
         }
         let last = self.points.back().map(|point| point.0);
         if last.is_none_or(|last| now.saturating_sub(last) >= STEP) {
             let counts = |rows: &Vec<_>| {
-                let count = |row: &super::tables::Row| (row.name.clone(), row.bytes);
+                let count = |row: &Row| (row.name.clone(), row.way_bytes());
                 rows.iter().map(count).collect()
             };
             self.points.push_back((now, rows.each_ref().map(counts)));

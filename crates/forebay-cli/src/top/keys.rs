@@ -15,6 +15,9 @@ impl State {
             (_, KeyCode::Char('z')) if with_control => return Action::Suspend,
             (_, KeyCode::Char('l')) if with_control => return Action::Repaint,
             (Mode::Help, _) => self.mode = Mode::Table,
+            (Mode::Details, KeyCode::Enter | KeyCode::Esc | KeyCode::Char('q')) => {
+                self.mode = Mode::Table
+            }
             (Mode::Typing, KeyCode::Enter) => self.mode = Mode::Table,
             (Mode::Typing, KeyCode::Esc) => {
                 self.filter.clear();
@@ -32,7 +35,7 @@ impl State {
             (Mode::Table, KeyCode::Char('u')) if with_control => {
                 self.select(|at, page| at.saturating_sub(page / 2))
             }
-            (Mode::Table, code) => return self.command(code),
+            (Mode::Table | Mode::Details, code) => return self.command(code),
         }
         Action::None
     }
@@ -44,6 +47,14 @@ impl State {
         match code {
             KeyCode::Char('q') => return Action::Quit,
             KeyCode::Char('?' | 'h') => self.mode = Mode::Help,
+            KeyCode::Enter => {
+                // From here on it is this row, wherever it is.
+                let rows = self.shown();
+                let row = rows.get(self.position(&rows)).map(|row| row.name.clone());
+                if row.is_some() {
+                    (self.selected, self.mode) = (row, Mode::Details);
+                }
+            }
             KeyCode::Char('/') => self.mode = Mode::Typing,
             KeyCode::Esc => self.filter.clear(),
             KeyCode::Char(' ') => self.is_paused = !self.is_paused,
@@ -65,7 +76,7 @@ impl State {
             _ => {}
         }
         if self.kind != kind {
-            (self.selected, self.first) = (None, 0);
+            (self.selected, self.first, self.mode) = (None, 0, Mode::Table);
         }
         Action::None
     }

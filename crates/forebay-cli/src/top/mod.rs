@@ -9,6 +9,7 @@
 
 mod attached;
 mod averages;
+mod details;
 mod keys;
 mod latest;
 mod numbers;
@@ -20,6 +21,7 @@ mod tables;
 mod terminal;
 #[cfg(test)]
 mod tests;
+mod timeline;
 
 use crate::{
     args::Top as Flags,
@@ -61,6 +63,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         );
     }
     let filter = usage::filter(expression)?;
+    details::zone();
     let attached = flags.control.as_deref().map(Attached::new).transpose()?;
     if let Some(attached) = &attached {
         names.extend(attached.share.clone());
@@ -162,7 +165,7 @@ fn run_once(
     state: State,
 ) -> Result<ExitCode> {
     let updates = Latest::new();
-    let summary = capture(session, None, &updates);
+    let summary = capture(session, state.is_file, None, &updates);
     let mut update = updates.take();
     if let (Some(mut attached), Some(update)) = (attached, &mut update) {
         update.status = attached.ask()?;
@@ -181,7 +184,7 @@ fn run_on_screen(
     state: State,
 ) -> Result<ExitCode> {
     let updates = Arc::new(Latest::new());
-    let is_attached = attached.is_some();
+    let (is_attached, is_file) = (attached.is_some(), state.is_file);
     let latest = match attached {
         None => updates.clone(),
         Some(attached) => {
@@ -192,7 +195,7 @@ fn run_on_screen(
     };
     let capturing = thread::Builder::new()
         .name("forebay-capture".into())
-        .spawn(move || capture(session, Some(interval), &latest))
+        .spawn(move || capture(session, is_file, Some(interval), &latest))
         .context("cannot start a thread for the capture")?;
     let shown = Terminal::with(|terminal| show(terminal, state, &updates));
     control.stop();
@@ -210,12 +213,17 @@ fn run_on_screen(
 }
 
 /// Runs the session and reports after every interval, if there is one, and at the end.
-fn capture(session: Session, interval: Option<Duration>, updates: &Latest<Update>) -> Summary {
-    let tables = Arc::new(Mutex::new(Tables::new()));
+fn capture(
+    session: Session,
+    is_file: bool,
+    interval: Option<Duration>,
+    updates: &Latest<Update>,
+) -> Summary {
+    let tables = Arc::new(Mutex::new(Tables::new(is_file)));
     let counting = tables.clone();
     let session = session.each(move |frame, interface| {
         let mut tables = counting.lock().unwrap_or_else(PoisonError::into_inner);
-        tables.count(interface.link, frame.data, frame.wire_len, frame.time_ns);
+        tables.count(interface.link, frame);
         true
     });
     let snapshot = || {

@@ -4,11 +4,12 @@ use super::{
     latest::Update,
     numbers::{cell, number},
     state::State,
-    tables::{Kind, Row},
+    tables::{History, Key, Kind, Row},
 };
 use crate::{
     args::Top as Flags,
     counts,
+    flow::{Protocol, tcp::letters},
     output::{self, plain},
 };
 use anyhow::Result;
@@ -59,23 +60,25 @@ pub fn text(state: &mut State) -> String {
     for kind in Kind::ALL {
         state.kind = kind;
         let rows = state.shown();
-        let _ = writeln!(
-            text,
-            "\n{:44} {:>9} {:>9} {:>9}",
-            kind.name(),
-            "bit/s  ",
-            "bytes  ",
-            "packets  "
-        );
+        let directions = kind.directions();
+        let line = |name: &str, sent: String, received: String, last: [String; 2]| {
+            let [bytes, packets] = last;
+            format!("{name:44} {sent:>8} {received:>8} {bytes:>8} {packets:>8}")
+        };
+        let [first, second] = directions.unwrap_or(["", "bit/s"]);
+        let last = ["bytes ", "packets"].map(String::from);
+        let head = line(kind.name(), first.into(), second.into(), last);
+        let _ = writeln!(text, "\n{head}");
         for row in rows.into_iter().take(MAX_ROWS) {
             let is_incomplete = row.uncertain_bytes > 0;
-            let line = format!(
-                "{:44} {:>9} {:>9} {:>9}",
-                row.name,
-                cell(row.bits_per_second, false),
-                cell(row.bytes as f64, is_incomplete),
-                cell(row.packets as f64, is_incomplete),
-            );
+            let [sent, received] = row.way_bits_per_second.map(|rate| cell(rate, false));
+            let rates = match directions {
+                Some(_) => [sent, received],
+                None => [String::new(), cell(row.bits_per_second, false)],
+            };
+            let [sent, received] = rates;
+            let counts = [row.bytes, row.packets].map(|it| cell(it as f64, is_incomplete));
+            let line = line(&row.name, sent, received, counts);
             let _ = writeln!(text, "{}", line.trim_end());
         }
     }
@@ -131,11 +134,76 @@ pub fn print(flags: &Flags, mut state: State, update: Option<Update>) -> Result<
 }
 
 fn row_as_json(row: &Row) -> Value {
-    json!({
+    let mut object = json!({
         "name": row.name,
         "packets": row.packets,
         "bytes": row.bytes,
         "uncertain_bytes": row.uncertain_bytes,
         "bits_per_second": row.bits_per_second,
+    });
+    let [one, two] = row.ways;
+    let rates = row.way_bits_per_second;
+    let more = match row.key {
+        Key::Flow(flow) => {
+            let hosts = flow.hosts().map(|hosts| hosts.map(|host| host.to_string()));
+            let ports = flow.service().map(|_| flow.ports);
+            let [address_a, address_b] = [0, 1].map(|end| hosts.as_ref().map(|it| &it[end]));
+            let [port_a, port_b] = [0, 1].map(|end| ports.map(|it| it[end]));
+            let span = row.history.and_then(|history| history.span_ns);
+            let seconds = |ns: u64| ns as f64 / 1e9;
+            json!({
+                "protocol": flow.protocol.to_string(),
+                "address_a": address_a,
+                "port_a": port_a,
+                "address_b": address_b,
+                "port_b": port_b,
+                "packets_a_to_b": one.packets,
+                "bytes_a_to_b": one.bytes,
+                "packets_b_to_a": two.packets,
+                "bytes_b_to_a": two.bytes,
+                "bits_per_second_a_to_b": rates[0],
+                "bits_per_second_b_to_a": rates[1],
+                "first": span.map(|it| seconds(it.0)),
+                "last": span.map(|it| seconds(it.1)),
+                "tcp": row.history.filter(|_| flow.protocol == Protocol::Ip(6)).map(tcp_as_json),
+            })
+        }
+        Key::Protocol(protocol) => json!({ "protocol": protocol.to_string() }),
+        Key::Host(_) | Key::Port(..) => json!({
+            "packets_sent": one.packets,
+            "bytes_sent": one.bytes,
+            "packets_received": two.packets,
+            "bytes_received": two.bytes,
+            "bits_per_second_sent": rates[0],
+            "bits_per_second_received": rates[1],
+        }),
+    };
+    match row.key {
+        Key::Host(address) => object["address"] = address.to_string().into(),
+        Key::Port(port, protocol) => {
+            object["port"] = port.into();
+            object["protocol"] = protocol.to_string().into();
+        }
+        Key::Flow(_) | Key::Protocol(_) => {}
+    }
+    if let (Some(object), Value::Object(more)) = (object.as_object_mut(), more) {
+        object.extend(more);
+    }
+    object
+}
+
+fn tcp_as_json(history: History) -> Value {
+    let connection = history.connection;
+    let [flags_a, flags_b] = connection.flags().map(letters);
+    let [retransmissions_a, retransmissions_b] = connection.retransmissions();
+    let [reordered_a, reordered_b] = connection.reordered();
+    json!({
+        "flags_a": flags_a,
+        "flags_b": flags_b,
+        "retransmissions_a": retransmissions_a,
+        "retransmissions_b": retransmissions_b,
+        "reordered_a": reordered_a,
+        "reordered_b": reordered_b,
+        "round_trip_seconds": connection.round_trip().map(|time| time.as_secs_f64()),
     })
 }

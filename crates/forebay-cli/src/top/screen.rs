@@ -1,6 +1,7 @@
 //! Draws the state into a frame of any size.
 
 use super::{
+    details,
     numbers::{cell, number},
     state::{Mode, Sort, State},
     tables::Kind,
@@ -21,19 +22,32 @@ r b p  R            sort by rate, bytes, packets; reverse
 /  Esc              show only rows with a text; show all
 j k, up, down       select a row; the wheel does it, too
 PgUp PgDn  g G      a page; the first row, the last row
+Enter               details of the row
 space               hold the screen; counting goes on
 Ctrl-L  Ctrl-Z      draw the screen anew; suspend
 q, Ctrl-C           quit
 
-A flow is both directions between two endpoints. A packet
-counts for both of its hosts, and for the lower of its two
-ports. Sizes are those on the wire. The rates of rows are
-averages over 10 s.
+A flow is both directions between two endpoints: → is from
+the first to the second one. A packet counts for both of
+its hosts, and for the lower of its two ports. Sizes are
+those on the wire. Rates of rows are averages over 10 s.
 Up to 1,024 keys of each table are tracked. A + marks
 counts that began when a key entered its table.";
 
-/// Terminals of this width show all columns.
+/// Terminals of this width show both directions.
 const WIDE: u16 = 72;
+/// Terminals of this width show all columns.
+const WIDEST: u16 = 96;
+/// The width of the label of a graph.
+const LABEL: u16 = 13;
+
+/// A column of numbers.
+#[derive(Clone, Copy, PartialEq)]
+enum Column {
+    /// The rate of one direction.
+    Way(usize, &'static str),
+    Sorted(Sort),
+}
 
 pub fn draw(frame: &mut Frame<'_>, state: &State) {
     let area = frame.area();
@@ -49,6 +63,20 @@ pub fn draw(frame: &mut Frame<'_>, state: &State) {
         return;
     }
     draw_head(frame, head, state);
+    if state.mode == Mode::Details {
+        let rows = state.shown();
+        let row = rows.get(state.position(&rows));
+        let lines = row.map(|row| details::lines(row)).unwrap_or_default();
+        let [_, rest, foot] = Layout::vertical([
+            Constraint::Length(head.height),
+            Constraint::Fill(1),
+            Constraint::Length(1),
+        ])
+        .areas(area);
+        frame.render_widget(Paragraph::new(lines.join("\n")), rest);
+        draw_foot(frame, foot, state);
+        return;
+    }
     draw_history(frame, history, state);
     draw_tabs(frame, tabs, state);
     draw_table(frame, table, state);
@@ -164,19 +192,40 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &State) {
     frame.render_widget(Paragraph::new(lines), area);
 }
 
+/// One graph, or one each of what the interfaces received and sent, if they know it.
 fn draw_history(frame: &mut Frame<'_>, area: Rect, state: &State) {
-    let most = state.history.iter().copied().max().unwrap_or(0);
-    let label = format!("{}bit/s", scaled(most as f64));
+    let columns = |area: Rect| usize::from(area.width).saturating_sub(LABEL.into());
+    if let Some(timeline) = &state.timeline {
+        let rates = timeline.rates(columns(area));
+        return draw_graph(
+            frame,
+            area,
+            &format!("in {}", clock(timeline.time())),
+            &rates,
+        );
+    }
+    let has_directions = state.directed_bytes != [0; 2];
+    let graphs: &[(usize, &str)] = match has_directions {
+        true => &[(1, "received"), (2, "sent")],
+        false => &[(0, "")],
+    };
+    let places = Layout::horizontal(vec![Constraint::Fill(1); graphs.len()]).split(area);
+    for (&(which, name), &area) in graphs.iter().zip(places.iter()) {
+        let shown = columns(area).min(state.history.len());
+        let rates = state.history.range(state.history.len() - shown..);
+        let rates: Vec<u64> = rates.map(|rates| rates[which]).collect();
+        draw_graph(frame, area, name, &rates);
+    }
+}
+
+/// The rates as bars, with the highest one and `name` before them.
+fn draw_graph(frame: &mut Frame<'_>, area: Rect, name: &str, rates: &[u64]) {
+    let most = rates.iter().copied().max().unwrap_or(0);
+    let label = format!("{}bit/s\n{name}", scaled(most as f64));
     let [left, graph] =
-        Layout::horizontal([Constraint::Length(13), Constraint::Fill(1)]).areas(area);
-    let shown = usize::from(graph.width).min(state.history.len());
-    let data: Vec<u64> = state
-        .history
-        .range(state.history.len() - shown..)
-        .copied()
-        .collect();
+        Layout::horizontal([Constraint::Length(LABEL), Constraint::Fill(1)]).areas(area);
     frame.render_widget(Paragraph::new(label).dim(), left);
-    let data = Sparkline::default().data(&data).max(most.max(1));
+    let data = Sparkline::default().data(rates).max(most.max(1));
     frame.render_widget(data.style(Style::new().fg(Color::Green)), graph);
 }
 
@@ -193,33 +242,43 @@ fn draw_tabs(frame: &mut Frame<'_>, area: Rect, state: &State) {
     frame.render_widget(Line::from(spans), area);
 }
 
+/// The columns of numbers that have room. In a narrow terminal the names need it.
+fn columns(width: u16, state: &State) -> Vec<Column> {
+    let directions = state.kind.directions().filter(|_| width >= WIDE);
+    let ways = directions.into_iter().flatten().enumerate();
+    let ways = ways.map(|(way, name)| Column::Way(way, name));
+    let is_wide = width >= WIDEST || (width >= WIDE && directions.is_none());
+    let sorted = [Sort::Rate, Sort::Bytes, Sort::Packets]
+        .into_iter()
+        .filter(|&sort| match sort {
+            Sort::Rate => true,
+            Sort::Bytes => is_wide || state.sort != Sort::Packets,
+            Sort::Packets => is_wide || state.sort == Sort::Packets,
+        });
+    ways.chain(sorted.map(Column::Sorted)).collect()
+}
+
 fn draw_table(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let rows = state.shown();
     let room = usize::from(area.height).saturating_sub(1);
     let (selected, first) = (state.position(&rows), state.first);
-    // In a narrow terminal the names need the room of a column.
-    let columns = [Sort::Rate, Sort::Bytes, Sort::Packets].map(|sort| {
-        let is_shown = match sort {
-            Sort::Rate => true,
-            Sort::Bytes => area.width >= WIDE || state.sort != Sort::Packets,
-            Sort::Packets => area.width >= WIDE || state.sort == Sort::Packets,
+    let columns = columns(area.width, state);
+    let header = columns.iter().map(|&column| {
+        let name = match column {
+            Column::Way(_, name) => name,
+            Column::Sorted(Sort::Rate) => "bit/s",
+            Column::Sorted(Sort::Bytes) => "bytes",
+            Column::Sorted(Sort::Packets) => "packets",
         };
-        is_shown.then_some(sort)
-    });
-    let columns: Vec<Sort> = columns.into_iter().flatten().collect();
-    let header = columns.iter().map(|&sort| {
-        let name = match sort {
-            Sort::Rate => "bit/s",
-            Sort::Bytes => "bytes",
-            Sort::Packets => "packets",
-        };
-        let arrow = match (sort == state.sort, state.is_reversed) {
+        let is_sorted = column == Column::Sorted(state.sort);
+        let arrow = match (is_sorted, state.is_reversed) {
             (true, true) => "▲",
             (true, false) => "▼",
-            _ => " ",
+            _ if name.chars().count() < 8 => " ",
+            _ => "",
         };
-        let name = format!("{name:>7}{arrow}");
-        match sort == state.sort {
+        let name = format!("{:>8}", format!("{name}{arrow}"));
+        match is_sorted {
             true => Span::from(name).underlined().bold(),
             false => Span::from(name).dim(),
         }
@@ -240,11 +299,12 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let shown = rows.iter().enumerate().skip(first).take(room);
     let shown = shown.map(|(at, row)| {
         let is_incomplete = row.uncertain_bytes > 0;
-        let numbers = columns.iter().map(|&sort| {
-            let number = match sort {
-                Sort::Rate => cell(row.bits_per_second, false),
-                Sort::Bytes => cell(row.bytes as f64, is_incomplete),
-                Sort::Packets => cell(row.packets as f64, is_incomplete),
+        let numbers = columns.iter().map(|&column| {
+            let number = match column {
+                Column::Way(way, _) => cell(row.way_bits_per_second[way], false),
+                Column::Sorted(Sort::Rate) => cell(row.bits_per_second, false),
+                Column::Sorted(Sort::Bytes) => cell(row.bytes as f64, is_incomplete),
+                Column::Sorted(Sort::Packets) => cell(row.packets as f64, is_incomplete),
             };
             format!("{number:>8}")
         });
@@ -291,11 +351,16 @@ fn middle_out(name: &str, room: usize) -> String {
 fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let line = match (state.mode, state.filter.as_str()) {
         (Mode::Typing, filter) => format!("/{filter}_   Enter keeps it, Esc shows all"),
+        (Mode::Details, _) => fitting(
+            ["Enter back", "j k next", "space hold"].map(String::from),
+            area.width,
+        ),
         (_, "") => fitting(
             [
                 "q quit",
                 "? help",
                 "j k select",
+                "Enter details",
                 "Tab table",
                 "r b p sort",
                 "/ filter",

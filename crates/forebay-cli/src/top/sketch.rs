@@ -10,7 +10,7 @@ use std::{collections::HashMap, hash::Hash};
 
 /// A tracked key.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Slot<K> {
+pub struct Slot<K, V> {
     pub key: K,
     /// The most bytes that the key can have.
     pub bytes: u64,
@@ -18,11 +18,13 @@ pub struct Slot<K> {
     pub error: u64,
     /// Packets since the key is tracked.
     pub packets: u64,
+    /// What else is known of the key since then.
+    pub about: V,
     /// Its position in the heap.
     place: usize,
 }
 
-impl<K> Slot<K> {
+impl<K, V> Slot<K, V> {
     /// Bytes that certainly belong to the key: those since it is tracked.
     pub fn certain_bytes(&self) -> u64 {
         self.bytes - self.error
@@ -30,16 +32,16 @@ impl<K> Slot<K> {
 }
 
 #[derive(Debug)]
-pub struct Sketch<K> {
+pub struct Sketch<K, V> {
     capacity: usize,
-    slots: Vec<Slot<K>>,
+    slots: Vec<Slot<K, V>>,
     /// The slot of each key.
     found: HashMap<K, usize>,
     /// Slots as a binary heap: the one with the fewest bytes first.
     heap: Vec<usize>,
 }
 
-impl<K: Copy + Eq + Hash> Sketch<K> {
+impl<K: Copy + Eq + Hash, V: Default> Sketch<K, V> {
     /// Tracks up to `capacity` keys, at least 1.
     pub fn new(capacity: usize) -> Self {
         Sketch {
@@ -50,8 +52,8 @@ impl<K: Copy + Eq + Hash> Sketch<K> {
         }
     }
 
-    /// Counts packets of a key.
-    pub fn add(&mut self, key: K, packets: u64, bytes: u64) {
+    /// Counts packets of a key, and returns what else is known of it.
+    pub fn add(&mut self, key: K, packets: u64, bytes: u64) -> &mut V {
         let at = match self.found.get(&key) {
             Some(&at) => at,
             None if self.slots.len() < self.capacity => {
@@ -61,6 +63,7 @@ impl<K: Copy + Eq + Hash> Sketch<K> {
                     bytes: 0,
                     error: 0,
                     packets: 0,
+                    about: V::default(),
                     place: at,
                 });
                 self.heap.push(at);
@@ -73,6 +76,7 @@ impl<K: Copy + Eq + Hash> Sketch<K> {
                 let slot = &mut self.slots[at];
                 self.found.remove(&slot.key);
                 (slot.key, slot.error, slot.packets) = (key, slot.bytes, 0);
+                slot.about = V::default();
                 self.found.insert(key, at);
                 at
             }
@@ -81,10 +85,16 @@ impl<K: Copy + Eq + Hash> Sketch<K> {
         slot.bytes += bytes;
         slot.packets += packets;
         self.sift_down(self.slots[at].place);
+        &mut self.slots[at].about
+    }
+
+    /// What else is known of a tracked key.
+    pub fn about(&self, key: &K) -> Option<&V> {
+        self.found.get(key).map(|&at| &self.slots[at].about)
     }
 
     /// The tracked keys, in no order.
-    pub fn slots(&self) -> &[Slot<K>] {
+    pub fn slots(&self) -> &[Slot<K, V>] {
         &self.slots
     }
 
@@ -134,7 +144,7 @@ mod tests {
     proptest! {
         #[test]
         fn counts_are_within_their_bounds(packets in traffic(), capacity in 1_usize..64) {
-            let mut sketch = Sketch::new(capacity);
+            let mut sketch = Sketch::<u16, ()>::new(capacity);
             let mut exact: HashMap<u16, (u64, u64)> = HashMap::new();
             for &(key, bytes) in &packets {
                 sketch.add(key, 1, bytes);
@@ -163,7 +173,7 @@ mod tests {
 
         #[test]
         fn with_room_for_all_keys_the_counts_are_exact(packets in traffic()) {
-            let mut sketch = Sketch::new(1 << 16);
+            let mut sketch = Sketch::<u16, ()>::new(1 << 16);
             let mut exact: HashMap<u16, (u64, u64)> = HashMap::new();
             for &(key, bytes) in &packets {
                 sketch.add(key, 1, bytes);

@@ -3,6 +3,7 @@
 use super::{
     averages::Averages,
     tables::{Kind, Row, Rows, Snapshot},
+    timeline::Timeline,
 };
 use forebay_net::session::Progress;
 use std::{collections::VecDeque, time::Duration};
@@ -27,6 +28,8 @@ pub enum Mode {
     /// They are the filter's text.
     Typing,
     Help,
+    /// The selected row is shown alone.
+    Details,
 }
 
 /// What a key asks of the terminal.
@@ -62,8 +65,12 @@ pub struct State {
     pub fill: Option<(f64, f64)>,
     /// Share of the last interval that was spent asleep.
     pub asleep: f64,
-    /// Bits per second of past intervals, the last one last.
-    pub history: VecDeque<u64>,
+    /// Bits per second of past intervals, the last one last: all, received and sent.
+    pub history: VecDeque<[u64; 3]>,
+    /// Bytes that the interfaces received and sent.
+    pub directed_bytes: [u64; 2],
+    /// Of files.
+    pub timeline: Option<Timeline>,
     pub rows: Rows,
     pub averages: Averages,
     /// Why no more packets arrive.
@@ -168,8 +175,15 @@ impl State {
         let asleep = (new.modes.asleep.saturating_sub(since.modes.asleep)).as_secs_f64();
         let all = asleep + (new.modes.busy.saturating_sub(since.modes.busy)).as_secs_f64();
         self.asleep = if all > 0.0 { asleep / all } else { 0.0 };
+        let directed = std::mem::replace(&mut self.directed_bytes, snapshot.directed_bytes);
+        let [received, sent] = [0, 1].map(|way| {
+            let bytes = snapshot.directed_bytes[way].saturating_sub(directed[way]);
+            (per_second(bytes) * 8.0) as u64
+        });
+        self.timeline = snapshot.timeline.clone();
         if !self.is_file {
-            self.history.push_back(self.rates.1 as u64);
+            self.history
+                .push_back([self.rates.1 as u64, received, sent]);
             if self.history.len() > MAX_HISTORY {
                 self.history.pop_front();
             }
@@ -177,7 +191,7 @@ impl State {
         let old = std::mem::replace(&mut self.rows, snapshot.rows());
         match self.is_file {
             true => (self.rows.iter_mut().flatten())
-                .for_each(|row| row.set_rate(per_second(row.bytes) * 8.0, 0.0)),
+                .for_each(|row| row.set_rates(row.way_bytes(), passed.as_secs_f64(), 0.0)),
             false => (self.averages).rate(self.progress.elapsed, &mut self.rows, &old),
         }
     }

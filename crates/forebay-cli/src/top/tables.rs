@@ -3,9 +3,15 @@
 //! Each packet is counted in a table of recent flows, which adds up the packets of a flow without hashing its parts again. What
 //! leaves that table, and all of it before a snapshot, goes to a sketch for each kind of key. Nothing is sampled.
 
-use super::sketch::{Sketch, Slot};
-use crate::flow::{Flow, Packet, Protocol};
-use forebay_net::port::LinkType;
+use super::{
+    sketch::{Sketch, Slot},
+    timeline::Timeline,
+};
+use crate::flow::{
+    Flow, Packet, Protocol,
+    tcp::{Connection, Segment},
+};
+use forebay_net::port::{Direction, Frame, LinkType};
 use std::{
     hash::{BuildHasher, RandomState},
     net::IpAddr,
@@ -16,45 +22,116 @@ const RECENT: usize = 4096;
 /// Keys tracked of each kind.
 const TRACKED: usize = 1024;
 
+/// Packets and bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Count {
+    pub packets: u64,
+    pub bytes: u64,
+}
+
+impl Count {
+    fn add(&mut self, other: Count) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+    }
+}
+
+/// The two directions of a key: what it sent, and what it received. A flow sends what its first endpoint sends. What has no direction is
+/// in the first one.
+pub type Ways = [Count; 2];
+
+/// What is known of a flow besides its counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct History {
+    /// The times of the earliest and the latest packet.
+    pub span_ns: Option<(u64, u64)>,
+    pub connection: Connection,
+}
+
+impl History {
+    #[inline]
+    fn see(&mut self, time_ns: u64, is_back: bool, segment: Option<Segment>) {
+        let (first, last) = self.span_ns.unwrap_or((time_ns, time_ns));
+        self.span_ns = Some((first.min(time_ns), last.max(time_ns)));
+        if let Some(segment) = segment {
+            self.connection.see(segment, is_back, time_ns);
+        }
+    }
+}
+
+/// A flow, with its counts since it is in the table of recent ones.
 #[derive(Clone, Copy, Default)]
 struct Recent {
     flow: Flow,
-    packets: u64,
-    bytes: u64,
+    ways: Ways,
+    history: History,
 }
 
 pub struct Tables {
     seed: u64,
     recent: Vec<Recent>,
-    flows: Sketch<Flow>,
-    hosts: Sketch<IpAddr>,
-    ports: Sketch<(u16, Protocol)>,
-    protocols: Sketch<Protocol>,
+    flows: Sketch<Flow, (Ways, History)>,
+    hosts: Sketch<IpAddr, Ways>,
+    ports: Sketch<(u16, Protocol), Ways>,
+    protocols: Sketch<Protocol, Ways>,
     /// The times of the earliest and the latest packet.
     span_ns: Option<(u64, u64)>,
+    /// Bytes that the interfaces received and sent.
+    directed_bytes: [u64; 2],
+    /// Of files, whose times have passed.
+    timeline: Option<Timeline>,
+}
+
+/// What a row counts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Key {
+    Flow(Flow),
+    Host(IpAddr),
+    Port(u16, Protocol),
+    Protocol(Protocol),
 }
 
 /// A key with its counts.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Row {
+    pub key: Key,
     pub name: String,
     /// Counts that certainly belong to the key.
     pub packets: u64,
     pub bytes: u64,
+    /// The same in both directions.
+    pub ways: Ways,
     /// Bytes more that may belong to it, from before it was tracked.
     pub uncertain_bytes: u64,
     pub bits_per_second: f64,
+    /// The same in both directions.
+    pub way_bits_per_second: [f64; 2],
     /// The rate by which rows are sorted.
     pub rank: f64,
+    /// Of a flow.
+    pub history: Option<History>,
 }
 
 impl Row {
-    /// Sets the rate. The last rank stays until the rate differs from it by a tenth, so that rows with nearly the same rate keep their
-    /// places.
-    pub fn set_rate(&mut self, rate: f64, last_rank: f64) {
-        self.bits_per_second = rate;
-        let is_near = (rate - last_rank).abs() <= last_rank * 0.1;
-        self.rank = if is_near { last_rank } else { rate };
+    /// Sets the rates: `bytes` in both directions in these `seconds`. The last rank stays until the rate differs from it by a tenth, so
+    /// that rows with nearly the same rate keep their places.
+    pub fn set_rates(&mut self, bytes: [u64; 2], seconds: f64, last_rank: f64) {
+        let rate = |bytes: u64| match seconds > 0.0 {
+            true => bytes as f64 * 8.0 / seconds,
+            false => 0.0,
+        };
+        self.way_bits_per_second = bytes.map(rate);
+        self.bits_per_second = rate(bytes[0] + bytes[1]);
+        let is_near = (self.bits_per_second - last_rank).abs() <= last_rank * 0.1;
+        self.rank = if is_near {
+            last_rank
+        } else {
+            self.bits_per_second
+        };
+    }
+
+    pub fn way_bytes(&self) -> [u64; 2] {
+        self.ways.map(|way| way.bytes)
     }
 }
 
@@ -74,13 +151,23 @@ impl Kind {
     pub fn name(self) -> &'static str {
         ["flows", "hosts", "ports", "protocols"][self as usize]
     }
+
+    /// What both directions of its rows are called; `None`: they have none.
+    pub fn directions(self) -> Option<[&'static str; 2]> {
+        match self {
+            Kind::Flows => Some(["→ bit/s", "← bit/s"]),
+            Kind::Hosts | Kind::Ports => Some(["sent", "received"]),
+            Kind::Protocols => None,
+        }
+    }
 }
 
 /// The rows of each kind, in the order of [`Kind::ALL`].
 pub type Rows = [Vec<Row>; 4];
 
 impl Tables {
-    pub fn new() -> Self {
+    /// `is_file`: the packets are from files, whose graph is made of the times of packets.
+    pub fn new(is_file: bool) -> Self {
         Tables {
             // So that nobody can make all packets share one place.
             seed: RandomState::new().hash_one(0),
@@ -90,27 +177,43 @@ impl Tables {
             ports: Sketch::new(TRACKED),
             protocols: Sketch::new(TRACKED),
             span_ns: None,
+            directed_bytes: [0; 2],
+            timeline: is_file.then(Timeline::new),
         }
     }
 
     #[inline]
-    pub fn count(&mut self, link: LinkType, data: &[u8], wire_len: u32, time_ns: u64) {
+    pub fn count(&mut self, link: LinkType, frame: &Frame<'_>) {
+        let (time_ns, bytes) = (frame.time_ns, u64::from(frame.wire_len));
         let (first, last) = self.span_ns.unwrap_or((time_ns, time_ns));
         self.span_ns = Some((first.min(time_ns), last.max(time_ns)));
-        let flow = Packet::of(link, data).flow;
-        let at = (flow.mixed(self.seed) >> 32) as usize % RECENT;
-        let recent = &mut self.recent[at];
-        if recent.flow == flow {
-            recent.packets += 1;
-            recent.bytes += u64::from(wire_len);
-            return;
+        match frame.direction {
+            Direction::Unknown => {}
+            Direction::Inbound => self.directed_bytes[0] += bytes,
+            Direction::Outbound => self.directed_bytes[1] += bytes,
         }
+        if let Some(timeline) = &mut self.timeline {
+            timeline.add(time_ns, bytes);
+        }
+        let packet = Packet::of(link, frame.data);
+        let at = (packet.flow.mixed(self.seed) >> 32) as usize % RECENT;
+        if self.recent[at].flow != packet.flow {
+            self.replace(at, packet.flow);
+        }
+        let recent = &mut self.recent[at];
+        recent.ways[usize::from(packet.is_back)].add(Count { packets: 1, bytes });
+        (recent.history).see(time_ns, packet.is_back, packet.segment);
+    }
+
+    #[inline(never)]
+    fn replace(&mut self, at: usize, flow: Flow) {
+        let about = self.flows.about(&flow);
         let new = Recent {
             flow,
-            packets: 1,
-            bytes: wire_len.into(),
+            ways: Ways::default(),
+            history: about.map_or_else(History::default, |about| about.1),
         };
-        let old = std::mem::replace(recent, new);
+        let old = std::mem::replace(&mut self.recent[at], new);
         self.add(old);
     }
 
@@ -118,22 +221,41 @@ impl Tables {
     fn add(&mut self, recent: Recent) {
         let Recent {
             flow,
-            packets,
-            bytes,
+            ways,
+            history,
         } = recent;
+        let [there, back] = ways;
+        let (packets, bytes) = (there.packets + back.packets, there.bytes + back.bytes);
         if packets == 0 {
             return;
         }
-        self.flows.add(flow, packets, bytes);
-        self.protocols.add(flow.protocol, packets, bytes);
+        let put = |about: &mut Ways, ways: Ways| {
+            about
+                .iter_mut()
+                .zip(ways)
+                .for_each(|(one, other)| one.add(other));
+        };
+        let (about, last) = self.flows.add(flow, packets, bytes);
+        put(about, ways);
+        *last = history;
+        let all = Count { packets, bytes };
+        let none = Count::default();
+        put(
+            self.protocols.add(flow.protocol, packets, bytes),
+            [all, none],
+        );
         if let Some([one, two]) = flow.hosts() {
-            self.hosts.add(one, packets, bytes);
-            if two != one {
-                self.hosts.add(two, packets, bytes);
+            match one == two {
+                true => put(self.hosts.add(one, packets, bytes), [all, none]),
+                false => {
+                    put(self.hosts.add(one, packets, bytes), [there, back]);
+                    put(self.hosts.add(two, packets, bytes), [back, there]);
+                }
             }
         }
         if let Some(service) = flow.service() {
-            self.ports.add(service, packets, bytes);
+            // The service is the second endpoint.
+            put(self.ports.add(service, packets, bytes), [back, there]);
         }
     }
 
@@ -149,6 +271,8 @@ impl Tables {
             ports: self.ports.slots().to_vec(),
             protocols: self.protocols.slots().to_vec(),
             span_ns: self.span_ns.map_or(0, |(first, last)| last - first),
+            directed_bytes: self.directed_bytes,
+            timeline: self.timeline.clone(),
         }
     }
 }
@@ -156,38 +280,84 @@ impl Tables {
 /// What the capturing thread hands to the one that draws.
 #[derive(Clone, Default)]
 pub struct Snapshot {
-    flows: Vec<Slot<Flow>>,
-    hosts: Vec<Slot<IpAddr>>,
-    ports: Vec<Slot<(u16, Protocol)>>,
-    protocols: Vec<Slot<Protocol>>,
+    flows: Vec<Slot<Flow, (Ways, History)>>,
+    hosts: Vec<Slot<IpAddr, Ways>>,
+    ports: Vec<Slot<(u16, Protocol), Ways>>,
+    protocols: Vec<Slot<Protocol, Ways>>,
     /// The time between the earliest and the latest packet.
     pub span_ns: u64,
+    /// Bytes that the interfaces received and sent; 0 if the sources do not know directions.
+    pub directed_bytes: [u64; 2],
+    pub timeline: Option<Timeline>,
 }
 
 impl Snapshot {
     pub fn rows(&self) -> Rows {
-        [
-            rows(&self.flows, |flow| match flow.hosts() {
+        let flow = |slot: &Slot<Flow, (Ways, History)>| {
+            let flow = slot.key;
+            let name = match flow.hosts() {
                 Some(_) => format!("{:4} {flow}", flow.protocol.to_string()),
                 None => flow.to_string(),
-            }),
-            rows(&self.hosts, IpAddr::to_string),
-            rows(&self.ports, |(port, protocol)| format!("{port}/{protocol}")),
-            rows(&self.protocols, Protocol::to_string),
+            };
+            row(
+                slot,
+                Key::Flow(flow),
+                name,
+                slot.about.0,
+                Some(slot.about.1),
+            )
+        };
+        let host = |slot: &Slot<IpAddr, Ways>| {
+            row(
+                slot,
+                Key::Host(slot.key),
+                slot.key.to_string(),
+                slot.about,
+                None,
+            )
+        };
+        let port = |slot: &Slot<(u16, Protocol), Ways>| {
+            let (port, protocol) = slot.key;
+            let name = format!("{port}/{protocol}");
+            row(slot, Key::Port(port, protocol), name, slot.about, None)
+        };
+        let protocol = |slot: &Slot<Protocol, Ways>| {
+            row(
+                slot,
+                Key::Protocol(slot.key),
+                slot.key.to_string(),
+                slot.about,
+                None,
+            )
+        };
+        [
+            self.flows.iter().map(flow).collect(),
+            self.hosts.iter().map(host).collect(),
+            self.ports.iter().map(port).collect(),
+            self.protocols.iter().map(protocol).collect(),
         ]
     }
 }
 
-fn rows<K>(slots: &[Slot<K>], name: impl Fn(&K) -> String) -> Vec<Row> {
-    let row = |slot: &Slot<K>| Row {
-        name: name(&slot.key),
+fn row<K, V>(
+    slot: &Slot<K, V>,
+    key: Key,
+    name: String,
+    ways: Ways,
+    history: Option<History>,
+) -> Row {
+    Row {
+        key,
+        name,
         packets: slot.packets,
         bytes: slot.certain_bytes(),
+        ways,
         uncertain_bytes: slot.error,
         bits_per_second: 0.0,
+        way_bits_per_second: [0.0; 2],
         rank: 0.0,
-    };
-    slots.iter().map(row).collect()
+        history,
+    }
 }
 
 #[cfg(test)]
@@ -197,7 +367,7 @@ mod tests {
 
     #[test]
     fn every_packet_is_counted_once_in_each_table() {
-        let mut tables = Tables::new();
+        let mut tables = Tables::new(false);
         let mut exact = std::collections::HashMap::<String, (u64, u64)>::new();
         // More flows than the table of recent ones has places for, in an order that makes them replace each other.
         for number in 0..30_000_u32 {
@@ -211,7 +381,12 @@ mod tests {
                 .write(&mut bytes, &[0; 20])
                 .unwrap();
             let len = 62 + number % 5;
-            tables.count(LinkType::ETHERNET, &bytes, len, u64::from(number));
+            let frame = Frame {
+                wire_len: len,
+                time_ns: number.into(),
+                ..Frame::whole(&bytes)
+            };
+            tables.count(LinkType::ETHERNET, &frame);
             let host = std::net::Ipv4Addr::from(host).to_string();
             for key in [
                 host,
@@ -231,5 +406,12 @@ mod tests {
         let found = found.map(|row| (row.name.clone(), (row.packets, row.bytes)));
         assert_eq!(found.collect::<std::collections::HashMap<_, _>>(), exact);
         assert!(rows.iter().flatten().all(|row| row.uncertain_bytes == 0));
+        let sums = |row: &Row| row.ways[0].bytes + row.ways[1].bytes == row.bytes;
+        assert!(rows.iter().flatten().all(sums));
+        // The first packet of a flow is as old as its order, and no eviction forgets it.
+        let first = rows[0]
+            .iter()
+            .map(|row| row.history.unwrap().span_ns.unwrap().0);
+        assert!(first.max().unwrap() < 997);
     }
 }

@@ -11,7 +11,10 @@ use super::{
     terminal::is_writable,
 };
 use etherparse::PacketBuilder;
-use forebay_net::{port::LinkType, session::Progress};
+use forebay_net::{
+    port::{Direction, Frame, LinkType},
+    session::Progress,
+};
 use ratatui::{
     Terminal,
     backend::TestBackend,
@@ -29,12 +32,17 @@ fn sample() -> State {
         sources: "eth0".into(),
         ..State::default()
     };
-    let mut tables = Tables::new();
+    let mut tables = Tables::new(false);
     let mut progress = Progress::default();
     for second in 1..=3_u64 {
         let mut count = |bytes: Vec<u8>, packets: u64, len: u32| {
             for _ in 0..packets {
-                tables.count(LinkType::ETHERNET, &bytes, len, second);
+                let frame = Frame {
+                    wire_len: len,
+                    time_ns: second * 1_000_000_000,
+                    ..Frame::whole(&bytes)
+                };
+                tables.count(LinkType::ETHERNET, &frame);
             }
             progress.taken += packets;
             progress.wire_bytes += packets * u64::from(len);
@@ -203,7 +211,7 @@ fn keys_of_less_and_vi_select_rows_and_the_selection_stays_in_view() {
 #[test]
 fn rates_of_rows_are_averages_over_ten_seconds_and_nearly_equal_rows_keep_their_places() {
     let mut state = State::default();
-    let mut tables = Tables::new();
+    let mut tables = Tables::new(false);
     let mut orders = Vec::new();
     let flow = |port| {
         let builder =
@@ -222,7 +230,12 @@ fn rates_of_rows_are_averages_over_ten_seconds_and_nearly_equal_rows_keep_their_
                 packets += 1000;
             }
             for _ in 0..packets {
-                tables.count(LinkType::ETHERNET, &flow(100 + port as u16), 125, second);
+                let bytes = flow(100 + port as u16);
+                let frame = Frame {
+                    wire_len: 125,
+                    ..Frame::whole(&bytes)
+                };
+                tables.count(LinkType::ETHERNET, &frame);
             }
         }
         let elapsed = Duration::from_secs(second);
@@ -287,6 +300,84 @@ fn packets_that_nobody_counted_are_null_in_json_and_not_0() {
         [answer("null"), answer("0"), answer("7")],
         [true, false, false]
     );
+}
+
+#[test]
+fn both_directions_are_counted_for_flows_hosts_ports_and_interfaces() {
+    let mut state = State::default();
+    let mut tables = Tables::new(false);
+    let mut see = |from: [u8; 4], to: [u8; 4], ports: [u16; 2], direction, millis: u64| {
+        let builder = PacketBuilder::ethernet2([1; 6], [2; 6]).ipv4(from, to, 64);
+        let mut bytes = Vec::new();
+        let builder = builder.tcp(ports[0], ports[1], 1, 100);
+        let builder = if ports[0] == 80 {
+            builder.ack(2).syn()
+        } else {
+            builder.syn()
+        };
+        builder.write(&mut bytes, &[]).unwrap();
+        let frame = Frame {
+            direction,
+            time_ns: millis * 1_000_000,
+            ..Frame::whole(&bytes)
+        };
+        tables.count(LinkType::ETHERNET, &frame);
+    };
+    let (us, server) = ([10, 0, 0, 7], [10, 0, 0, 1]);
+    see(us, server, [50_000, 80], Direction::Outbound, 0);
+    see(us, server, [50_000, 80], Direction::Outbound, 500);
+    see(server, us, [80, 50_000], Direction::Inbound, 530);
+    let elapsed = Duration::from_secs(1);
+    let progress = Progress {
+        elapsed,
+        ..Progress::default()
+    };
+    state.update(Status::of(progress, 0.0), &tables.snapshot());
+    let json: serde_json::Value = serde_json::from_str(&once::json(&mut state)).unwrap();
+    let flow = &json["flows"][0];
+    for (key, value) in [
+        ("protocol", "tcp".into()),
+        ("address_a", "10.0.0.7".into()),
+        ("port_b", 80.into()),
+        ("packets_a_to_b", 2.into()),
+        ("bytes_b_to_a", 54.into()),
+        ("first", 0.0.into()),
+        ("last", 0.53.into()),
+    ] {
+        let value: serde_json::Value = value;
+        assert_eq!(flow[key], value, "{key}: {flow}");
+    }
+    assert_eq!(flow["tcp"]["retransmissions_a"], 1, "{flow}");
+    assert_eq!(flow["tcp"]["flags_b"], "S.", "{flow}");
+    let host = json["hosts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|it| it["address"] == "10.0.0.1");
+    assert_eq!(host.unwrap()["packets_received"], 2);
+    assert_eq!(
+        (&json["ports"][0]["port"], &json["ports"][0]["packets_sent"]),
+        (&80.into(), &1.into())
+    );
+    assert_eq!(state.history[0][1..], [54 * 8, 108 * 8]);
+    state.kind = Kind::Flows;
+    let screen = drawn(&state, 80, 24);
+    assert!(
+        screen.contains("received") && screen.contains("→ bit/s"),
+        "{screen}"
+    );
+    press(&mut state, "\n");
+    let screen = drawn(&state, 80, 24);
+    for part in [
+        "from 10.0.0.7",
+        "retransmitted  1 ",
+        "first packet   ",
+        "0.530000 s later",
+    ] {
+        assert!(screen.contains(part), "{part}: {screen}");
+    }
+    press(&mut state, "\n");
+    assert_eq!(state.mode, Mode::Table);
 }
 
 #[test]
