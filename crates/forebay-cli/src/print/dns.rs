@@ -13,6 +13,9 @@ const MAX_LABELS: usize = 128;
 const MAX_LABEL: usize = 63;
 const MAX_NAME: usize = 255;
 
+/// In a class of multicast DNS: the answer should come by unicast, or older records are obsolete.
+const UNICAST: u16 = 0x8000;
+
 const OPERATIONS: [&str; 16] = [
     "",
     " inv_q",
@@ -69,17 +72,17 @@ impl Printer {
                 (0x200, true, "|"),
                 (0x20, true, "$"),
             ] {
-                if (flags & bit != 0) == is_set && !(multicast && mark == "-") {
+                if (flags & bit != 0) == is_set {
                     out.put(mark);
                 }
             }
-            if questions != 1 && !(multicast && questions == 0) {
+            if questions != 1 {
                 out.put(" [").num(questions).put("q]");
             }
             for number in 0..questions {
                 if verbose > 1 {
                     out.put(if number == 0 { " q:" } else { "," });
-                    at = question(data, at, out)?;
+                    at = question(data, at, multicast, out)?;
                 } else {
                     at = skip_name(data, at)? + 4;
                 }
@@ -104,7 +107,7 @@ impl Printer {
             }
             for number in 0..questions {
                 out.put(if number > 0 { "," } else { "" });
-                at = question(data, at, out)?;
+                at = question(data, at, multicast, out)?;
             }
         }
         let shown_sections = match (flags & 0x8000 != 0, verbose > 1) {
@@ -119,29 +122,38 @@ impl Printer {
                     return Err(Cut);
                 }
                 out.put(if number == 0 { name } else { "," });
-                at = record(data, at, verbose, out)?;
+                at = record(data, at, multicast, verbose, out)?;
             }
         }
         out.put(" (").num(data.len).byte(b')').done()
     }
 }
 
-fn question(data: Data<'_>, at: usize, out: &mut Text) -> Result<usize, Cut> {
+fn question(data: Data<'_>, at: usize, multicast: bool, out: &mut Text) -> Result<usize, Cut> {
     let end = skip_name(data, at)?;
     let (kind, class) = (data.u16(end)?, data.u16(end + 2)?);
     out.byte(b' ');
     record_type(kind, out);
-    match class {
-        1 => {}
-        0x8001 => drop(out.put(" (QU)")),
-        _ => class_name(class, out),
+    class_name(class, multicast, out);
+    if multicast {
+        out.put(if class & UNICAST != 0 {
+            " (QU)"
+        } else {
+            " (QM)"
+        });
     }
     out.put("? ");
     print_name(data, at, out)?;
     Ok(end + 4)
 }
 
-fn record(data: Data<'_>, at: usize, verbose: u8, out: &mut Text) -> Result<usize, Cut> {
+fn record(
+    data: Data<'_>,
+    at: usize,
+    multicast: bool,
+    verbose: u8,
+    out: &mut Text,
+) -> Result<usize, Cut> {
     if verbose > 0 {
         out.byte(b' ');
         print_name(data, at, out)?;
@@ -149,13 +161,12 @@ fn record(data: Data<'_>, at: usize, verbose: u8, out: &mut Text) -> Result<usiz
     let at = skip_name(data, at)?;
     let (kind, class) = (data.u16(at)?, data.u16(at + 2)?);
     if kind != 41 {
-        match class {
-            1 => {}
-            0x8001 => drop(out.put(" (Cache flush)")),
-            _ => class_name(class, out),
-        }
+        class_name(class, multicast, out);
     }
-    if verbose > 1 && kind != 41 {
+    if multicast && class & UNICAST != 0 {
+        out.put(" (Cache flush)");
+    }
+    if verbose > 2 && kind != 41 {
         out.put(" [");
         seconds(data.u32(at + 4)?, out);
         out.byte(b']');
@@ -277,8 +288,10 @@ fn print_name(data: Data<'_>, mut at: usize, out: &mut Text) -> Printed {
     Err(Cut)
 }
 
-fn class_name(class: u16, out: &mut Text) {
+fn class_name(class: u16, multicast: bool, out: &mut Text) {
+    let class = if multicast { class & !UNICAST } else { class };
     match class {
+        1 => return,
         3 => out.put(" CHAOS"),
         4 => out.put(" HS"),
         255 => out.put(" ANY"),

@@ -1,7 +1,7 @@
 //! Packets as text: one line each, as `tcpdump -n` prints it, or one JSON object.
 //!
 //! ```text
-//!  packet ─▶ link ─▶ network (ipv4, ipv6, arp) ─▶ transport (tcp, udp, icmp) ─▶ payload (dns, dhcp, tls, http, tunnels)
+//!  packet ─▶ link ─▶ network (ipv4, ipv6, arp) ─▶ transport (tcp, udp, icmp) ─▶ payload (dns, dhcp, tls, quic, …)
 //!                                └── each appends to one `Text`; headers are parsed by etherparse
 //! ```
 //! - Nothing here reads or writes anything but memory, and no packet makes it panic: the fuzz target `print` tries.
@@ -22,7 +22,10 @@ mod ipv6;
 pub mod json;
 mod link;
 mod llc;
+#[cfg(test)]
+mod messages;
 mod names;
+mod ntp;
 #[cfg(test)]
 mod oracle_tests;
 mod payload;
@@ -30,9 +33,13 @@ mod printer;
 #[cfg(test)]
 #[path = "../../../../fuzz/fuzz_targets/printing.rs"]
 mod printing;
+mod quic;
+mod snmp;
+mod syslog;
 mod tcp;
 mod text;
 mod times;
+mod tls;
 mod tunnels;
 mod udp;
 

@@ -1,9 +1,10 @@
-//! What TCP and UDP carry: which formatter prints it, and the short ones (HTTP, TLS).
+//! What TCP and UDP carry: which formatter prints it, and the first lines of text protocols.
 
 use super::{
-    data::{Cut, Data, Printed},
+    data::{Data, Printed},
     printer::Printer,
     text::Text,
+    tls::tls,
 };
 
 type Ports = (u16, u16);
@@ -29,6 +30,25 @@ const HTTP_WORDS: [&[u8]; 11] = [
     b"NOTIFY ",
 ];
 
+const SSDP_WORDS: [&[u8]; 3] = [b"M-SEARCH ", b"NOTIFY ", b"HTTP/1."];
+const SIP_WORDS: [&[u8]; 15] = [
+    b"SIP/2.0 ",
+    b"ACK ",
+    b"BYE ",
+    b"CANCEL ",
+    b"INFO ",
+    b"INVITE ",
+    b"MESSAGE ",
+    b"NOTIFY ",
+    b"OPTIONS ",
+    b"PRACK ",
+    b"REFER ",
+    b"REGISTER ",
+    b"SUBSCRIBE ",
+    b"UPDATE ",
+    b"PUBLISH ",
+];
+
 impl Printer {
     /// Appends a summary of the data of a TCP segment, if it is of a known kind. Data that is cut short is no error here: most
     /// messages continue in the next segment.
@@ -39,6 +59,8 @@ impl Printer {
             self.dns(data.after(2), false, out)
         } else if let Some(line) = http(data.captured) {
             out.put(": HTTP: ").foreign(line).done()
+        } else if let Some(banner) = ssh_banner(data.captured) {
+            out.put(": SSH: ").foreign(banner).done()
         } else if HTTP_PORTS.iter().any(|&port| has(ports, port)) {
             out.put(": HTTP").done()
         } else if data.captured.starts_with(&[22, 3]) {
@@ -74,6 +96,28 @@ impl Printer {
         Some(match ports {
             _ if has(ports, 53) || has(ports, 5355) => self.dns(data, false, out),
             _ if has(ports, 5353) => self.dns(data, true, out),
+            _ if has(ports, 123) => self.ntp(data, out),
+            _ if has(ports, 161) || has(ports, 162) => self.snmp(data, out),
+            _ if has(ports, 514) => self.syslog(data, out),
+            // tcpdump prints the length only.
+            _ if has(ports, 1900) => {
+                let line = line_with(&SSDP_WORDS, data.captured)?;
+                out.put("UDP, length ").num(data.len);
+                out.put(": SSDP: ").foreign(line).done()
+            }
+            _ if has(ports, 5060) => {
+                out.put("SIP");
+                match line_with(&SIP_WORDS, data.captured) {
+                    None => {}
+                    Some(line) if self.style.verbose == 0 => drop(out.put(": ").foreign(line)),
+                    Some(_) => {
+                        out.put(", length: ").num(data.len);
+                        lines(data.captured, out);
+                    }
+                }
+                Ok(())
+            }
+            _ if has(ports, 443) && is_quic(data) => self.quic(data, out),
             _ if has(ports, 67) || has(ports, 68) => self.dhcp(data, out),
             (_, 4789 | 8472) | (8472, _) => self.nested(|it| it.vxlan(data, out)),
             _ if has(ports, 6081) => self.nested(|it| it.geneve(data, out)),
@@ -84,54 +128,40 @@ impl Printer {
 
 /// The first line of a message of HTTP.
 fn http(data: &[u8]) -> Option<&[u8]> {
-    if !HTTP_WORDS.iter().any(|word| data.starts_with(word)) {
+    line_with(&HTTP_WORDS, data)
+}
+
+/// The first line, if it begins with one of these words.
+fn line_with<'a>(words: &[&[u8]], data: &'a [u8]) -> Option<&'a [u8]> {
+    if !words.iter().any(|word| data.starts_with(word)) {
         return None;
     }
     let end = data.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
     Some(&data[..end.unwrap_or(data.len())])
 }
 
-/// `: TLS ClientHello, server name example.org`
-fn tls(data: Data<'_>, out: &mut Text) -> Printed {
-    let kind = data.u8(5)?;
-    let name = match kind {
-        1 => "ClientHello",
-        2 => "ServerHello",
-        4 => "NewSessionTicket",
-        11 => "Certificate",
-        12 => "ServerKeyExchange",
-        14 => "ServerHelloDone",
-        16 => "ClientKeyExchange",
-        // Encrypted handshakes have any number here.
-        _ => return Ok(()),
-    };
-    out.put(": TLS ").put(name);
-    if kind == 1
-        && let Ok(Some(server)) = server_name(data.after(9))
-    {
-        out.put(", server name ").foreign(server);
+/// Each line of text on a new line, up to bytes that are not text.
+fn lines(text: &[u8], out: &mut Text) {
+    for line in text.split_inclusive(|&byte| byte == b'\n') {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if !line.iter().all(|byte| matches!(byte, b'\t' | b' '..=b'~')) {
+            return;
+        }
+        out.put("\n\t").foreign(line);
     }
-    Ok(())
 }
 
-/// The server's name in a ClientHello, from its version on.
-fn server_name(hello: Data<'_>) -> Result<Option<&[u8]>, Cut> {
-    let mut at = 34;
-    at += 1 + usize::from(hello.u8(at)?); // session
-    at += 2 + usize::from(hello.u16(at)?); // cipher suites
-    at += 1 + usize::from(hello.u8(at)?); // compression
-    let end = at + 2 + usize::from(hello.u16(at)?);
-    at += 2;
-    while at < end {
-        let (kind, len) = (hello.u16(at)?, usize::from(hello.u16(at + 2)?));
-        at += 4;
-        if kind == 0 {
-            let len = hello.u16(at + 3)?.into();
-            return hello.slice(at + 5, len).map(Some);
-        }
-        at += len;
-    }
-    Ok(None)
+/// The version of a server or a client, if the line is complete.
+fn ssh_banner(data: &[u8]) -> Option<&[u8]> {
+    let end = data.iter().position(|&byte| byte == b'\n')?;
+    let line = data[..end].strip_suffix(b"\r").unwrap_or(&data[..end]);
+    let is_text = line.iter().all(|byte| matches!(byte, b' '..=b'~'));
+    (line.starts_with(b"SSH-") && is_text).then_some(line)
+}
+
+fn is_quic(data: Data<'_>) -> bool {
+    data.u8(0).is_ok_and(|first| first & 0x40 != 0)
 }
 
 #[cfg(test)]

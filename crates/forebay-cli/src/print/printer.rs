@@ -4,6 +4,7 @@ use super::{
     data::{Data, Printed},
     flows::Flows,
     hex,
+    quic::Connections,
     text::Text,
     times::{Clock, Times},
 };
@@ -98,6 +99,7 @@ pub struct Printer {
     pub(super) style: Style,
     clock: Clock,
     pub(super) flows: Flows,
+    pub(super) quic: Connections,
     number: u64,
     /// The protocol whose header is being printed.
     pub(super) protocol: &'static str,
@@ -115,6 +117,7 @@ impl Printer {
             clock: Clock::new(style.times, style.nanoseconds),
             style,
             flows: Flows::default(),
+            quic: Connections::default(),
             number: 0,
             protocol: "",
             kind: Kind::Plain,
