@@ -2,6 +2,8 @@
 
 use super::{
     data::{Cut, Data, Printed},
+    ends::Address,
+    facts::Facts,
     printer::Printer,
     text::Text,
 };
@@ -61,11 +63,18 @@ impl Printer {
         let counts = [data.u16(4)?, data.u16(6)?, data.u16(8)?, data.u16(10)?];
         let [questions, answers, authorities, additional] = counts;
         let operation = OPERATIONS[usize::from(flags >> 11 & 15)];
-        out.num(data.u16(0)?).put(operation);
+        let start = out.len();
+        out.num(data.u16(0)?);
+        self.facts.add("dns.id", &out.bytes()[start..]);
+        out.put(operation);
+        let facts = &mut self.facts;
         let mut at = HEADER;
         let verbose = self.style.verbose;
         if flags & 0x8000 != 0 {
-            out.put(RESULTS[usize::from(flags & 15)]);
+            let result = RESULTS[usize::from(flags & 15)];
+            out.put(result);
+            let result = if result.is_empty() { "NoError" } else { result };
+            facts.add("dns.result", result.trim_ascii().as_bytes());
             for (bit, is_set, mark) in [
                 (0x400, true, "*"),
                 (0x80, false, "-"),
@@ -82,8 +91,13 @@ impl Printer {
             for number in 0..questions {
                 if verbose > 1 {
                     out.put(if number == 0 { " q:" } else { "," });
-                    at = question(data, at, multicast, out)?;
+                    at = question(data, at, multicast, facts, out)?;
                 } else {
+                    if number == 0 && facts.are_wanted {
+                        let start = out.len();
+                        let _ = question(data, at, multicast, facts, out);
+                        out.truncate(start);
+                    }
                     at = skip_name(data, at)? + 4;
                 }
             }
@@ -107,7 +121,7 @@ impl Printer {
             }
             for number in 0..questions {
                 out.put(if number > 0 { "," } else { "" });
-                at = question(data, at, multicast, out)?;
+                at = question(data, at, multicast, facts, out)?;
             }
         }
         let shown_sections = match (flags & 0x8000 != 0, verbose > 1) {
@@ -122,18 +136,28 @@ impl Printer {
                     return Err(Cut);
                 }
                 out.put(if number == 0 { name } else { "," });
-                at = record(data, at, multicast, verbose, out)?;
+                // Only the answers are facts.
+                let facts = name.is_empty().then_some(&mut *facts);
+                at = record(data, at, multicast, verbose, facts, out)?;
             }
         }
         out.put(" (").num(data.len).byte(b')').done()
     }
 }
 
-fn question(data: Data<'_>, at: usize, multicast: bool, out: &mut Text) -> Result<usize, Cut> {
+fn question(
+    data: Data<'_>,
+    at: usize,
+    multicast: bool,
+    facts: &mut Facts,
+    out: &mut Text,
+) -> Result<usize, Cut> {
     let end = skip_name(data, at)?;
     let (kind, class) = (data.u16(end)?, data.u16(end + 2)?);
     out.byte(b' ');
+    let start = out.len();
     record_type(kind, out);
+    let kind = start..out.len();
     class_name(class, multicast, out);
     if multicast {
         out.put(if class & UNICAST != 0 {
@@ -142,8 +166,10 @@ fn question(data: Data<'_>, at: usize, multicast: bool, out: &mut Text) -> Resul
             " (QM)"
         });
     }
-    out.put("? ");
+    let start = out.put("? ").len();
     print_name(data, at, out)?;
+    facts.add("dns.query", &out.bytes()[start..]);
+    facts.add("dns.type", &out.bytes()[kind]);
     Ok(end + 4)
 }
 
@@ -152,8 +178,10 @@ fn record(
     at: usize,
     multicast: bool,
     verbose: u8,
+    facts: Option<&mut Facts>,
     out: &mut Text,
 ) -> Result<usize, Cut> {
+    let owner = at;
     if verbose > 0 {
         out.byte(b' ');
         print_name(data, at, out)?;
@@ -176,6 +204,7 @@ fn record(
     out.byte(b' ');
     record_type(kind, out);
     data.slice(at, len)?;
+    let start = out.len();
     match kind {
         1 => drop(out.byte(b' ').ipv4(data.array(at)?)),
         28 => drop(out.byte(b' ').ipv6(data.array(at)?)),
@@ -226,6 +255,24 @@ fn record(
             out.byte(b' ').foreign(data.slice(at + 4, len - 4)?);
         }
         _ => {}
+    }
+    let Some(facts) = facts.filter(|it| it.are_wanted) else {
+        return Ok(end);
+    };
+    if let [b' ', value @ ..] = &out.bytes()[start..] {
+        facts.add("dns.answers", value);
+    }
+    match kind {
+        1 => facts.addresses.push(Address::V4(data.array(at)?)),
+        28 => facts.addresses.push(Address::V6(data.array(at)?)),
+        _ => {}
+    }
+    if facts.get("dns.name").is_none() {
+        let start = out.len();
+        if print_name(data, owner, out).is_ok() {
+            facts.add("dns.name", &out.bytes()[start..]);
+        }
+        out.truncate(start);
     }
     Ok(end)
 }

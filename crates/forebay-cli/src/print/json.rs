@@ -30,9 +30,11 @@ pub fn line(printer: &mut Printer, packet: &Packet<'_>, escape: Escape, out: &mu
     add("length", packet.wire_len.into());
     add_headers(packet, &mut add);
     let mut info = Text::default();
+    printer.facts.are_wanted = true;
     printer.line(packet, &mut info);
     let info = String::from_utf8_lossy(info.bytes());
     add("info", info.trim_end().into());
+    printer.facts.add_to(&mut object);
     out.put(&escape(&Value::Object(object))).byte(b'\n');
 }
 
@@ -123,4 +125,106 @@ fn cooked(data: &[u8], kind_at: usize, header: usize) -> Option<LaxPacketHeaders
 fn mac(address: &[u8; 6]) -> String {
     let pairs = address.map(|byte| format!("{byte:02x}"));
     pairs.join(":")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{
+            messages::{self, dns, name, tcp, udp},
+            printer::Style,
+            times::Times,
+        },
+        *,
+    };
+    use forebay_net::port::LinkType;
+    use forebay_testing::dice::Dice;
+
+    fn object(frame: &[u8], verbose: u8) -> Value {
+        let packet = Packet {
+            link: LinkType::ETHERNET,
+            interface: "",
+            direction: Direction::Unknown,
+            time_ns: 0,
+            data: frame,
+            captured: frame.len() as u32,
+            wire_len: frame.len() as u32,
+        };
+        let style = Style {
+            times: Times::None,
+            verbose,
+            ..Style::default()
+        };
+        let mut out = Text::default();
+        line(
+            &mut Printer::new(style),
+            &packet,
+            Value::to_string,
+            &mut out,
+        );
+        serde_json::from_slice(out.bytes()).unwrap()
+    }
+
+    fn answer() -> Vec<u8> {
+        let alias = name("b.example.org");
+        let answers: &[(_, _, _, &[u8])] = &[
+            ("a.example.org", 5, 1, &alias),
+            ("b.example.org", 1, 1, &[192, 0, 2, 1]),
+        ];
+        udp([53, 4000], &dns(0x8180, ("a.example.org", 1, 1), answers))
+    }
+
+    const REQUEST: &[u8] = b"GET /a?b HTTP/1.1\r\nAccept: c\r\nhost: d.example.org\r\n\r\n";
+
+    #[test]
+    fn messages_of_dns_http_and_tls_have_keys() {
+        let expected = json!({
+            "id": 7, "query": "a.example.org.", "type": "A", "result": "NoError", "name": "a.example.org.",
+            "answers": ["b.example.org.", "192.0.2.1"],
+        });
+        assert_eq!(object(&answer(), 0)["dns"], expected);
+        let query = udp([4000, 53], &dns(0x100, ("a.example.org", 28, 1), &[]));
+        let expected = json!({ "id": 7, "query": "a.example.org.", "type": "AAAA" });
+        assert_eq!(object(&query, 0)["dns"], expected);
+        let expected = json!({
+            "request": "GET /a?b HTTP/1.1", "method": "GET", "target": "/a?b", "host": "d.example.org",
+        });
+        assert_eq!(object(&tcp([4000, 80], REQUEST), 0)["http"], expected);
+        let response = tcp([80, 4000], b"HTTP/1.1 404 Not Found\r\n\r\n");
+        let expected = json!({ "response": "HTTP/1.1 404 Not Found", "status": 404 });
+        assert_eq!(object(&response, 0)["http"], expected);
+        let hello = messages::hello("e.example.org");
+        let len = (hello.len() as u16).to_be_bytes();
+        let record = [&[22, 3, 1][..], &len, &hello].concat();
+        let expected = json!({ "message": "ClientHello", "server_name": "e.example.org" });
+        assert_eq!(object(&tcp([4000, 443], &record), 0)["tls"], expected);
+    }
+
+    #[test]
+    fn facts_are_what_the_line_prints_and_do_not_depend_on_flags() {
+        let mut dice = Dice(3);
+        let mut all: Vec<_> = (0..20).flat_map(|_| messages::all(&mut dice)).collect();
+        all.extend([answer(), tcp([4000, 80], REQUEST)]);
+        let mut count = 0;
+        for frame in all {
+            let (brief, long) = (object(&frame, 0), object(&frame, 2));
+            let info = long["info"].as_str().unwrap();
+            for protocol in ["dns", "http", "tls"] {
+                assert_eq!(brief[protocol], long[protocol]);
+                for (key, value) in brief[protocol].as_object().into_iter().flatten() {
+                    let is_printed = match value {
+                        _ if ["host", "result"].contains(&&**key) => true,
+                        Value::Array(all) => {
+                            all.iter().all(|it| info.contains(it.as_str().unwrap()))
+                        }
+                        Value::String(text) => info.contains(&**text),
+                        number => info.contains(&number.to_string()),
+                    };
+                    assert!(is_printed, "{key} {value} {info}");
+                    count += 1;
+                }
+            }
+        }
+        assert!(count > 100, "{count}");
+    }
 }

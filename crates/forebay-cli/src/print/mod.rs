@@ -13,6 +13,7 @@ mod data;
 mod dhcp;
 mod dns;
 mod ends;
+mod facts;
 mod flows;
 mod hex;
 mod icmp;

@@ -2,6 +2,7 @@
 
 use super::{
     data::{Data, Printed},
+    facts::Facts,
     printer::Printer,
     text::Text,
     tls::tls,
@@ -53,23 +54,27 @@ impl Printer {
     /// Appends a summary of the data of a TCP segment, if it is of a known kind. Data that is cut short is no error here: most
     /// messages continue in the next segment.
     pub(super) fn tcp_payload(&mut self, data: Data<'_>, ports: Ports, out: &mut Text) {
-        let start = out.len();
+        let (start, facts) = (out.len(), self.facts.len());
         let printed = if has(ports, 53) && data.len > 2 {
             // The message follows its length.
             self.dns(data.after(2), false, out)
         } else if let Some(line) = http(data.captured) {
-            out.put(": HTTP: ").foreign(line).done()
+            let start = out.put(": HTTP: ").len();
+            out.foreign(line);
+            http_facts(&mut self.facts, &out.bytes()[start..], data.captured);
+            Ok(())
         } else if let Some(banner) = ssh_banner(data.captured) {
             out.put(": SSH: ").foreign(banner).done()
         } else if HTTP_PORTS.iter().any(|&port| has(ports, port)) {
             out.put(": HTTP").done()
         } else if data.captured.starts_with(&[22, 3]) {
-            tls(data, out)
+            tls(data, &mut self.facts, out)
         } else {
             Ok(())
         };
         if printed.is_err() {
             out.truncate(start);
+            self.facts.truncate(facts);
         }
     }
 
@@ -129,6 +134,34 @@ impl Printer {
 /// The first line of a message of HTTP.
 fn http(data: &[u8]) -> Option<&[u8]> {
     line_with(&HTTP_WORDS, data)
+}
+
+/// Adds the parts of a first line, and the host of a request whose header has one.
+fn http_facts(facts: &mut Facts, line: &[u8], message: &[u8]) {
+    if !facts.are_wanted {
+        return;
+    }
+    let mut words = line.split(|&byte| byte == b' ');
+    let (first, second) = (words.next(), words.next());
+    let keys = match line.starts_with(b"HTTP/") {
+        true => ["http.response", "", "http.status"],
+        false => ["http.request", "http.method", "http.target"],
+    };
+    for (key, text) in keys.into_iter().zip([Some(line), first, second]) {
+        if let (Some(text), false) = (text, key.is_empty()) {
+            facts.add(key, text);
+        }
+    }
+    let mut lines = message.split(|&byte| byte == b'\n').skip(1);
+    let host = lines.find_map(|line| {
+        let (name, value) = line.split_at_checked(5)?;
+        let is_host = name.eq_ignore_ascii_case(b"host:");
+        is_host.then(|| value.trim_ascii())
+    });
+    if let Some(host) = host {
+        let mut text = Text::default();
+        facts.add("http.host", text.foreign(host).bytes());
+    }
 }
 
 /// The first line, if it begins with one of these words.

@@ -2,6 +2,7 @@
 
 use super::{
     data::{Data, Printed},
+    facts::Facts,
     flows::Flows,
     hex,
     quic::Connections,
@@ -100,6 +101,8 @@ pub struct Printer {
     clock: Clock,
     pub(super) flows: Flows,
     pub(super) quic: Connections,
+    /// What is found in the packet that is being printed.
+    pub(super) facts: Facts,
     number: u64,
     /// The protocol whose header is being printed.
     pub(super) protocol: &'static str,
@@ -118,6 +121,7 @@ impl Printer {
             style,
             flows: Flows::default(),
             quic: Connections::default(),
+            facts: Facts::default(),
             number: 0,
             protocol: "",
             kind: Kind::Plain,
@@ -174,6 +178,7 @@ impl Printer {
         self.protocol = "";
         self.kind = Kind::Plain;
         self.depth = 0;
+        self.facts.clear();
         let data = Data {
             captured: packet.data,
             len: packet.wire_len as usize,

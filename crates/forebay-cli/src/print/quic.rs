@@ -181,7 +181,7 @@ impl Printer {
         if kind == 0
             && let Some(name) = self.quic_server(version, ids[0], &data.captured[..end], number_at)
         {
-            out.put(", server name ").foreign(&name);
+            tls::print_server_name(&name, &mut self.facts, out);
         }
         Ok(end)
     }

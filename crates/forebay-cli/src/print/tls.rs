@@ -2,11 +2,12 @@
 
 use super::{
     data::{Cut, Data, Printed},
+    facts::Facts,
     text::Text,
 };
 
 /// `: TLS ClientHello, server name example.org`
-pub fn tls(data: Data<'_>, out: &mut Text) -> Printed {
+pub fn tls(data: Data<'_>, facts: &mut Facts, out: &mut Text) -> Printed {
     let kind = data.u8(5)?;
     let name = match kind {
         1 => "ClientHello",
@@ -20,12 +21,20 @@ pub fn tls(data: Data<'_>, out: &mut Text) -> Printed {
         _ => return Ok(()),
     };
     out.put(": TLS ").put(name);
+    facts.add("tls.message", name.as_bytes());
     if kind == 1
         && let Ok(Some(server)) = server_name(data.after(9))
     {
-        out.put(", server name ").foreign(server);
+        print_server_name(server, facts, out);
     }
     Ok(())
+}
+
+/// `, server name example.org`
+pub fn print_server_name(name: &[u8], facts: &mut Facts, out: &mut Text) {
+    let start = out.put(", server name ").len();
+    out.foreign(name);
+    facts.add("tls.server_name", &out.bytes()[start..]);
 }
 
 /// The server's name in a ClientHello, from its version on.
