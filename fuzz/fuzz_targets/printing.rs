@@ -1,6 +1,6 @@
 //! What the target checks: any bytes are printed without a panic, as lines that control no terminal, and as one JSON object.
 
-use crate::print::{Dump, Form, Packet, Printer, Style, Text, Times, json};
+use crate::print::{Columns, Dump, Form, Layout, Packet, Printer, Style, Text, Times};
 use forebay_net::port::{Direction, LinkType};
 
 const LINKS: [u16; 12] = [1, 1, 1, 0, 9, 101, 108, 113, 228, 276, 50, 147];
@@ -31,6 +31,7 @@ pub fn check(bytes: &[u8]) {
         no_checksums: style & 32 != 0,
         numbers: style & 64 != 0,
         interfaces: style & 128 != 0,
+        names: more & 4 != 0,
         colours: false,
     };
     let packet = Packet {
@@ -52,12 +53,13 @@ pub fn check(bytes: &[u8]) {
     let is_safe = |byte: &u8| matches!(byte, b'\t' | b'\n' | b' '..=b'~');
     assert!(shown.iter().all(is_safe), "{}", shown.escape_ascii());
     let mut object = Text::default();
-    json::line(
-        &mut printer,
-        &packet,
-        serde_json::Value::to_string,
-        &mut object,
-    );
+    let escape = serde_json::Value::to_string;
+    Layout::JsonLines.print(&mut printer, &packet, escape, &mut object);
     let object: serde_json::Value = serde_json::from_slice(object.bytes()).unwrap();
     assert_eq!(object["captured"], data.len());
+    let mut row = Text::default();
+    let columns = Columns::new(&["info".into(), "interface".into()], false).unwrap();
+    Layout::Rows(columns).print(&mut printer, &packet, escape, &mut row);
+    let is_one_row = row.bytes().iter().filter(|&&byte| byte == b'\n').count() == 1;
+    assert!(is_one_row && row.bytes().iter().all(is_safe));
 }

@@ -20,7 +20,19 @@ pub struct Print {
     #[arg(long)]
     pub json_lines: bool,
 
-    /// No effect, because addresses and ports are always printed as numbers. Accepted because tcpdump has this flag
+    /// Print these fields of each packet, separated by tabs, such as time,source,destination,length. An unknown one lists all
+    #[arg(long, value_name = "FIELDS", value_delimiter = ',', conflicts_with_all = ["json_lines", "only_count"])]
+    pub fields: Vec<String>,
+
+    /// Print packets as comma-separated values, with the names of the fields in the first line. --fields chooses them
+    #[arg(long, conflicts_with_all = ["json_lines", "only_count"])]
+    pub csv: bool,
+
+    /// Print the names of addresses that DNS answers in the capture have named, and of well-known ports. Nothing is looked up
+    #[arg(long, conflicts_with_all = ["numeric", "only_count"])]
+    pub names: bool,
+
+    /// No effect, because addresses and ports are printed as numbers without --names. Accepted because tcpdump has this flag
     #[arg(short = 'n', action = ArgAction::Count)]
     pub numeric: u8,
 
@@ -97,4 +109,11 @@ pub struct Print {
     /// standard input
     #[arg(short = 'V', value_name = "FILE")]
     pub file_list: Option<PathBuf>,
+}
+
+impl Print {
+    /// Whether packets are printed as objects or rows, not as lines.
+    pub fn is_for_programs(&self) -> bool {
+        self.json_lines || self.csv || !self.fields.is_empty()
+    }
 }

@@ -100,11 +100,34 @@ fn flags_that_would_do_nothing_are_refused() {
     for (flags, advice) in [
         ("-r - --json-lines -t", "-t changes printed lines"),
         ("-r - --json-lines -X", "-X changes printed lines"),
+        ("-r - --csv -t", "-t changes printed lines"),
+        (
+            "-r - --fields no",
+            "there is no field 'no'. Fields are time,",
+        ),
+        ("-r - --csv --json-lines", "cannot be used with"),
+        ("-r - --names -w -", "--names is about printed packets"),
         ("-r - -V -", "standard input (-) can be read only once"),
         ("-V - -F -", "standard input (-) can be read only once"),
     ] {
         run!("capture {flags}").fails(2, advice);
     }
+}
+
+#[test]
+fn packets_are_printed_as_rows_of_chosen_fields() {
+    let (_folder, file) = Folder::with("a.pcapng");
+    run!("capture -i sim:clock=virtual -c 3 -w {file}").succeeds();
+    let rows = run!("capture -r {file} --fields destination,destination_port,length");
+    assert_eq!(rows.succeeds().text(), "198.19.0.1\t9\t60\n".repeat(3));
+    let table = run!("capture -r {file} --csv --names");
+    let lines: Vec<_> = table.succeeds().text().lines().collect();
+    let head = "time,source,source_port,destination,destination_port,length,info";
+    assert_eq!((lines.len(), lines[0]), (4, head));
+    contains(lines[3], ",198.19.0.1,9,60,");
+    contains(lines[3], "198.19.0.1.discard: UDP, length 18");
+    let none = run!("capture -r {file} --csv tcp");
+    assert_eq!(none.succeeds().text(), format!("{head}\n"));
 }
 
 #[test]

@@ -10,7 +10,7 @@
 use super::request::{Printing, Request};
 use crate::{
     output::{self, write_whole},
-    print::{Packet, Printer, Style, Text, json},
+    print::{Layout, Packet, Printer, Style, Text},
     signals,
 };
 use anyhow::{Context, Result};
@@ -126,8 +126,8 @@ impl Lines {
         };
         let (sender, receiver) = spsc::queue(capacity)?;
         let style = Style {
-            interfaces: names_interfaces && !printing.is_json,
-            colours: !printing.is_json
+            interfaces: names_interfaces && printing.layout.is_lines(),
+            colours: printing.layout.is_lines()
                 && printing
                     .has_colours
                     .unwrap_or_else(|| is_terminal && wants_colours()),
@@ -146,7 +146,7 @@ impl Lines {
                 true => usize::MAX,
                 false => LINE_BYTES,
             },
-            sends_names: style.interfaces || printing.is_json,
+            sends_names: style.interfaces || !printing.layout.is_lines(),
             waits,
             is_virtual: request.clock().is_virtual(),
         };
@@ -154,7 +154,7 @@ impl Lines {
             printer: Printer::new(style),
             text: Text::default(),
             output,
-            is_json: printing.is_json,
+            layout: printing.layout.clone(),
             at_once: printing.at_once,
             write_bytes,
             unwritten: 0,
@@ -295,7 +295,7 @@ struct Writer {
     printer: Printer,
     text: Text,
     output: File,
-    is_json: bool,
+    layout: Layout,
     at_once: bool,
     write_bytes: usize,
     /// Packets whose lines are in `text`.
@@ -306,6 +306,7 @@ struct Writer {
 impl Writer {
     /// Prints packets until the session has ended, or the user has had enough.
     fn run(&mut self, mut receiver: Receiver) -> io::Result<()> {
+        self.layout.head(&mut self.text);
         while !self.shared.is_abandoned.load(Relaxed) {
             match receiver.try_take() {
                 Ok(message) => {
@@ -361,10 +362,8 @@ impl Writer {
             captured: half(20),
             wire_len: half(16),
         };
-        match self.is_json {
-            true => json::line(&mut self.printer, &packet, output::json, &mut self.text),
-            false => self.printer.line(&packet, &mut self.text),
-        }
+        let (printer, text) = (&mut self.printer, &mut self.text);
+        self.layout.print(printer, &packet, output::json, text);
         self.unwritten += 1;
         let written = match self.at_once || self.text.len() >= self.write_bytes {
             true => self.write(),

@@ -19,7 +19,7 @@ const CAPTURE: Flags = &[
     ),
     (
         &["-T"],
-        "for fields of packets use --json-lines, and jq to choose them",
+        "fields of packets are printed by --fields time,source,length or --csv; --json-lines prints all of them for jq",
     ),
     (
         &["-P"],

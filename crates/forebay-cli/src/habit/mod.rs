@@ -152,7 +152,7 @@ pub fn not_a_filter(expression: &str) -> Option<String> {
     }
     if follows("-e") && first.contains('.') {
         return Some(format!(
-            "-e prints link-layer headers and has no value, so {first} is read as a filter. For fields of packets use --json-lines, and jq to choose them"
+            "-e prints link-layer headers and has no value, so {first} is read as a filter. For fields of packets use --fields source,destination"
         ));
     }
     display_filter::advice(expression)

@@ -2,18 +2,25 @@
 
 use super::{
     data::{Cut, Data, checksum},
+    hosts::Hosts,
     text::Text,
 };
+use forebay_net::filter::service_name;
 
 /// An address of either version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
     V4([u8; 4]),
     V6([u8; 16]),
 }
 
 impl Address {
-    pub fn print(self, out: &mut Text) {
+    /// Prints its name, if it is known, or the address.
+    pub fn print(self, names: Option<&Hosts>, out: &mut Text) {
+        if let Some(name) = names.and_then(|names| names.name(self)) {
+            out.put(name);
+            return;
+        }
         match self {
             Address::V4(address) => out.ipv4(address),
             Address::V6(address) => out.ipv6(address),
@@ -44,26 +51,33 @@ impl Ends {
         matches!(self.source, Address::V6(_))
     }
 
-    pub fn print(&self, out: &mut Text) {
-        self.source.print(out);
+    pub fn print(&self, names: Option<&Hosts>, out: &mut Text) {
+        self.source.print(names, out);
         out.put(" > ");
-        self.destination.print(out);
+        self.destination.print(names, out);
     }
 
     /// Prints `10.0.0.1.80 > 10.0.0.2.1234: `, or only the ports, and returns the ports, with which `data` begins. Nothing is printed if
     /// they are missing.
-    pub fn print_with_ports(&self, data: Data<'_>, out: &mut Text) -> Result<(u16, u16), Cut> {
+    pub fn print_with_ports(
+        &self,
+        protocol: u8,
+        data: Data<'_>,
+        names: Option<&Hosts>,
+        out: &mut Text,
+    ) -> Result<(u16, u16), Cut> {
         let (source, destination) = (data.u16(0)?, data.u16(2)?);
-        if !self.are_printed {
-            self.source.print(out);
-            out.byte(b'.');
+        for (address, port, end) in [
+            (self.source, source, " > "),
+            (self.destination, destination, ": "),
+        ] {
+            if !self.are_printed {
+                address.print(names, out);
+                out.byte(b'.');
+            }
+            let service = names.and_then(|_| service_name(port, protocol));
+            out.name_or(service.unwrap_or(""), "", port).put(end);
         }
-        out.num(source).put(" > ");
-        if !self.are_printed {
-            self.destination.print(out);
-            out.byte(b'.');
-        }
-        out.num(destination).put(": ");
         Ok((source, destination))
     }
 

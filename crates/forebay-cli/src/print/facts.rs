@@ -38,6 +38,13 @@ pub struct Facts {
 }
 
 impl Facts {
+    pub fn wanted(are_wanted: bool) -> Self {
+        Facts {
+            are_wanted,
+            ..Facts::default()
+        }
+    }
+
     pub fn clear(&mut self) {
         self.found.clear();
         self.addresses.clear();
@@ -59,6 +66,7 @@ impl Facts {
     /// Removes what was added after the first `count`.
     pub fn truncate(&mut self, count: usize) {
         self.found.truncate(count);
+        self.addresses.clear();
     }
 
     pub fn len(&self) -> usize {

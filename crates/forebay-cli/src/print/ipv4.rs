@@ -73,11 +73,11 @@ impl Printer {
             self.ipv4_details(data, header_len, &ends, out)?;
         }
         if offset > 0 {
-            ends.print(out);
+            ends.print(self.hosts.as_ref(), out);
             return out.put(": ip-proto-").num(protocol).done();
         }
         if !has_ports(protocol) {
-            ends.print(out);
+            ends.print(self.hosts.as_ref(), out);
             out.put(": ");
             ends.are_printed = true;
         }
@@ -115,7 +115,7 @@ impl Printer {
             let options = data.after(HEADER).first(header_len - HEADER);
             if ipv4_options(options, out).is_err() {
                 out.put(" [truncated-option]))\n    ");
-                ends.print(out);
+                ends.print(self.hosts.as_ref(), out);
                 out.put(": ");
                 return Err(Cut);
             }
@@ -189,9 +189,12 @@ impl Printer {
             }
             DCCP | SCTP => {
                 self.protocol = if protocol == SCTP { "sctp" } else { "dccp" };
-                if ends.print_with_ports(data, out).is_err() {
+                if ends
+                    .print_with_ports(protocol, data, self.hosts.as_ref(), out)
+                    .is_err()
+                {
                     if !ends.are_printed {
-                        ends.print(out);
+                        ends.print(self.hosts.as_ref(), out);
                         out.put(":");
                     }
                     return Err(Cut);

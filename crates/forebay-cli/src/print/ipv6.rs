@@ -61,7 +61,7 @@ impl Printer {
             are_printed: false,
         };
         if !has_ports(next) {
-            ends.print(out);
+            ends.print(self.hosts.as_ref(), out);
             out.put(": ");
             ends.are_printed = true;
         }

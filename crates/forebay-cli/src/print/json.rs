@@ -1,6 +1,7 @@
 //! One JSON object a packet, for `jq` and other programs: `--json-lines`.
 
 use super::{
+    ends::Address,
     printer::{Packet, Printer},
     text::Text,
 };
@@ -12,8 +13,14 @@ use std::net::IpAddr;
 /// Escapes what a terminal would obey.
 pub type Escape = fn(&Value) -> String;
 
-/// Appends the object of `packet`, and a newline, to `out`. `printer` makes the text of `info`; its style has no time.
+/// Appends the object of `packet`, and a newline, to `out`.
 pub fn line(printer: &mut Printer, packet: &Packet<'_>, escape: Escape, out: &mut Text) {
+    let object = object(printer, packet);
+    out.put(&escape(&Value::Object(object))).byte(b'\n');
+}
+
+/// The object of `packet`. `printer` makes the text of `info`; its style has no time.
+pub fn object(printer: &mut Printer, packet: &Packet<'_>) -> Map<String, Value> {
     let mut object = Map::new();
     let mut add = |key: &str, value: Value| drop(object.insert(key.to_owned(), value));
     add("time_ns", packet.time_ns.into());
@@ -28,18 +35,25 @@ pub fn line(printer: &mut Printer, packet: &Packet<'_>, escape: Escape, out: &mu
     add("link_type", packet.link.0.into());
     add("captured", packet.captured.into());
     add("length", packet.wire_len.into());
-    add_headers(packet, &mut add);
+    let ends = add_headers(packet, &mut add);
     let mut info = Text::default();
     printer.facts.are_wanted = true;
     printer.line(packet, &mut info);
     let info = String::from_utf8_lossy(info.bytes());
     add("info", info.trim_end().into());
+    let keys = ["source_name", "destination_name"];
+    for (key, address) in keys.into_iter().zip(ends.into_iter().flatten()) {
+        let name = printer.hosts.as_ref().and_then(|it| it.name(address));
+        if let Some(name) = name {
+            add(key, name.into());
+        }
+    }
     printer.facts.add_to(&mut object);
-    out.put(&escape(&Value::Object(object))).byte(b'\n');
+    object
 }
 
-/// What etherparse finds in the packet.
-fn add_headers(packet: &Packet<'_>, add: &mut dyn FnMut(&str, Value)) {
+/// Adds what etherparse finds in the packet, and returns its addresses.
+fn add_headers(packet: &Packet<'_>, add: &mut dyn FnMut(&str, Value)) -> Option<[Address; 2]> {
     let parsed = match packet.link.0 {
         1 => LaxPacketHeaders::from_ethernet(packet.data).ok(),
         113 => cooked(packet.data, 14, 16),
@@ -48,9 +62,7 @@ fn add_headers(packet: &Packet<'_>, add: &mut dyn FnMut(&str, Value)) {
         0 | 108 => LaxPacketHeaders::from_ip(packet.data.get(4..).unwrap_or_default()).ok(),
         _ => None,
     };
-    let Some(parsed) = parsed else {
-        return;
-    };
+    let parsed = parsed?;
     if let Some(LinkHeader::Ethernet2(header)) = &parsed.link {
         add("source_mac", mac(&header.source).into());
         add("destination_mac", mac(&header.destination).into());
@@ -113,6 +125,11 @@ fn add_headers(packet: &Packet<'_>, add: &mut dyn FnMut(&str, Value)) {
         Some(TransportHeader::Icmpv6(header)) => add("icmp_type", header.to_bytes()[0].into()),
         Some(TransportHeader::Igmp(_)) | None => {}
     }
+    let address = |it| match it {
+        IpAddr::V4(it) => Address::V4(it.octets()),
+        IpAddr::V6(it) => Address::V6(it.octets()),
+    };
+    ip.map(|(source, destination, ..)| [source, destination].map(address))
 }
 
 /// What follows a Linux "cooked" header, whose type is at this place.

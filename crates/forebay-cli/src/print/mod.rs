@@ -16,11 +16,13 @@ mod ends;
 mod facts;
 mod flows;
 mod hex;
+mod hosts;
 mod icmp;
 mod icmp6;
 mod ipv4;
 mod ipv6;
-pub mod json;
+mod json;
+mod layout;
 mod link;
 mod llc;
 #[cfg(test)]
@@ -44,6 +46,7 @@ mod tls;
 mod tunnels;
 mod udp;
 
+pub use layout::{Columns, Layout};
 pub use printer::{Dump, Form, Packet, Printer, Style};
 pub use text::Text;
 pub use times::Times;

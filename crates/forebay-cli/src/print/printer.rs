@@ -5,6 +5,7 @@ use super::{
     facts::Facts,
     flows::Flows,
     hex,
+    hosts::Hosts,
     quic::Connections,
     text::Text,
     times::{Clock, Times},
@@ -32,6 +33,8 @@ pub struct Style {
     pub numbers: bool,
     /// The interface and the direction before each line.
     pub interfaces: bool,
+    /// Names that answers of DNS in the capture gave to addresses, and names of well-known ports.
+    pub names: bool,
     /// Colours of a terminal.
     pub colours: bool,
 }
@@ -103,6 +106,8 @@ pub struct Printer {
     pub(super) quic: Connections,
     /// What is found in the packet that is being printed.
     pub(super) facts: Facts,
+    /// `None`: addresses and ports are printed as numbers.
+    pub(super) hosts: Option<Hosts>,
     number: u64,
     /// The protocol whose header is being printed.
     pub(super) protocol: &'static str,
@@ -118,10 +123,11 @@ impl Printer {
     pub fn new(style: Style) -> Self {
         Printer {
             clock: Clock::new(style.times, style.nanoseconds),
+            facts: Facts::wanted(style.names),
+            hosts: style.names.then(Hosts::default),
             style,
             flows: Flows::default(),
             quic: Connections::default(),
-            facts: Facts::default(),
             number: 0,
             protocol: "",
             kind: Kind::Plain,
@@ -191,6 +197,7 @@ impl Printer {
         if printed.is_err() {
             out.put(" [|").put(self.protocol).byte(b']');
         }
+        self.learn_names();
         let from = if self.style.dump.with_link { 0 } else { header };
         let dumped = data.after(from).captured;
         match self.style.dump.form {
@@ -199,6 +206,19 @@ impl Printer {
             Form::Hex => hex::hex(dumped, out),
             Form::HexAndText => hex::hex_and_text(dumped, out),
             Form::Text => hex::text(dumped, out),
+        }
+    }
+
+    /// The name that was asked for is the one that people know; the name of an answer may be an alias.
+    fn learn_names(&mut self) {
+        let Some(hosts) = &mut self.hosts else {
+            return;
+        };
+        let (asked, answered) = (self.facts.get("dns.query"), self.facts.get("dns.name"));
+        if let Some(name) = asked.or(answered) {
+            for &address in &self.facts.addresses {
+                hosts.learn(address, name);
+            }
         }
     }
 

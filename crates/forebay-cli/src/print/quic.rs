@@ -1,6 +1,6 @@
 //! QUIC: the headers of packets, and the server's name in the initial ones.
 //!
-//! Initial packets are encrypted with keys that everybody can compute from the first connection ID (RFC 9001, 5.2). The
+//! Initial packets are encrypted with keys that follow from the first connection ID (RFC 9001, 5.2). The
 //! ClientHello in them may be spread over several packets, so its parts are kept for the newest connections.
 
 use super::{
@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, VecDeque};
 const MAX_ID: usize = 20;
 /// The number of connection IDs that are remembered, to recognise them in short headers.
 const IDS: usize = 512;
-/// The number of connections of which parts of a ClientHello are kept.
+/// The number of connections with parts of a ClientHello that are kept.
 const HELLOS: usize = 32;
 /// The largest ClientHello.
 const MAX_HELLO: usize = 16 << 10;

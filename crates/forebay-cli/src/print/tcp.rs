@@ -22,8 +22,9 @@ const LETTERS: &[u8; 8] = b"FSRP.UEW";
 impl Printer {
     pub(super) fn tcp(&mut self, data: Data<'_>, ends: Ends, out: &mut Text) -> Printed {
         self.protocol = "tcp";
-        let Ok((source, destination)) = ends.print_with_ports(data, out) else {
-            ends.print(out);
+        let Ok((source, destination)) = ends.print_with_ports(TCP, data, self.hosts.as_ref(), out)
+        else {
+            ends.print(self.hosts.as_ref(), out);
             out.byte(b':');
             return Err(Cut);
         };

@@ -15,9 +15,9 @@ impl Printer {
     pub(super) fn udp(&mut self, data: Data<'_>, ends: Ends, out: &mut Text) -> Printed {
         self.protocol = "udp";
         self.kind = Kind::Udp;
-        let Ok(ports) = ends.print_with_ports(data, out) else {
+        let Ok(ports) = ends.print_with_ports(UDP, data, self.hosts.as_ref(), out) else {
             if !ends.are_printed {
-                ends.print(out);
+                ends.print(self.hosts.as_ref(), out);
                 out.put(": ");
             }
             return Err(Cut);

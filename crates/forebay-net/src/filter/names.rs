@@ -168,6 +168,22 @@ fn named(table: &'static str, name: &str) -> Option<&'static str> {
     entries.find_map(|entry| entry.strip_prefix(name)?.strip_prefix('='))
 }
 
+/// The usual name of a port of TCP or UDP, whose number in IP headers this is. Nothing is looked up.
+pub fn service_name(port: u16, ip_protocol: u8) -> Option<&'static str> {
+    let transport = match ip_protocol {
+        6 => "tcp",
+        17 => "udp",
+        _ => return None,
+    };
+    let mut services = COMMON_PORTS.split_ascii_whitespace();
+    services.find_map(|service| {
+        let (name, rest) = service.split_once('=')?;
+        let (number, only) = rest.split_once('/').unwrap_or((rest, transport));
+        let is_it = only == transport && number.parse() == Ok(port);
+        is_it.then_some(name)
+    })
+}
+
 /// The words of each line that has at least two, without comments.
 fn entries(text: &str) -> impl Iterator<Item = Vec<&str>> {
     let lines = text.lines().map(|line| {
@@ -218,6 +234,8 @@ mod tests {
         assert_eq!(names.ip_protocol("tcp"), Some(6));
         assert_eq!(names.network("loopback"), None);
         assert_eq!(names.ether("gateway"), None);
+        assert_eq!(service_name(53, 17), Some("domain"));
+        assert_eq!(service_name(22, 17), None);
     }
 
     #[test]

@@ -98,7 +98,9 @@ const CONTRADICTIONS: &[Contradiction] = &[
     ),
     (
         |it| {
-            (it.printing.print || it.printing.json_lines) && it.write.is_some() && !writes_file(it)
+            (it.printing.print || it.printing.is_for_programs())
+                && it.write.is_some()
+                && !writes_file(it)
         },
         "-w - and printed packets cannot share standard output. Write to a file, or leave --print out",
     ),

@@ -185,7 +185,7 @@ impl Request {
             fails_on_drop: flags.fail_on_drop,
             rotation: limits.rotation,
             keep_free: flags.keep_free,
-            printing: Printing::from_flags(&flags, has_output),
+            printing: Printing::from_flags(&flags, has_output)?,
             only_counts: flags.printing.only_count,
             ring_bytes: recorder::ring_bytes(&flags),
             session: SessionConfig {

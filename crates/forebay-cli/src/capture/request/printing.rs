@@ -2,14 +2,15 @@
 
 use crate::{
     args::{self, Capture as Flags},
-    print::{Dump, Form, Style, Times},
+    print::{Columns, Dump, Form, Layout, Style, Times},
+    usage::Usage,
 };
+use anyhow::Result;
 
 pub struct Printing {
     /// Without colours and names of interfaces: whether lines have them depends on standard output and on the sources.
     pub style: Style,
-    /// One JSON object a packet.
-    pub is_json: bool,
+    pub layout: Layout,
     /// `None`: if standard output is a terminal, unless the user has turned colours off.
     pub has_colours: Option<bool>,
     /// Each line is written at once.
@@ -18,12 +19,23 @@ pub struct Printing {
 
 impl Printing {
     /// `None`: no packet is printed.
-    pub(super) fn from_flags(flags: &Flags, has_output: bool) -> Option<Printing> {
+    pub(super) fn from_flags(flags: &Flags, has_output: bool) -> Result<Option<Printing>> {
         let it = &flags.printing;
-        let prints = (it.print || it.json_lines || !has_output) && !it.only_count;
-        prints.then(|| Printing {
+        let is_for_programs = it.is_for_programs();
+        let prints = (it.print || is_for_programs || !has_output) && !it.only_count;
+        if !prints {
+            return Ok(None);
+        }
+        let layout = match it.json_lines {
+            true => Layout::JsonLines,
+            false if is_for_programs => {
+                Layout::Rows(Columns::new(&it.fields, it.csv).map_err(Usage)?)
+            }
+            false => Layout::Lines,
+        };
+        Ok(Some(Printing {
             style: Style {
-                times: match it.json_lines {
+                times: match is_for_programs {
                     true => Times::None,
                     false => Times::of_letters(it.times).unwrap_or_default(),
                 },
@@ -34,18 +46,19 @@ impl Printing {
                 dump: dump(it),
                 absolute_sequence: it.absolute_tcp_sequence_numbers,
                 no_checksums: it.dont_verify_checksums,
-                numbers: it.number && !it.json_lines,
+                numbers: it.number && !is_for_programs,
+                names: it.names,
                 interfaces: false,
                 colours: false,
             },
-            is_json: it.json_lines,
+            layout,
             has_colours: match it.color.as_str() {
                 "always" => Some(true),
                 "never" => Some(false),
                 _ => None,
             },
             at_once: it.line_buffered,
-        })
+        }))
     }
 }
 

@@ -69,7 +69,7 @@ pub(super) fn refuse_odd_sharing(flags: &Flags, names: &[Name]) -> Result<()> {
 /// Flags about printed packets that would do nothing, or that contradict each other.
 pub(super) fn refuse_odd_printing(flags: &Flags) -> Result<()> {
     let it = &flags.printing;
-    let prints = it.print || it.json_lines;
+    let prints = it.print || it.is_for_programs();
     // Whether a flag is given, its name, and whether it changes only printed lines.
     let given = [
         (it.link_header, "-e", false),
@@ -82,6 +82,7 @@ pub(super) fn refuse_odd_printing(flags: &Flags) -> Result<()> {
         (it.number, "-#", true),
         (it.color == "always", "--color always", true),
         (it.line_buffered, "-l", false),
+        (it.names, "--names", false),
         (
             it.time_stamp_precision == "nano",
             "--time-stamp-precision nano",
@@ -89,10 +90,10 @@ pub(super) fn refuse_odd_printing(flags: &Flags) -> Result<()> {
         ),
     ];
     if let Some((_, flag, _)) = given.iter().find(|it| it.0 && it.2)
-        && it.json_lines
+        && it.is_for_programs()
     {
         return refuse(format!(
-            "{flag} changes printed lines, and --json-lines prints objects: time_ns has nanoseconds. Leave {flag} out"
+            "{flag} changes printed lines, and --json-lines, --fields and --csv print none: time_ns has nanoseconds. Leave {flag} out"
         ));
     }
     let first = given.iter().find(|it| it.0);
@@ -179,7 +180,7 @@ fn refuse_odd_files(flags: &Flags) -> Result<()> {
     let printing = &flags.printing;
     let is_count = |it: &Criterion| matches!(it, Criterion::Packets(_));
     let given = [
-        (printing.print || printing.json_lines, "--print"),
+        (printing.print || printing.is_for_programs(), "--print"),
         (flags.sharing.share.is_some(), "--share"),
         (flags.sharing.serve.is_some(), "--serve"),
         (flags.recording.recorder.is_some(), "--recorder"),
