@@ -172,10 +172,10 @@ const LINES: &str = r#"
     wireshark | -r F F                        | 2 | is a file, and not part of a filter. Read it with -r
     tshark  | -r F -t ad                      | 2 | -tttt the date
     tshark  | -r F -z io,stat,1               | 2 | top -r FILE --once
-    tshark  | -r F -e ip.src                  | 2 | --json-lines
+    tshark  | -r F -e ip.src                  | 2 | --fields
     dumpcap | -n -i I -w O                    | 0 | 9 packets captured
     tshark  | -i I -Y tcp                     | 2 | capture filter at the end
-    tshark  | -r F -T fields -e ip.src        | 2 | --json-lines
+    tshark  | -r F -T fields -e ip.src        | 2 | --fields
     tshark  | -r F -o tls.keylog_file:x       | 2 | Wireshark
 "#;
 
