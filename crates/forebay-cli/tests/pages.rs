@@ -225,10 +225,15 @@ fn ran(task: &Task, commands: &str) -> (Folder, Output) {
     while child.try_wait().unwrap().is_none() && begun.elapsed() < Duration::from_secs(3) {
         thread::sleep(Duration::from_millis(20));
     }
-    let _ = Command::new("kill")
-        .args(["-INT", "--", &group])
-        .stderr(Stdio::null())
-        .status();
+    let signal = |signal: &str| {
+        let mut kill = Command::new("kill");
+        kill.args([signal, "--", &group]).stderr(Stdio::null());
+        kill.status().unwrap();
+    };
+    signal("-INT");
+    child.wait().unwrap();
+    // What a script leaves in the background may not have been listening yet.
+    signal("-TERM");
     let mut output = child.wait_with_output().unwrap();
     if let (Some(then), true) = (&task.then, output.status.success()) {
         let after = shell(then).output().unwrap();
