@@ -153,7 +153,9 @@ fn is_sigpipe(status: std::process::ExitStatus) -> bool {
 
 /// Reads the index as far as it is needed.
 async fn planned(archive: &Archive, request: &Request) -> Result<Plan> {
-    let catalogue = Catalogue::open(archive).await?;
+    let times = plan::Times::of(request);
+    let needed = move |date: &str, statistics: Option<&str>| times.may_have(date, statistics);
+    let catalogue = Catalogue::open_for(archive, needed).await?;
     let catalogue = catalogue.with_context(|| format!("{0}: there is no index here. Is it an archive? `forebay archive ship SPOOL {0}` makes one", archive.name()))?;
     archive.check_sensors("--sensor", &request.sensors).await?;
     plan::plan(archive, &catalogue, request).await

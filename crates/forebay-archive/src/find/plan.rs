@@ -206,9 +206,9 @@ async fn read_index(
         version: catalogue.version(),
         ..Plan::default()
     };
-    let last_date = (request.to < i64::MAX)
-        .then(|| date(request.to.saturating_sub(1)))
-        .flatten();
+    plan.files = catalogue.left_out();
+    plan.by_time = plan.files;
+    let times = Times::of(request);
     let mut blocks: HashMap<Key, Block> = HashMap::new();
     let mut rows = Vec::new();
     {
@@ -218,9 +218,7 @@ async fn read_index(
             let mut plan = counts.borrow_mut();
             plan.files += 1;
             let bounds = Bounds::of_file(file.statistics.as_deref());
-            if last_date.as_ref().is_some_and(|last| file.date > *last)
-                || !bounds.may_be_between(request.from, request.to)
-            {
+            if !times.is_not_later(&file.date) || !times.is_in(&bounds) {
                 plan.by_time += 1;
             } else if !request.may_be_in(&bounds) || predicate::matching(tree, &bounds) == Truth::No
             {
@@ -264,6 +262,38 @@ fn add_or_join(blocks: &mut HashMap<Key, Block>, key: Key, block: Block) {
             vacant.insert(block);
         }
         Entry::Occupied(mut same) => same.get_mut().join(&block),
+    }
+}
+
+/// The times of a request, as files of the index are compared with them.
+pub(super) struct Times {
+    from: i64,
+    to: i64,
+    last_date: Option<String>,
+}
+
+impl Times {
+    pub(super) fn of(request: &Request) -> Times {
+        let last_date = (request.to < i64::MAX).then(|| date(request.to.saturating_sub(1)));
+        Times {
+            from: request.from,
+            to: request.to,
+            last_date: last_date.flatten(),
+        }
+    }
+
+    /// Whether a file with this date and these statistics may have rows in these times.
+    pub(super) fn may_have(&self, date: &str, statistics: Option<&str>) -> bool {
+        (self.from, self.to) == (i64::MIN, i64::MAX)
+            || self.is_not_later(date) && self.is_in(&Bounds::of_file(statistics))
+    }
+
+    fn is_not_later(&self, date: &str) -> bool {
+        (self.last_date.as_deref()).is_none_or(|last| date <= last)
+    }
+
+    fn is_in(&self, bounds: &Bounds) -> bool {
+        bounds.may_be_between(self.from, self.to)
     }
 }
 

@@ -30,7 +30,7 @@ use bytes::Bytes;
 use list::{HINT, Listed, checkpoint_key, commit_key, key};
 use object_store::ObjectMeta;
 use serde_json::{Value, json};
-use state::State;
+use state::{Needed, State};
 use std::sync::Arc;
 
 /// Commits after which a checkpoint may be written, and after which it is written.
@@ -63,9 +63,14 @@ pub(super) struct Log {
 impl Log {
     /// Reads the log; `None`: there is no table yet.
     pub(super) async fn open(archive: &Archive) -> Result<Option<Log>> {
+        Log::open_for(archive, &Needed::default()).await
+    }
+
+    /// As [`open`](Log::open), without files that are not needed. It is for reading only.
+    pub(super) async fn open_for(archive: &Archive, needed: &Needed) -> Result<Option<Log>> {
         let mut tries = 1;
         loop {
-            match Log::read(archive).await {
+            match Log::read(archive, needed).await {
                 Err(error)
                     if tries < READ_TRIES && error.downcast_ref::<StoreFault>().is_none() =>
                 {
@@ -76,13 +81,13 @@ impl Log {
         }
     }
 
-    async fn read(archive: &Archive) -> Result<Option<Log>> {
+    async fn read(archive: &Archive, needed: &Needed) -> Result<Option<Log>> {
         let (read_ms, hint) = (now_ms(), hint(archive).await?);
         let mut listed = Listed::from(archive, hint.unwrap_or(0)).await?;
         if hint.is_some() && listed.checkpoints.is_empty() {
             listed = Listed::from(archive, 0).await?;
         }
-        let mut state = State::default();
+        let mut state = State::of(needed.clone());
         let (mut next, mut checkpoint) = (0, (0, 0));
         if let Some((version, parts)) = listed.checkpoints.last_key_value() {
             for part in parts {
@@ -215,6 +220,10 @@ impl Log {
 
     /// Commits to the version after the one that was read. `false`: another program has created that version.
     pub(super) async fn commit(&mut self, operation: &str, actions: Vec<Action>) -> Result<bool> {
+        ensure!(
+            self.state.needed.0.is_none(),
+            "this log is for reading only"
+        );
         let removes = actions.iter().any(|it| matches!(it, Action::Remove(_)));
         ensure!(
             !removes || !self.state.is_append_only(),

@@ -10,7 +10,11 @@ use crate::{
 };
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
 
 /// Removals and transactions are kept for this long: seven days.
 pub(in crate::table) const KEPT_MS: i64 = 7 * DAY_MS;
@@ -23,6 +27,24 @@ const PROTOCOL: Protocol = Protocol {
     min_writer_version: 2,
 };
 
+/// Which files a search needs. `None`: all.
+#[derive(Clone, Default)]
+pub(in crate::table) struct Needed(pub Option<Arc<IsNeeded>>);
+
+type IsNeeded = dyn Fn(&Add) -> bool + Send + Sync;
+
+impl fmt::Debug for Needed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "some" } else { "all" })
+    }
+}
+
+impl PartialEq for Needed {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.is_some() == other.0.is_some()
+    }
+}
+
 /// The table at one version.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::table) struct State {
@@ -30,6 +52,9 @@ pub(in crate::table) struct State {
     metadata: Option<MetaData>,
     /// The files by path, decoded. It begins with their date.
     pub files: BTreeMap<String, Packed<Add>>,
+    /// Files that are not needed. No checkpoint may be made of a state with such files.
+    pub left_out: BTreeSet<String>,
+    pub needed: Needed,
     /// With the time of the removal.
     pub removed: BTreeMap<String, (Option<i64>, Packed<Remove>)>,
     /// By their identifiers.
@@ -43,6 +68,13 @@ pub(in crate::table) struct Transaction {
 }
 
 impl State {
+    pub(super) fn of(needed: Needed) -> State {
+        State {
+            needed,
+            ..State::default()
+        }
+    }
+
     /// Applies an action, which is newer than all before it.
     pub(super) fn apply(&mut self, action: Action) -> Result<()> {
         match action.normal() {
@@ -66,11 +98,21 @@ impl State {
                 add.check()?;
                 let path = decoded(&add.path).into_owned();
                 self.removed.remove(&path);
-                self.files.insert(path, Packed::of(add)?);
+                match &self.needed.0 {
+                    Some(is_needed) if !is_needed(&add) => {
+                        self.files.remove(&path);
+                        self.left_out.insert(path);
+                    }
+                    _ => {
+                        self.left_out.remove(&path);
+                        self.files.insert(path, Packed::of(add)?);
+                    }
+                }
             }
             Action::Remove(mut it) => {
                 let path = decoded(&it.path).into_owned();
                 self.files.remove(&path);
+                self.left_out.remove(&path);
                 // Without a time, it would have to be kept for ever.
                 let time = it.deletion_timestamp.filter(|it| *it > 0);
                 it.deletion_timestamp = time.or_else(|| Some(now_ms()));
