@@ -6,11 +6,12 @@
 //! The rows stay the same, so commits have `dataChange: false`. A commit is only made while all old files of the group are still part of
 //! the table, so a group that another `compact` or an `expire` has changed meanwhile is left alone, and planned anew. New rows of
 //! `ship` change no file, and do not disturb. The old files stay in the store, for readers of earlier versions, until [`vacuum`] or
-//! another program removes them.
+//! another program removes them. At the end, the accounts of the sensors are rolled up by day.
 
 use crate::{
     archive::Archive,
     index::{self, IndexFile},
+    ledger::{self, RolledUp},
     schema,
     table::{Table, TableFile, now_ms},
 };
@@ -66,6 +67,8 @@ pub struct Compacted {
     pub files: u64,
     /// Objects of the log that were deleted.
     pub log_objects: u64,
+    /// What was done with the accounts of the sensors.
+    pub accounts: RolledUp,
 }
 
 /// Merges small files until none are left, or until `progress`, which is called after each commit with the group and its new file,
@@ -112,6 +115,7 @@ pub async fn compact(
         }
         if !goes_on {
             done.log_objects = table.clean_log().await?;
+            done.accounts = ledger::roll_up(archive).await?;
             done.files = table.files()?.len() as u64;
             return Ok(done);
         }

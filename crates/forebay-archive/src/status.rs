@@ -5,9 +5,11 @@
 //! the store. `captured` is what the captures counted themselves, in the statistics at the end of their files; files without statistics count
 //! with the packets that they contain.
 
+mod config;
 mod index;
 mod segments;
 
+pub use config::StatusConfig;
 pub use index::packets_by_segment;
 
 use crate::{
@@ -18,46 +20,18 @@ use crate::{
     table::{Table, now_ms},
 };
 use anyhow::Result;
-use index::Index;
+use config::Day;
+use index::IndexSums;
 use object_store::ObjectMeta;
 use segments::Segment;
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, HashSet},
-    path::PathBuf,
     time::Duration,
 };
 
 /// A longer record of packets that left is damaged.
 const MAX_RECORD: u64 = 64 << 10;
-
-/// A sensor, and the date in the keys of segments.
-type Day = (String, String);
-
-/// What is counted.
-#[derive(Clone, Debug, Default)]
-pub struct StatusConfig {
-    /// Spools on this machine, by the name of the sensor.
-    pub spools: Vec<(String, PathBuf)>,
-    /// Only these sensors. Empty: all.
-    pub sensors: Vec<String>,
-    /// Only captures from this date on, as `2026-11-23` (UTC).
-    pub since: Option<String>,
-}
-
-impl StatusConfig {
-    fn wants(&self, sensor: &str, date: &str) -> bool {
-        self.wants_sensor(sensor) && self.since.as_ref().is_none_or(|since| date >= &**since)
-    }
-
-    fn wants_sensor(&self, sensor: &str) -> bool {
-        self.sensors.is_empty() || self.sensors.iter().any(|it| it == sensor)
-    }
-
-    fn wants_key(&self, key: &str) -> bool {
-        segment::parse_key(key).is_some_and(|(sensor, date, _)| self.wants(sensor, date))
-    }
-}
 
 /// The counts of a sensor, in packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -184,8 +158,8 @@ pub async fn status(archive: &Archive, config: &StatusConfig) -> Result<BTreeMap
     let objects = segments::listed(archive, config).await?;
     let mut table = Table::open(archive).await?;
     let index = match &table {
-        Some(table) => Index::read(archive, table, config).await?,
-        None => Index::default(),
+        Some(table) => IndexSums::read(archive, table, config).await?,
+        None => IndexSums::default(),
     };
     let wanted = |sensor: &str, date: &str| config.wants(sensor, date);
     let records = Records::read(archive, &config.sensors, &wanted).await?;
@@ -252,6 +226,15 @@ pub async fn status(archive: &Archive, config: &StatusConfig) -> Result<BTreeMap
         sensor.captured += entry.captured.unwrap_or(entry.packets);
         sensor.lose([entry.lost_kernel, entry.lost_interface]);
     }
+    for (name, sums) in &records.sums {
+        let sensor = sensors.entry(name.clone()).or_insert_with(known_losses);
+        sensor.expired += sums.expired.packets;
+        sensor.vanished += sums.vanished.packets;
+        for sum in [&sums.expired, &sums.vanished] {
+            sensor.captured += sum.captured;
+            sensor.lose([sum.lost_kernel, sum.lost_interface]);
+        }
+    }
     count_dropped(archive, config, &records.others, &mut sensors).await?;
     for (name, what) in missing.damaged {
         let sensor = sensors.entry(name).or_insert_with(known_losses);
@@ -288,7 +271,7 @@ pub async fn status(archive: &Archive, config: &StatusConfig) -> Result<BTreeMap
 /// The days on which the packets of the index are not those of the segments, or a segment is gone, and the segments of the other days that are being shipped.
 async fn compare(
     stored: &[Segment],
-    index: &Index,
+    index: &IndexSums,
     gone: &HashSet<Day>,
     mut table: Option<&mut Table>,
 ) -> Result<(HashSet<Day>, HashSet<String>)> {

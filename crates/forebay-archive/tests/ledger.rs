@@ -244,9 +244,9 @@ fn status_counts_the_sensors_and_the_days_that_are_wanted() {
     };
     let [hall, lab] = [("hall".to_owned(), 300), ("lab".to_owned(), 1)];
     assert_eq!(counted(&[]), [hall.clone(), lab.clone()]);
-    assert_eq!(counted(&["--sensor", "hall"]), [hall.clone()]);
-    assert_eq!(counted(&["--since", "1d"]), [lab.clone()]);
-    assert_eq!(counted(&["--since", "20000d"]), [hall, lab]);
+    assert_eq!(counted(&["--since", "20000d"]), [hall.clone(), lab.clone()]);
+    assert_eq!(counted(&["--sensor", "hall"]), [hall]);
+    assert_eq!(counted(&["--since", "1d"]), [lab]);
     assert_eq!(counted(&["--since", "1d", "--sensor", "hall"]), []);
     common::reports(
         run(&["status", &to, "--sensor", "hal"]),

@@ -37,22 +37,42 @@ impl Archive {
         Err(BadRequest(what).into())
     }
 
+    /// The dates of the segments of a sensor that are stored. In an object store this costs one list of folders.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn dates_of(&self, sensor: &str) -> Result<BTreeSet<String>> {
+        let folder = format!("{}/sensor={sensor}", segment::FOLDER);
+        // A folder on this machine may be empty.
+        if self.folder.is_some() {
+            let listed = self.list(&folder).await?;
+            let keys = listed.iter().map(|it| it.location.as_ref());
+            let dates = keys.filter_map(|it| Some(segment::parse_key(it)?.1.to_owned()));
+            return Ok(dates.collect());
+        }
+        self.folders(&folder, "date=").await
+    }
+
     /// The names of the sensors that have shipped something here. Costs two lists of folders, whatever is in them.
     ///
     /// # Errors
     /// The store failed.
     pub async fn sensors(&self) -> Result<BTreeSet<String>> {
-        let mut names = BTreeSet::new();
-        for (folder, prefix) in [(segment::FOLDER, "sensor="), ("sensors", "")] {
-            let path = Path::from(folder);
-            let listed = self.store.list_with_delimiter(Some(&path)).await;
-            let listed =
-                listed.map_err(|error| self.explain(error, &format!("listing {folder}")))?;
-            let found = listed.common_prefixes.iter();
-            let found = found.filter_map(|it| it.filename()?.strip_prefix(prefix));
-            let found = found.filter(|it| segment::is_sensor_name(it));
-            names.extend(found.map(str::to_owned));
-        }
+        let mut names = self.folders(segment::FOLDER, "sensor=").await?;
+        names.extend(self.folders("sensors", "").await?);
+        names.retain(|it| segment::is_sensor_name(it));
         Ok(names)
+    }
+
+    /// What follows this prefix in the names of the folders in a folder.
+    async fn folders(&self, folder: &str, prefix: &str) -> Result<BTreeSet<String>> {
+        let listed = self
+            .store
+            .list_with_delimiter(Some(&Path::from(folder)))
+            .await;
+        let listed = listed.map_err(|error| self.explain(error, &format!("listing {folder}")))?;
+        let names = listed.common_prefixes.iter();
+        let names = names.filter_map(|it| it.filename()?.strip_prefix(prefix));
+        Ok(names.map(str::to_owned).collect())
     }
 }

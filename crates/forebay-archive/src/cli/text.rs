@@ -364,6 +364,9 @@ pub fn compacted(dry_run: bool, done: &Compacted, vacuumed: Option<&Vacuumed>) -
             done.conflicts
         );
     }
+    if done.accounts.objects > 0 {
+        text += &format!("; merged {} records of sensors", done.accounts.objects);
+    }
     if let Some(vacuumed) = vacuumed {
         let verb = if dry_run { "would delete" } else { "deleted" };
         text += &format!(
@@ -386,6 +389,8 @@ pub fn compacted_json(dry_run: bool, done: &Compacted, vacuumed: Option<&Vacuume
         "made_files": done.made,
         "made_bytes": done.made_bytes,
         "deleted_log_objects": done.log_objects,
+        "merged_records": done.accounts.objects,
+        "closed_days": done.accounts.closed,
         "conflicts": done.conflicts,
         "deleted_files": vacuumed.map(|it| it.files),
         "deleted_bytes": vacuumed.map(|it| it.bytes),

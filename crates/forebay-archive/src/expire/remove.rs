@@ -139,7 +139,13 @@ pub async fn undelete(archive: &Archive) -> Result<Undeleted> {
     for (id, is_forgotten) in forgotten.into_iter().flatten() {
         *is_done.entry(id).or_insert(true) &= is_forgotten;
     }
-    done.segments = is_done.values().filter(|it| **it).count() as u64;
-    done.young += is_done.len() as u64 - done.segments;
+    // `compact` may have copied a record meanwhile.
+    let left = ledger::expired(archive, &objects).await?;
+    for (id, is_done) in is_done {
+        match is_done && !left.contains_key(&id) {
+            true => done.segments += 1,
+            false => done.young += 1,
+        }
+    }
     Ok(done)
 }

@@ -4,8 +4,8 @@
 //! anything new.
 
 use super::{
-    Entry, Kind, Page, SCHEMA, parse_page,
-    read::{MAX_TRIES, entries, page},
+    key::{PageKind, id, old_record, parse_old, parse_page, sums_of},
+    page::{Entry, MAX_TRIES, entries, page, put},
 };
 use crate::{
     archive::{self, Archive},
@@ -13,46 +13,10 @@ use crate::{
 };
 use anyhow::Result;
 use object_store::ObjectMeta;
-use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Segments on a page of one `expire`.
 const MAX_ENTRIES: usize = 1000;
-
-/// The identity of a segment, as [`segment::identity`].
-pub fn id(sensor: &str, sha256: &str) -> String {
-    format!("{}/sensor={sensor}/{sha256}", segment::FOLDER)
-}
-
-/// The sensor in the identity of a segment.
-pub fn sensor_of(id: &str) -> Option<&str> {
-    let (_, rest) = id.split_once("/sensor=")?;
-    Some(rest.split_once('/')?.0)
-}
-
-/// The record of a removed segment that earlier versions wrote.
-fn old_record(sensor: &str, sha256: &str) -> String {
-    format!("sensors/{sensor}/expired-{sha256}.json")
-}
-
-/// The sensor and the hash in the key of such a record.
-pub(super) fn parse_old(key: &str) -> Option<(&str, &str)> {
-    let (sensor, file) = key.strip_prefix("sensors/")?.split_once('/')?;
-    let sha256 = file.strip_prefix("expired-")?.strip_suffix(".json")?;
-    (segment::is_sensor_name(sensor) && !sha256.contains('/')).then_some((sensor, sha256))
-}
-
-/// Writes a page with these segments to a folder, and returns its key. One that is there becomes young again.
-pub(super) async fn put(archive: &Archive, folder: &str, segments: Vec<Entry>) -> Result<String> {
-    let page = Page {
-        schema: SCHEMA,
-        segments,
-    };
-    let text = serde_json::to_vec(&page)?;
-    let key = format!("{folder}/{}.json", segment::hex(&Sha256::digest(&text)));
-    archive.put(&key, text.into()).await?;
-    Ok(key)
-}
 
 /// Records that these segments are removed, before they are.
 ///
@@ -150,14 +114,19 @@ impl Expired {
     }
 }
 
-/// Whether `expire` has removed a segment, or is removing it.
+/// Whether `expire` has removed a segment that is not stored, or is removing it. After all segments of its day, only that is known.
 ///
 /// # Errors
 /// The store failed.
 pub async fn has_expired(archive: &Archive, segment: &str) -> Result<bool> {
     let mut expired = Expired::default();
-    let expired = expired.among(archive, &[segment]).await?;
-    Ok(!expired.is_empty())
+    if !expired.among(archive, &[segment]).await?.is_empty() {
+        return Ok(true);
+    }
+    let Some((sensor, date, _)) = segment::parse_key(segment) else {
+        return Ok(false);
+    };
+    Ok(archive.len(&sums_of(sensor, date)).await?.is_some())
 }
 
 /// A record of a segment that has expired.
@@ -187,7 +156,7 @@ pub async fn expired(
         let listed = archive.list("sensors").await?;
         let read = listed.iter().map(async |object| {
             let key = object.location.as_ref();
-            let of_page = parse_page(key).filter(|it| it.2 == Kind::Expired);
+            let of_page = parse_page(key).filter(|it| it.2 == PageKind::Expired);
             if let Some((sensor, date, _)) = of_page
                 && days.contains(&(sensor, date))
             {
@@ -246,13 +215,14 @@ mod tests {
     use super::*;
     use crate::archive::counted::Reads;
     use forebay_testing::folder::Folder;
+    use sha2::{Digest, Sha256};
     use std::sync::Arc;
 
     fn entries(day: u8, numbers: std::ops::Range<u32>) -> impl Iterator<Item = Entry> {
         numbers.map(move |number| {
             let sha256 = segment::hex(&Sha256::digest(number.to_string()));
             let folder = format!("segments/sensor=hall/date=2026-11-{day}/hour=00");
-            let mut entry = super::super::tests::entry("hall", 1);
+            let mut entry = super::super::account::tests::entry("hall", 1);
             entry.segment = format!("{folder}/{sha256}.pcapng.zst");
             entry
         })

@@ -1,59 +1,17 @@
 //! Reading the records of sensors.
 
 use super::{
-    Entry, Page,
-    expired::{id, parse_old},
-    parse,
+    key::{PageKind, id, parse_old, parse_page, parse_sums},
+    page::{Entry, MAX_TRIES, entries, page},
+    sums::Sums,
 };
 use crate::{
     archive::{self, Archive},
     segment,
 };
 use anyhow::Result;
-use bytes::Bytes;
 use object_store::ObjectMeta;
-use std::collections::{HashMap, HashSet};
-
-/// A longer page is damaged.
-const MAX_PAGE: u64 = 64 << 20;
-/// Times that the list is read again because `compact` has merged pages meanwhile.
-pub(super) const MAX_TRIES: usize = 5;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Shipped,
-    Expired,
-}
-
-/// The sensor, the date and the kind of a page; `None`: it is another object.
-pub(super) fn parse_page(key: &str) -> Option<(&str, &str, Kind)> {
-    let mut parts = key.strip_prefix("sensors/")?.split('/');
-    let (sensor, folder) = (parts.next()?, parts.next()?);
-    let (date, file) = (parts.next()?, parts.next()?);
-    let kind = match folder {
-        "shipped" => Kind::Shipped,
-        "expired" => Kind::Expired,
-        _ => return None,
-    };
-    let is_page =
-        segment::is_sensor_name(sensor) && file.ends_with(".json") && parts.next().is_none();
-    is_page.then_some((sensor, date, kind))
-}
-
-/// The segments on a page of a sensor. A sensor accounts only for itself.
-pub(super) fn entries(bytes: &[u8], sensor: &str) -> Option<Vec<Entry>> {
-    let Page { mut segments, .. } = parse(bytes)?;
-    segments.retain(|it| segment::parse_key(&it.segment).is_some_and(|it| it.0 == sensor));
-    Some(segments)
-}
-
-/// The page with this key; `None`: it is not there any more. An empty one: it is too long.
-pub(super) async fn page(archive: &Archive, key: &str) -> Result<Option<Bytes>> {
-    match archive.get_short(key, MAX_PAGE).await? {
-        None if archive.len(key).await?.is_some() => Ok(Some(Bytes::new())),
-        page => Ok(page),
-    }
-}
+use std::collections::HashMap;
 
 /// The records of sensors.
 #[derive(Debug, Default)]
@@ -62,6 +20,8 @@ pub struct Records {
     pub shipped: HashMap<String, Entry>,
     /// Those that `expire` has removed, or is removing.
     pub expired: HashMap<String, Entry>,
+    /// The sums of days that have nothing else, each with its sensor.
+    pub sums: Vec<(String, Sums)>,
     /// Records that cannot be read: the sensor, and the key.
     pub damaged: Vec<(String, String)>,
     /// All other objects in `sensors`.
@@ -82,37 +42,58 @@ impl Records {
         if folders.is_empty() {
             folders.push("sensors".into());
         }
-        let (mut records, mut read) = (Records::default(), HashSet::new());
-        for _ in 0..MAX_TRIES {
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
             let listed = folders.iter().map(async |it| archive.list(it).await);
             let listed = archive::at_once(listed).await?.into_iter().flatten();
-            let listed: Vec<ObjectMeta> = listed.collect();
-            let is_new = |key: &str| match (parse_page(key), parse_old(key)) {
-                (Some((sensor, date, _)), _) => wanted(sensor, date) && !read.contains(key),
-                (None, Some(_)) => !read.contains(key),
-                (None, None) => false,
-            };
-            let keys = listed.iter().map(|it| it.location.to_string());
-            let mut new: Vec<String> = keys.filter(|it| is_new(it)).collect();
-            new.sort_unstable(); // of a segment that was shipped again, the last entry counts
-            let fetched = new.iter().map(async |it| page(archive, it).await);
-            let fetched = archive::at_once(fetched).await?;
-            let is_whole = fetched.iter().all(Option::is_some);
-            for (key, bytes) in new.into_iter().zip(fetched) {
-                if let Some(bytes) = bytes {
-                    records.add(&key, &bytes, wanted);
-                    read.insert(key);
+            let mut records = Records::default();
+            let (mut sums, mut pages) = (Vec::new(), Vec::new());
+            for object in listed {
+                let key = object.location.to_string();
+                let of_page = parse_page(&key).map(|(sensor, date, _)| (sensor, date));
+                match (
+                    parse_sums(&key),
+                    of_page.or(parse_old(&key).map(|it| (it.0, ""))),
+                ) {
+                    (Some((sensor, date)), _) if wanted(sensor, date) => sums.push(key),
+                    (Some(_), _) => {}
+                    // The date of a segment with a record of an earlier version is in the record.
+                    (None, Some((sensor, date))) if date.is_empty() || wanted(sensor, date) => {
+                        pages.push(key);
+                    }
+                    (None, Some(_)) => {}
+                    (None, None) => records.others.push(object),
                 }
             }
-            let is_other = |key: &str| parse_page(key).is_none() && parse_old(key).is_none();
-            let others = listed.into_iter();
-            let others = others.filter(|it| is_other(it.location.as_ref()));
-            records.others = others.collect();
-            if is_whole {
-                break; // otherwise `compact` has merged a page
+            // Of a segment that was shipped again, the last entry counts.
+            pages.sort_unstable();
+            let fetched = archive::at_once(sums.iter().map(async |it| page(archive, it).await));
+            for (key, bytes) in sums.iter().zip(fetched.await?) {
+                records.add_sums(key, &bytes.unwrap_or_default());
+            }
+            pages.retain(|key| !records.sums.iter().any(|it| it.1.pages.contains(key)));
+            let fetched = archive::at_once(pages.iter().map(async |it| page(archive, it).await));
+            let fetched = fetched.await?;
+            let is_whole = fetched.iter().all(Option::is_some);
+            for (key, bytes) in pages.iter().zip(fetched) {
+                if let Some(bytes) = bytes {
+                    records.add(key, &bytes, wanted);
+                }
+            }
+            // Otherwise `compact` has merged a page.
+            if is_whole || attempt >= MAX_TRIES {
+                return Ok(records);
             }
         }
-        Ok(records)
+    }
+
+    fn add_sums(&mut self, key: &str, bytes: &[u8]) {
+        let sensor = parse_sums(key).map_or("", |it| it.0).to_owned();
+        match Sums::parse(bytes) {
+            Some(sums) => self.sums.push((sensor, sums)),
+            None => self.damaged.push((sensor, key.to_owned())),
+        }
     }
 
     fn add(&mut self, key: &str, bytes: &[u8], wanted: &dyn Fn(&str, &str) -> bool) {
@@ -122,8 +103,8 @@ impl Records {
                 return self.damaged.push((sensor.to_owned(), key.to_owned()));
             };
             let to = match kind {
-                Kind::Shipped => &mut self.shipped,
-                Kind::Expired => &mut self.expired,
+                PageKind::Shipped => &mut self.shipped,
+                PageKind::Expired => &mut self.expired,
             };
             to.extend(entries.into_iter().map(by_id));
         } else if let Some((sensor, sha256)) = parse_old(key) {

@@ -3,7 +3,7 @@
 //! Each file has a tag with its packets, by sensor and date of their segments, in the log. Where these sums are those of the segments, nothing
 //! else is read. Otherwise two columns of the files with rows of that sensor and date say which segments differ.
 
-use super::{Day, StatusConfig};
+use super::config::{Day, StatusConfig};
 use crate::{
     archive::{self, Archive},
     find, index, schema, segment,
@@ -16,18 +16,18 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The index, with the packets of each sensor and date.
 #[derive(Debug, Default)]
-pub(super) struct Index {
+pub(super) struct IndexSums {
     files: Vec<TableFile>,
     pub(super) sums: BTreeMap<Day, u64>,
 }
 
-impl Index {
+impl IndexSums {
     /// Adds up the tags. The columns of files without a tag are read.
     pub(super) async fn read(
         archive: &Archive,
         table: &Table,
         config: &StatusConfig,
-    ) -> Result<Index> {
+    ) -> Result<IndexSums> {
         let mut files = table.files()?;
         // Rows are not before the date of their segment.
         files.retain(|it| config.since.as_ref().is_none_or(|since| it.date >= *since));
@@ -62,7 +62,7 @@ impl Index {
             let (sensor, date, _) = segment::parse_key(&key).unwrap_or_default();
             add(sensor, date, packets);
         }
-        Ok(Index { files, sums })
+        Ok(IndexSums { files, sums })
     }
 
     /// The packets in the rows of each segment of these days.

@@ -1,6 +1,6 @@
 //! The segments that are stored, with what is known about them.
 
-use super::{Day, StatusConfig};
+use super::config::{Day, StatusConfig};
 use crate::{
     archive::{self, Archive},
     ledger::{Entry, Records},

@@ -1,0 +1,102 @@
+//! Pages: objects with the entries of segments.
+
+use crate::{
+    archive::Archive,
+    segment::{self, Directory},
+};
+use anyhow::Result;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// The version of all records.
+pub(super) const SCHEMA: u64 = 1;
+/// A longer page is damaged.
+const MAX_PAGE: u64 = 64 << 20;
+/// Times that the list is read again because `compact` has merged pages meanwhile.
+pub(super) const MAX_TRIES: usize = 5;
+
+/// A segment that was shipped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Its key. Empty: a record of an earlier version does not have it.
+    #[serde(default)]
+    pub segment: String,
+    /// Its packets.
+    pub packets: u64,
+    /// Packets that the capture counted. `None`: it has no statistics.
+    pub captured: Option<u64>,
+    /// Packets that the kernel lost before. `None`: unknown.
+    pub lost_kernel: Option<u64>,
+    /// Packets that the interface lost before. `None`: unknown.
+    pub lost_interface: Option<u64>,
+    /// Its length as stored. `None`: an earlier version has written this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stored_bytes: Option<u64>,
+    /// The length of its capture file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plain_bytes: Option<u64>,
+}
+
+impl Entry {
+    /// The entry of a segment with this key and length.
+    pub fn of(key: &str, directory: &Directory, stored_bytes: u64) -> Entry {
+        Entry {
+            segment: key.into(),
+            packets: directory.packets,
+            captured: directory.captured,
+            lost_kernel: directory.lost_kernel,
+            lost_interface: directory.lost_interface,
+            stored_bytes: Some(stored_bytes),
+            plain_bytes: Some(directory.plain_bytes),
+        }
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Page {
+    pub(super) schema: u64,
+    pub(super) segments: Vec<Entry>,
+}
+
+impl Page {
+    pub(super) fn empty() -> Page {
+        Page {
+            schema: SCHEMA,
+            segments: Vec::new(),
+        }
+    }
+}
+
+/// `None`: it is damaged, or of a newer version.
+pub(super) fn parse(bytes: &[u8]) -> Option<Page> {
+    let page: Page = serde_json::from_slice(bytes).ok()?;
+    (page.schema == SCHEMA).then_some(page)
+}
+
+/// The segments on a page of a sensor. A sensor accounts only for itself.
+pub(super) fn entries(bytes: &[u8], sensor: &str) -> Option<Vec<Entry>> {
+    let Page { mut segments, .. } = parse(bytes)?;
+    segments.retain(|it| segment::parse_key(&it.segment).is_some_and(|it| it.0 == sensor));
+    Some(segments)
+}
+
+/// The page with this key; `None`: it is not there any more. An empty one: it is too long.
+pub(super) async fn page(archive: &Archive, key: &str) -> Result<Option<Bytes>> {
+    match archive.get_short(key, MAX_PAGE).await? {
+        None if archive.len(key).await?.is_some() => Ok(Some(Bytes::new())),
+        page => Ok(page),
+    }
+}
+
+/// Writes a page with these segments to a folder, and returns its key. One that is there becomes young again.
+pub(super) async fn put(archive: &Archive, folder: &str, segments: Vec<Entry>) -> Result<String> {
+    let page = Page {
+        schema: SCHEMA,
+        segments,
+    };
+    let text = serde_json::to_vec(&page)?;
+    let key = format!("{folder}/{}.json", segment::hex(&Sha256::digest(&text)));
+    archive.put(&key, text.into()).await?;
+    Ok(key)
+}

@@ -1,0 +1,370 @@
+//! Rolling up the accounts of sensors, by day.
+//!
+//! ```text
+//!  shipped/DATE/0000.json 0001.json …  ─▶ days/DATE/HASH.json     ┐ all segments have expired
+//!  expired/DATE/HASH.json HASH.json …  ─▶ expired/DATE/HASH.json  ┴──────────────────────────▶ days/DATE.json: only sums
+//! ```
+//! The new object is there before the old ones are deleted, and says nothing else than they do. So a program that reads both counts nothing twice,
+//! and a run that was killed is completed by the next one.
+
+use super::{
+    expired::record,
+    key::{PageKind, id, parse_old, parse_page, parse_sums, sums_of, vanished_record},
+    page::{Entry, SCHEMA, entries, page, put},
+    sums::{Sum, Sums},
+};
+use crate::{
+    archive::{self, Archive},
+    segment,
+};
+use anyhow::Result;
+use object_store::ObjectMeta;
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+/// Days that ended less than this before are left alone, and so are pages of `ship` that are younger: it may write them again.
+const MIN_AGE: Duration = Duration::from_hours(2 * 24);
+/// Segments that expired less than this before stay on their pages: programs may still add their rows.
+const MIN_EXPIRED_AGE: Duration = Duration::from_hours(7 * 24);
+/// Segments on a page of a day.
+const MAX_ENTRIES: usize = 50_000;
+
+/// What [`roll_up`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RolledUp {
+    /// Objects that were replaced by fewer ones.
+    pub objects: u64,
+    /// Days of sensors of which only the sums are left.
+    pub closed: u64,
+}
+
+/// The objects of a day of a sensor.
+#[derive(Debug, Default)]
+struct Day {
+    shipped: Vec<ObjectMeta>,
+    expired: Vec<ObjectMeta>,
+    has_sums: bool,
+}
+
+/// Merges the pages of days that ended more than two days ago, and leaves only the sums of days whose segments have all expired. Damaged pages
+/// stay, and so do the others of their day.
+///
+/// # Errors
+/// The store failed.
+pub async fn roll_up(archive: &Archive) -> Result<RolledUp> {
+    let mut done = RolledUp::default();
+    let listed = archive.list("sensors").await?;
+    done.objects += gather_old(archive, &listed).await?;
+    let mut days: BTreeMap<(&str, &str), Day> = BTreeMap::new();
+    for object in &listed {
+        let key = object.location.as_ref();
+        if let Some((sensor, date, kind)) = parse_page(key) {
+            let day = days.entry((sensor, date)).or_default();
+            let pages = match kind {
+                PageKind::Shipped => &mut day.shipped,
+                PageKind::Expired => &mut day.expired,
+            };
+            pages.push(object.clone());
+        } else if let Some(day) = parse_sums(key) {
+            days.entry(day).or_default().has_sums = true;
+        }
+    }
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let ended = since.unwrap_or_default().saturating_sub(MIN_AGE);
+    let (today, _) = segment::date_and_hour(u64::try_from(ended.as_nanos()).unwrap_or(u64::MAX));
+    days.retain(|day, _| day.1 < &*today);
+    let accepted = listed.iter().map(|it| it.location.as_ref());
+    let accepted: HashSet<&str> = accepted.filter(|it| it.contains("/vanished-")).collect();
+    let mut stored: HashMap<&str, BTreeSet<String>> = HashMap::new();
+    for ((sensor, date), day) in &days {
+        if day.has_sums {
+            done.objects += finish(archive, sensor, date, day).await?;
+            continue;
+        }
+        let is_numbered = |it: &ObjectMeta| it.location.as_ref().contains("/shipped/");
+        let (shipped, expired) = (&day.shipped, &day.expired);
+        if shipped.iter().any(is_numbered) || shipped.len() > 1 {
+            if shipped.iter().all(|it| is_older(it, MIN_AGE)) {
+                let folder = format!("sensors/{sensor}/days/{date}");
+                done.objects += merge(archive, &folder, shipped).await?;
+            }
+        } else if expired.len() > 1 {
+            // `undelete` takes segments out of pages that are not young.
+            if !expired.iter().any(archive::is_young) {
+                let folder = format!("sensors/{sensor}/expired/{date}");
+                done.objects += merge(archive, &folder, expired).await?;
+            }
+        } else if !expired.is_empty()
+            && shipped
+                .iter()
+                .chain(expired)
+                .all(|it| is_older(it, MIN_EXPIRED_AGE))
+        {
+            let stored = match stored.entry(sensor) {
+                std::collections::hash_map::Entry::Occupied(it) => it.into_mut(),
+                std::collections::hash_map::Entry::Vacant(it) => {
+                    it.insert(archive.dates_of(sensor).await?)
+                }
+            };
+            if !stored.contains(*date) && close(archive, sensor, date, day, &accepted).await? {
+                done.objects += finish(archive, sensor, date, day).await?;
+                done.closed += 1;
+            }
+        }
+    }
+    Ok(done)
+}
+
+fn is_older(object: &ObjectMeta, age: Duration) -> bool {
+    let stored: SystemTime = object.last_modified.into();
+    stored.elapsed().is_ok_and(|it| it > age)
+}
+
+/// The segments on these pages, by their identity; of a segment that is on several ones, the last entry. `None`: a page is damaged or gone.
+async fn read(archive: &Archive, pages: &[ObjectMeta]) -> Result<Option<BTreeMap<String, Entry>>> {
+    let mut keys: Vec<&str> = pages.iter().map(|it| it.location.as_ref()).collect();
+    keys.sort_unstable();
+    let bytes = archive::at_once(keys.iter().map(async |it| page(archive, it).await)).await?;
+    let mut all = BTreeMap::new();
+    for (key, bytes) in keys.iter().zip(bytes) {
+        let sensor = parse_page(key).map_or("", |it| it.0);
+        let Some(entries) = bytes.and_then(|it| entries(&it, sensor)) else {
+            return Ok(None);
+        };
+        let by_id = |it: Entry| (segment::identity(&it.segment).unwrap_or_default(), it);
+        all.extend(entries.into_iter().map(by_id));
+    }
+    Ok(Some(all))
+}
+
+/// Replaces pages by as few as possible. Returns the number of objects that were deleted.
+async fn merge(archive: &Archive, folder: &str, pages: &[ObjectMeta]) -> Result<u64> {
+    let Some(all) = read(archive, pages).await? else {
+        return Ok(0);
+    };
+    let all: Vec<Entry> = all.into_values().collect();
+    let mut made = HashSet::new();
+    for entries in all.chunks(MAX_ENTRIES) {
+        made.insert(put(archive, folder, entries.to_vec()).await?);
+    }
+    let old = pages
+        .iter()
+        .filter(|it| !made.contains(it.location.as_ref()));
+    let old: Vec<&ObjectMeta> = old.collect();
+    let ask = async |it: &&ObjectMeta| archive.head(it.location.as_ref()).await;
+    let now = archive::at_once(old.iter().map(ask)).await?;
+    let is_same = |(then, now): (&&ObjectMeta, &Option<ObjectMeta>)| {
+        let now = now.as_ref().map(|it| (it.size, it.last_modified));
+        now == Some((then.size, then.last_modified))
+    };
+    // One that `ship` has written again meanwhile has more than was read.
+    let old = old.iter().zip(&now).filter(|it| is_same((it.0, it.1)));
+    delete(archive, old.map(|it| it.0.location.as_ref())).await
+}
+
+async fn delete<'k>(archive: &Archive, keys: impl Iterator<Item = &'k str>) -> Result<u64> {
+    let deleted = archive::at_once(keys.map(async |it| archive.delete(it).await)).await?;
+    Ok(deleted.len() as u64)
+}
+
+/// Writes the sums of a day whose segments have all expired, or have vanished with consent. `false`: it has others.
+async fn close(
+    archive: &Archive,
+    sensor: &str,
+    date: &str,
+    day: &Day,
+    accepted: &HashSet<&str>,
+) -> Result<bool> {
+    let shipped = read(archive, &day.shipped).await?;
+    let Some((shipped, expired)) = shipped.zip(read(archive, &day.expired).await?) else {
+        return Ok(false);
+    };
+    let others = shipped.iter().filter(|it| !expired.contains_key(it.0));
+    let others: Vec<&Entry> = others.map(|it| it.1).collect();
+    let is_accepted = |it: &&Entry| {
+        let sha256 = segment::parse_key(&it.segment).map_or("", |it| it.2);
+        accepted.contains(&*vanished_record(sensor, sha256))
+    };
+    if !others.iter().all(is_accepted) {
+        return Ok(false);
+    }
+    let pages = day.shipped.iter().chain(&day.expired);
+    let sums = Sums {
+        schema: SCHEMA,
+        expired: Sum::of(expired.values()),
+        vanished: Sum::of(others.into_iter()),
+        pages: pages.map(|it| it.location.to_string()).collect(),
+    };
+    let text = serde_json::to_vec(&sums)?;
+    archive.put_new(&sums_of(sensor, date), text.into()).await
+}
+
+/// Deletes the pages that are in the sums of a day.
+async fn finish(archive: &Archive, sensor: &str, date: &str, day: &Day) -> Result<u64> {
+    let pages = day.shipped.iter().chain(&day.expired);
+    let mut pages = pages.map(|it| it.location.as_ref()).peekable();
+    if pages.peek().is_none() {
+        return Ok(0);
+    }
+    let bytes = archive.get(&sums_of(sensor, date)).await?;
+    let sums = bytes.and_then(|it| Sums::parse(&it)).unwrap_or_default();
+    delete(archive, pages.filter(|it| sums.pages.contains(*it))).await
+}
+
+/// Brings the records of earlier versions, one for each segment, to the pages of their days.
+async fn gather_old(archive: &Archive, listed: &[ObjectMeta]) -> Result<u64> {
+    let old = listed.iter().filter(|it| !archive::is_young(it));
+    let old = old.map(|it| it.location.as_ref());
+    let old: Vec<&str> = old.filter(|it| parse_old(it).is_some()).collect();
+    let mut moved = 0;
+    for keys in old.chunks(MAX_ENTRIES) {
+        let bytes = archive::at_once(keys.iter().map(async |it| page(archive, it).await)).await?;
+        let mut entries = Vec::new();
+        for (key, bytes) in keys.iter().zip(bytes) {
+            let entry = serde_json::from_slice::<Entry>(&bytes.unwrap_or_default()).ok();
+            let named = parse_old(key).map(|(sensor, sha256)| id(sensor, sha256));
+            entries.extend(
+                entry
+                    .filter(|it| segment::identity(&it.segment) == named)
+                    .map(|it| (*key, it)),
+            );
+        }
+        record(archive, entries.iter().map(|it| it.1.clone())).await?;
+        moved += delete(archive, entries.iter().map(|it| it.0)).await?;
+    }
+    Ok(moved)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Ledger, Records, account::tests::entry, expired::record};
+    use super::*;
+    use forebay_testing::folder::Folder;
+    use std::fs;
+
+    const DAY: &str = "2026-11-21";
+
+    /// Makes the records of `hall` this old.
+    fn age(folder: &Folder, days: u64) {
+        let mut folders = vec![folder.path("to/sensors/hall")];
+        while let Some(path) = folders.pop() {
+            for entry in fs::read_dir(path).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path.to_str().unwrap().to_owned());
+                    continue;
+                }
+                let then = SystemTime::now() - Duration::from_hours(24 * days + 1);
+                let file = fs::File::options().write(true).open(path).unwrap();
+                file.set_modified(then).unwrap();
+            }
+        }
+    }
+
+    fn named(number: u32) -> Entry {
+        let mut named = entry("hall", 1);
+        let sha256 = format!("{number:064x}");
+        named.segment = format!("segments/sensor=hall/date={DAY}/hour=00/{sha256}.pcapng.zst");
+        named
+    }
+
+    async fn records(archive: &Archive) -> Records {
+        Records::read(archive, &[], &|_, _| true).await.unwrap()
+    }
+
+    async fn keys(archive: &Archive) -> Vec<String> {
+        let listed = archive.list("sensors").await.unwrap();
+        let keys = listed.iter().map(|it| it.location.to_string());
+        let mut keys: Vec<String> = keys.collect();
+        keys.sort_unstable();
+        keys
+    }
+
+    #[test]
+    fn pages_of_a_day_become_one_and_only_sums_are_left_when_all_its_segments_have_expired() {
+        let folder = Folder::new();
+        let archive = Archive::open(&folder.path("to"), true).unwrap();
+        let rolled = |objects, closed| RolledUp { objects, closed };
+        tokio::runtime::Runtime::new().unwrap().block_on(async {
+            let mut ledger = Ledger::default();
+            for number in 0..250 {
+                ledger.add(&archive, named(number)).await.unwrap();
+            }
+            // `ship` may write the last page again.
+            age(&folder, 1);
+            assert_eq!(roll_up(&archive).await.unwrap(), rolled(0, 0));
+            // After a day it begins a new one, also after a restart.
+            Ledger::default().add(&archive, named(250)).await.unwrap();
+            assert_eq!(keys(&archive).await.len(), 4);
+            let before = records(&archive).await.shipped;
+            assert_eq!(before.len(), 251);
+            age(&folder, 2);
+            // A run that was killed before it deleted the old pages.
+            let kept = folder.path("kept");
+            fs::create_dir(&kept).unwrap();
+            let page = folder.path(&format!("to/sensors/hall/shipped/{DAY}/0001.json"));
+            fs::copy(&page, format!("{kept}/page")).unwrap();
+            assert_eq!(roll_up(&archive).await.unwrap(), rolled(4, 0));
+            assert_eq!(keys(&archive).await.len(), 1);
+            fs::create_dir_all(folder.path(&format!("to/sensors/hall/shipped/{DAY}"))).unwrap();
+            fs::copy(format!("{kept}/page"), &page).unwrap();
+            assert_eq!(records(&archive).await.shipped, before);
+            age(&folder, 2);
+            assert_eq!(roll_up(&archive).await.unwrap(), rolled(1, 0));
+            assert_eq!(records(&archive).await.shipped, before);
+            assert_eq!(roll_up(&archive).await.unwrap(), rolled(0, 0));
+
+            // Two runs of `expire`, and a record of an earlier version. One segment has vanished.
+            record(&archive, (0..100).map(named)).await.unwrap();
+            record(&archive, (100..249).map(named)).await.unwrap();
+            let sha256 = format!("{:064x}", 249);
+            let old = serde_json::to_vec(&named(249)).unwrap();
+            let key = format!("sensors/hall/expired-{sha256}.json");
+            archive.put(&key, old.into()).await.unwrap();
+            let expired = records(&archive).await.expired;
+            assert_eq!(expired.len(), 250);
+            age(&folder, 2);
+            assert_eq!(roll_up(&archive).await.unwrap(), rolled(3, 0));
+            assert_eq!(keys(&archive).await.len(), 3); // the record of the last one is young
+            age(&folder, 2);
+            assert_eq!(roll_up(&archive).await.unwrap(), rolled(2, 0));
+            assert_eq!(records(&archive).await.expired, expired);
+            // It stays until its loss is accepted, and while a segment is stored.
+            age(&folder, 8);
+            assert_eq!(roll_up(&archive).await.unwrap(), rolled(0, 0));
+            let gone = vanished_record("hall", &format!("{:064x}", 250));
+            archive.put(&gone, "{}".into()).await.unwrap();
+            let stored = named(3).segment;
+            archive.put(&stored, "".into()).await.unwrap();
+            assert_eq!(roll_up(&archive).await.unwrap(), rolled(0, 0));
+            archive.delete(&stored).await.unwrap();
+            let pages = keys(&archive).await;
+            let page = archive.get(&pages[0]).await.unwrap().unwrap();
+            assert_eq!(roll_up(&archive).await.unwrap(), rolled(2, 1));
+            let sums = format!("sensors/hall/days/{DAY}.json");
+            assert_eq!(keys(&archive).await, [sums, gone]);
+            // Again, a run that was killed: nothing counts twice.
+            archive.put(&pages[0], page).await.unwrap();
+            let left = records(&archive).await;
+            assert!(left.shipped.is_empty() && left.expired.is_empty());
+            let (sensor, sums) = &left.sums[0];
+            assert_eq!(
+                (&**sensor, sums.expired.segments, sums.vanished.segments),
+                ("hall", 250, 1)
+            );
+            let packets = |sum: &Sum| {
+                (
+                    sum.packets,
+                    sum.captured,
+                    sum.lost_kernel,
+                    sum.lost_interface,
+                )
+            };
+            assert_eq!(packets(&sums.expired), (250, 250, Some(0), None));
+            assert_eq!(roll_up(&archive).await.unwrap(), rolled(1, 0));
+            assert_eq!(keys(&archive).await.len(), 2);
+        });
+    }
+}
