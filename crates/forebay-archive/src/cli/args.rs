@@ -135,7 +135,7 @@ pub struct MetricsFlags {
 /// Of commands that a timer runs.
 #[derive(Clone, Debug, Args)]
 pub struct JobFlags {
-    /// At the end, write metrics to FILE, for the textfile collector of Prometheus' node exporter; not after a dry run
+    /// At the end, write metrics to FILE, for the textfile collector of Prometheus' node exporter
     #[arg(long, value_name = "FILE")]
     pub metrics_file: Option<PathBuf>,
 }
@@ -206,6 +206,11 @@ pub struct Rebuild {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    override_usage = "forebay-archive expire [OPTIONS] <ARCHIVE> --older-than <TIME>\n       \
+    forebay-archive expire [OPTIONS] <ARCHIVE> --keep <RULE>\n       \
+    forebay-archive expire [OPTIONS] <ARCHIVE> --max <SIZE>"
+)]
 #[command(group = clap::ArgGroup::new("limit").required(true).multiple(true).args(["older_than", "keep", "max"]))]
 pub struct Expire {
     /// The archive
@@ -220,7 +225,7 @@ pub struct Expire {
     /// Remove the oldest segments, whatever the rules are, until the rest has at most this size, for example 2T
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub max: Option<u64>,
-    /// Only print what would be removed and what stays, each segment with the reason
+    /// Only print what would be removed and what stays, each segment with the reason. No metrics are written
     #[arg(short = 'n', long)]
     pub dry_run: bool,
     /// Print JSON: one object, and with -n before it one for each segment
@@ -280,7 +285,7 @@ pub struct Compact {
     /// Also delete the Parquet files that no version of the table younger than this time needs: 1d to 7d
     #[arg(long, value_name = "TIME", value_parser = vacuum)]
     pub vacuum: Option<Duration>,
-    /// Only print what would be done
+    /// Only print what would be done. No metrics are written
     #[arg(short = 'n', long)]
     pub dry_run: bool,
     #[command(flatten)]

@@ -36,7 +36,7 @@ const MAX_ENTRIES: usize = 50_000;
 pub struct RolledUp {
     /// Objects that were replaced by fewer ones.
     pub objects: u64,
-    /// Days of sensors of which only the sums are left.
+    /// Days of sensors that have only their sums left.
     pub closed: u64,
 }
 
