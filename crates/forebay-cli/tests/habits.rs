@@ -1,4 +1,4 @@
-//! First steps: a capture without the subcommand, manual pages, completions.
+//! First steps: command lines of other programs, manual pages, completions.
 
 mod support;
 
@@ -87,6 +87,55 @@ fn every_subcommand_has_a_manual_page() {
     }
     contains(run!("man").text(), ".SH NAME");
     run!("man {}", folder.path("missing")).fails(1, "missing");
+}
+
+#[test]
+fn manual_pages_have_the_usual_sections_and_render_without_a_warning() {
+    let folder = Folder::new();
+    let man1 = folder.path("man1");
+    std::fs::create_dir(&man1).unwrap();
+    run!("man {man1}").succeeds();
+    let page = std::fs::read_to_string(folder.path("man1/forebay-capture.1")).unwrap();
+    let sections = [
+        "NAME",
+        "SYNOPSIS",
+        "DESCRIPTION",
+        "OPTIONS",
+        "EXIT STATUS",
+        "SIGNALS",
+        "ENVIRONMENT",
+        "FILES",
+        "EXAMPLES",
+        "SEE ALSO",
+    ];
+    let mut rest = &page[..];
+    for section in sections {
+        let heading = format!(".SH {section}\n");
+        (_, rest) = rest.split_once(&heading).expect(section);
+    }
+    contains(&page, "[\\fB\\-w\\fR \\fIFILE\\fR]");
+    let filters = std::fs::read_to_string(folder.path("man7/forebay-filter.7")).unwrap();
+    contains(filters, "portrange");
+    for (program, args) in [
+        ("mandoc", "-T lint -W warning"),
+        ("groff", "-K utf8 -man -Tutf8 -ww -z"),
+    ] {
+        let mut command = std::process::Command::new(program);
+        command.args(args.split(' '));
+        for page in ["man1", "man7"].map(|name| std::fs::read_dir(folder.path(name)).unwrap()) {
+            command.args(page.map(|it| it.unwrap().path()));
+        }
+        let Ok(output) = command.output() else {
+            eprintln!("skipped: {program} is not installed");
+            continue;
+        };
+        assert!(
+            output.status.success() && output.log().is_empty() && output.stdout.is_empty(),
+            "{program}: {}{}",
+            output.text(),
+            output.log()
+        );
+    }
 }
 
 #[test]

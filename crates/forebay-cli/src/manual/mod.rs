@@ -1,26 +1,35 @@
 //! Manual pages and completion scripts, made from the flags.
 
+mod markdown;
+mod page;
+mod roff;
+
 use crate::{
-    args::{self, Args, Completions, Man},
+    args::{self, Completions, Man},
     output,
 };
 use anyhow::{Context, Result};
-use clap::{Command, CommandFactory};
+use clap::Command;
+use page::title;
+use roff::Page;
 use std::{fs, path::Path, process::ExitCode};
+
+/// The page about filters, which is also a page of `docs/`.
+const FILTERS: &str = include_str!("filters.md");
 
 /// Prints the page of the command, or writes one page for each subcommand to a folder.
 ///
 /// # Errors
 /// The folder or standard output cannot be written.
 pub fn man(flags: &Man) -> Result<ExitCode> {
+    let mut command = args::command().disable_help_subcommand(true);
+    command.build();
     let Some(folder) = &flags.folder else {
-        output::answer(&page(Args::command())?)?;
+        output::answer(&page(&command)?)?;
         return Ok(ExitCode::SUCCESS);
     };
-    let mut command = Args::command().disable_help_subcommand(true);
-    command.build();
-    write_pages(&command, folder)
-        .with_context(|| format!("manual pages cannot be written to {}", folder.display()))?;
+    let written = write_pages(&command, folder).and_then(|()| write_filters(folder));
+    written.with_context(|| format!("manual pages cannot be written to {}", folder.display()))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -29,33 +38,40 @@ fn write_pages(command: &Command, folder: &Path) -> Result<()> {
     for inner in command.get_subcommands() {
         write_pages(inner, folder)?;
     }
-    let name = command
-        .get_display_name()
-        .unwrap_or(command.get_name())
-        .to_owned();
-    let path = folder.join(format!("{name}.1"));
-    Ok(fs::write(path, page(command.clone())?)?)
+    let path = folder.join(format!("{}.1", title(command)));
+    Ok(fs::write(path, page(command)?)?)
 }
 
-fn page(command: Command) -> Result<String> {
-    let name = command.get_display_name().unwrap_or(command.get_name());
-    let title = format!(
-        ".TH {} 1 \"{}\" \"forebay {}\" \"Forebay\"",
+/// Writes the page about filters to `folder`, or next to it if `folder` is `man1`: man(1) looks for it in `man7`.
+fn write_filters(folder: &Path) -> Result<()> {
+    let mut folder = folder.to_owned();
+    if folder.file_name().is_some_and(|name| name == "man1") {
+        folder.set_file_name("man7");
+        fs::create_dir_all(&folder)?;
+    }
+    let mut page = Page(heading("forebay-filter", 7));
+    page.section("NAME");
+    page.0 += "forebay\\-filter \\- the language of filter expressions\n";
+    markdown::render(&mut page, FILTERS);
+    page.section("SEE ALSO");
+    page.paragraph("forebay-capture(1), pcap-filter(7)");
+    Ok(fs::write(folder.join("forebay-filter.7"), page.0)?)
+}
+
+fn page(command: &Command) -> Result<String> {
+    let mut page = Page(heading(&title(command), 1));
+    page::render(&mut page, command)?;
+    Ok(page.0)
+}
+
+/// The line that names the page.
+fn heading(name: &str, section: u8) -> String {
+    format!(
+        ".TH {} {section} \"{}\" \"forebay {}\" \"Forebay\"\n",
         name.to_uppercase(),
         args::DATE,
         env!("CARGO_PKG_VERSION")
-    );
-    let mut page = Vec::new();
-    clap_mangen::Man::new(command).render(&mut page)?;
-    let page = String::from_utf8_lossy(&page);
-    let lines = page.lines().map(|line| match line.starts_with(".TH ") {
-        true => &title,
-        false => line.trim_end(),
-    });
-    let lines: Vec<_> = lines.collect();
-    // Blank lines between two breaks, and blanks at the ends of lines, are mistakes in roff.
-    let page = lines.join("\n").replace("\n.br\n\n.br\n", "\n.sp\n");
-    Ok(page + "\n")
+    )
 }
 
 /// Prints the completion script for a shell.
@@ -64,7 +80,7 @@ fn page(command: Command) -> Result<String> {
 /// Standard output cannot be written.
 pub fn completions(flags: &Completions) -> Result<ExitCode> {
     let mut script = Vec::new();
-    clap_complete::generate(flags.shell, &mut Args::command(), "forebay", &mut script);
+    clap_complete::generate(flags.shell, &mut args::command(), "forebay", &mut script);
     output::answer(&String::from_utf8_lossy(&script))?;
     Ok(ExitCode::SUCCESS)
 }
