@@ -3,7 +3,7 @@
 //! `forebay_args` holds the flags. `capture` and `pipe` have a `request` that turns flags into the library's configuration. `sending` is
 //! what `replay` and `generate` share. `signals` handles Ctrl-C and other signals, `privileges` drops capabilities, `sandbox` gives up files
 //! and system calls that are not needed any more, `output` prints everything, `print` turns packets into text, `usage` rejects
-//! requests, and `habit` recognises command lines of other programs.
+//! requests, `completion` answers shells, and `habit` recognises command lines of other programs.
 //!
 //! Exit codes: 0 success, 1 failure at run time, 2 bad request, 3 packets were lost, with `--fail-on-drop` or in `verify`, or `replay`
 //! could not send some, 4 the capture ended because of
@@ -13,6 +13,7 @@
 mod archive;
 mod bridge;
 mod capture;
+mod completion;
 mod control;
 mod counts;
 mod doctor;
@@ -46,6 +47,9 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     if let Some(code) = capture::helper() {
+        return code;
+    }
+    if let Some(code) = completion::answer() {
         return code;
     }
     if let Some(code) = archive::delegate() {
@@ -98,6 +102,6 @@ fn run(command: args::Command) -> anyhow::Result<ExitCode> {
         args::Command::Replay(flags) => replay::run(&flags),
         args::Command::Pipe(flags) => pipe::run(&flags),
         args::Command::Man(flags) => manual::man(&flags),
-        args::Command::Completions(flags) => manual::completions(&flags),
+        args::Command::Completions(flags) => completion::script(&flags),
     }
 }

@@ -15,7 +15,7 @@ use rustix::{
     },
 };
 use std::{
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     fs::{self, DirBuilder, File},
     io::ErrorKind,
     os::{
@@ -27,6 +27,8 @@ use std::{
     time::Duration,
 };
 
+/// Names that are listed.
+const MAX_LISTED: usize = 1000;
 /// Connections that the kernel holds until they are accepted.
 const BACKLOG: i32 = 64;
 
@@ -76,6 +78,30 @@ pub fn find(name: &OsStr) -> Result<PathBuf> {
     let path = path_of(name)?;
     let is_folder = !name.as_encoded_bytes().contains(&b'/') && path.is_dir();
     Ok(if is_folder { path.join(name) } else { path })
+}
+
+/// The captures that accept connections in the folder for sockets, by name. A service's socket is in a folder of its name.
+///
+/// # Errors
+/// There is no such folder for this user, or it cannot be read.
+pub fn running() -> Result<Vec<(OsString, OwnedFd)>> {
+    let folder = folder()?;
+    let entries = match fs::read_dir(&folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => {
+            entries.with_context(|| format!("the folder {} cannot be read", folder.display()))?
+        }
+    };
+    let names = entries.filter_map(|entry| Some(entry.ok()?.file_name()));
+    let mut names: Vec<_> = names.take(MAX_LISTED).collect();
+    names.sort();
+    let reached = names.into_iter().filter_map(|name| {
+        let path = find(&name).ok()?;
+        let is_socket = fs::symlink_metadata(&path).ok()?.file_type().is_socket();
+        let socket = reach(&path).ok().filter(|_| is_socket)?;
+        Some((name, socket))
+    });
+    Ok(reached.collect())
 }
 
 /// A listening socket. Dropping it removes its file.

@@ -1,11 +1,11 @@
-//! Manual pages and completion scripts, made from the flags.
+//! Manual pages, made from the flags and from `docs/filters.md`.
 
 mod markdown;
 mod page;
 mod roff;
 
 use crate::{
-    args::{self, Completions, Man},
+    args::{self, Man},
     output,
 };
 use anyhow::{Context, Result};
@@ -72,15 +72,4 @@ fn heading(name: &str, section: u8) -> String {
         args::DATE,
         env!("CARGO_PKG_VERSION")
     )
-}
-
-/// Prints the completion script for a shell.
-///
-/// # Errors
-/// Standard output cannot be written.
-pub fn completions(flags: &Completions) -> Result<ExitCode> {
-    let mut script = Vec::new();
-    clap_complete::generate(flags.shell, &mut args::command(), "forebay", &mut script);
-    output::answer(&String::from_utf8_lossy(&script))?;
-    Ok(ExitCode::SUCCESS)
 }
