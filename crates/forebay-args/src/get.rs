@@ -16,7 +16,10 @@ Status 205 and 304 are failures, and with -o also 204: they have no content.
 A status of 400 or more is a failure: the status is printed on standard error, and the body is discarded unless \
 --content-on-error or --raw is given. The exit code is 1 in either case.
 
-Not supported: proxies, cookies, logins, compression. The trusted roots are Mozilla's, compiled in.
+Proxies are those of http_proxy, https_proxy, all_proxy and no_proxy, or the same in upper case. https passes through \
+the proxy unseen (CONNECT). Hosts of this machine need none.
+
+Not supported: parts of files, added fields, cookies, logins, compression. The trusted roots are Mozilla's, compiled in.
 
 Signals: after the answer has begun, INT, TERM and HUP stop and print how many bytes were written. A second one \
 exits at once.
@@ -27,19 +30,29 @@ Examples:
   forebay get http://localhost:8000/a.bin > a.bin
   # a.bin appears when it is complete
   forebay get -o a.bin https://host/a.bin
+  # Only if it is what it should be, into ./b.iso
+  forebay get -O --sha256 SUM https://host/b.iso
   # The answer as it was sent
   forebay get --raw http://localhost:8000/";
 
 #[derive(ClapArgs)]
 pub struct Get {
-    /// What to fetch: http://HOST[:PORT]/PATH or https://…
+    /// What to fetch, one after another: [http://]HOST[:PORT]/PATH or https://…
     // Not parsed by clap, which prints a wrong value: it may contain a password.
-    #[arg(help_heading = "Input", value_name = "URL")]
-    pub url: String,
+    #[arg(help_heading = "Input", value_name = "URL", required = true)]
+    pub urls: Vec<String>,
 
     /// Write to FILE, which appears or is replaced when it is complete; - is standard output, also for binary data
     #[arg(help_heading = "Output", short = 'o', value_name = "FILE")]
     pub output: Option<PathBuf>,
+
+    /// Write each URL to a file in this folder with the last name of its path
+    #[arg(help_heading = "Output", short = 'O', long = "remote-name", conflicts_with = "output")]
+    pub remote_name: bool,
+
+    /// Fail unless the body has this SHA-256. With -o or -O, the file then stays as it was
+    #[arg(help_heading = "Output", long, value_name = "SUM", value_parser = sha256, conflicts_with_all = ["include", "raw"])]
+    pub sha256: Option<[u8; 32]>,
 
     /// Also write the head of the answer (after redirects, of the last one)
     #[arg(
@@ -89,4 +102,13 @@ pub struct Get {
 
     #[command(flatten)]
     pub sandbox: super::sandbox::Sandbox,
+}
+
+/// 64 hexadecimal digits.
+fn sha256(text: &str) -> values::Parsed<[u8; 32]> {
+    let digit = |at: usize| text.get(2 * at..2 * at + 2);
+    let is_hex = text.len() == 64 && text.bytes().all(|it| it.is_ascii_hexdigit());
+    let bytes = (0..32).filter_map(|at| u8::from_str_radix(digit(at)?, 16).ok());
+    let sum = bytes.collect::<Vec<_>>().try_into().ok().filter(|_| is_hex);
+    sum.ok_or_else(|| format!("'{text}' is not a SHA-256. Use the 64 digits that sha256sum prints"))
 }

@@ -7,18 +7,18 @@ use crate::{
     output::{self, Fields, Layout},
     sandbox::{self, Needs},
     signals,
-    usage::Usage,
+    usage::{Usage, refuse},
 };
 use anyhow::{Result, bail};
 use forebay_io::{
-    http::{Answer, Destination, Event, Head, HttpConfig, Shown, Stop, Url, get},
+    http::{Answer, Destination, Event, Head, HttpConfig, Proxies, Shown, Stop, Url, get},
     pipe::Progress,
 };
 use rustix::{fs::Mode, process::umask};
 use std::{
     io::{self, IsTerminal, Write, stderr},
     os::unix::fs::MetadataExt,
-    path::Path,
+    path::{Path, PathBuf},
     process::{ExitCode, exit},
     time::{Duration, Instant},
 };
@@ -28,91 +28,200 @@ use std::{
 /// # Errors
 /// A bad request, or the fetch or the output failed.
 pub fn run(flags: &Flags) -> Result<ExitCode> {
-    let url: Url = flags
-        .url
-        .parse()
-        .map_err(|error: forebay::Error| Usage(error.to_string()))?;
-    let config = config(flags);
-    let file = flags
-        .output
-        .as_deref()
-        .filter(|&name| name != Path::new("-"));
+    let fetches = flags.urls.iter().map(|text| Fetch::of(text, flags));
+    let fetches = fetches.collect::<Result<Vec<_>>>()?;
+    refuse_odd_requests(flags, &fetches)?;
+    let config = config(flags)?;
     let needs = Needs {
         network: true,
         ..Needs::default()
     };
-    let needs = needs.reading(&config.roots);
-    if let Some(existing) = file.and_then(|file| file.metadata().ok())
-        && existing.is_file()
-    {
-        // Its replacement has to be created with the same permissions. In the sandbox they cannot be changed.
-        umask(Mode::from_raw_mode(!existing.mode() & 0o777));
-    }
-    sandbox::enter(
-        &flags.sandbox,
-        &match file {
-            Some(file) => needs.replacing(file),
-            None => needs,
-        },
-    );
-    let mut output = file.map_or_else(Destination::stdout, Destination::file);
-    // A progress line would be drawn into a body that goes to the same terminal.
-    let is_on_terminal = file.is_none() && io::stdout().is_terminal();
-    let has_bar = !flags.quiet && !is_on_terminal;
-    let mut screen = TransferDisplay::new(flags.quiet, has_bar && stderr().is_terminal());
-    let stop = Stop::default();
-    let mut listening = Ok(());
-    let fetched = get(
-        &url,
-        &config,
-        &mut Shielded {
-            output: &mut output,
-            // The user asked for it with -o -.
-            is_shielded: is_on_terminal && flags.output.is_none(),
-        },
-        &mut |event| match event {
-            Event::Redirected { head, to } => screen.redirected(head, to),
-            Event::Begins { body_length, .. } => {
-                // Until here signals end the process as usual: nothing is written yet.
-                listening = listen(&stop);
-                // The length is that of the body alone.
-                screen.begins(body_length.filter(|_| config.shown == Shown::Body));
-            }
-            Event::Written(bytes) => screen.written(bytes),
-        },
-        &stop,
-    );
-    output::hide();
-    listening?;
-    let answer = match (fetched, file) {
-        (Err(error), Some(file)) if output.is_replacing() => {
-            let file = file.display();
-            bail!("{error}, and removed again: {file} is as it was before")
+    let mut needs = needs.reading(&config.roots);
+    let mut withheld = 0;
+    for file in fetches.iter().filter_map(|it| it.file.as_deref()) {
+        if let Ok(existing) = file.metadata()
+            && existing.is_file()
+        {
+            withheld |= !existing.mode() & 0o777;
         }
-        (fetched, _) => fetched?,
-    };
-    if answer.reader_left {
-        return Ok(ExitCode::SUCCESS);
+        needs = needs.replacing(file);
     }
-    if answer.head.is_failure() {
-        output::error(format_args!("{}: {}", answer.url, status(&answer.head)));
+    if withheld > 0 {
+        // A replacement has to be created with the same permissions. In the sandbox they cannot be changed.
+        umask(Mode::from_raw_mode(withheld));
     }
-    let is_written = !answer.head.is_failure() || flags.content_on_error || flags.raw;
-    if answer.head.status == 204 && !flags.raw && file.is_some() {
-        bail!(
-            "{}: the server sends no content (status 204): no file was written",
-            answer.url
-        );
+    sandbox::enter(&flags.sandbox, &needs);
+    let mut watch = Watch::default();
+    let mut has_failed = false;
+    for fetch in &fetches {
+        match fetch.run(flags, &config, &mut watch) {
+            Ok(Ended::Well) => {}
+            Ok(Ended::ReaderLeft) => break,
+            Ok(Ended::Refused) => has_failed = true,
+            Err(error) if fetches.len() == 1 => return Err(error),
+            Err(error) => {
+                output::error(output::causes(&error));
+                has_failed = true;
+            }
+        }
+        if watch.stop.is_stopped() {
+            break;
+        }
     }
-    if is_written {
-        output.finish()?;
-        screen.ends(&answer);
-    }
-    Ok(ExitCode::from(u8::from(answer.head.is_failure())))
+    Ok(ExitCode::from(u8::from(has_failed)))
 }
 
-fn config(flags: &Flags) -> HttpConfig {
-    HttpConfig {
+fn refuse_odd_requests(flags: &Flags, fetches: &[Fetch]) -> Result<()> {
+    if fetches.len() == 1 {
+        return Ok(());
+    }
+    if flags.output.is_some() {
+        return refuse("-o is one file, and there are several URLs. Use -O, or leave -o out");
+    }
+    if flags.sha256.is_some() {
+        return refuse("--sha256 is the sum of one file, and there are several URLs");
+    }
+    let mut names: Vec<_> = fetches.iter().filter_map(|it| it.file.as_ref()).collect();
+    names.sort_unstable();
+    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => refuse(format!(
+            "-O: two URLs have the same last name, {}. Fetch them one by one, with -o",
+            pair[0].display()
+        )),
+        None => Ok(()),
+    }
+}
+
+/// A URL, and where it goes.
+struct Fetch {
+    url: Url,
+    /// `None` is standard output.
+    file: Option<PathBuf>,
+}
+
+/// How a fetch ended.
+enum Ended {
+    Well,
+    ReaderLeft,
+    /// The server answered with an error.
+    Refused,
+}
+
+/// What stops all fetches.
+#[derive(Default)]
+struct Watch {
+    stop: Stop,
+    is_listening: bool,
+}
+
+impl Fetch {
+    fn of(text: &str, flags: &Flags) -> Result<Fetch> {
+        let url = with_scheme(text).parse::<Url>();
+        let url = url.map_err(|error| Usage(error.to_string()))?;
+        let file = match flags.remote_name {
+            false => flags.output.clone().filter(|name| name != Path::new("-")),
+            true => {
+                let path = url.target().split('?').next().unwrap_or_default();
+                match path.rsplit('/').next() {
+                    None | Some("") => {
+                        return refuse(format!(
+                            "-O: {url} ends with no name of a file. Choose one, with -o"
+                        ));
+                    }
+                    name => name.map(PathBuf::from),
+                }
+            }
+        };
+        Ok(Fetch { url, file })
+    }
+
+    fn run(&self, flags: &Flags, config: &HttpConfig, watch: &mut Watch) -> Result<Ended> {
+        let file = self.file.as_deref();
+        let mut output = file.map_or_else(Destination::stdout, Destination::file);
+        if let Some(sum) = flags.sha256 {
+            output = output.with_sha256(sum);
+        }
+        // A progress line would be drawn into a body that goes to the same terminal.
+        let is_on_terminal = file.is_none() && io::stdout().is_terminal();
+        let has_bar = !flags.quiet && !is_on_terminal;
+        let mut screen = TransferDisplay::new(flags.quiet, has_bar && stderr().is_terminal());
+        let stop = watch.stop.clone();
+        let mut listening = Ok(());
+        let fetched = get(
+            &self.url,
+            config,
+            &mut Shielded {
+                output: &mut output,
+                // The user asked for it with -o -.
+                is_shielded: is_on_terminal && flags.output.is_none(),
+            },
+            &mut |event| match event {
+                Event::Redirected { head, to } => screen.redirected(head, to),
+                Event::Begins { body_length, .. } => {
+                    // Until here signals end the process as usual: nothing is written yet.
+                    if !watch.is_listening {
+                        watch.is_listening = true;
+                        listening = listen(&watch.stop);
+                    }
+                    // The length is that of the body alone.
+                    screen.begins(body_length.filter(|_| config.shown == Shown::Body));
+                }
+                Event::Written(bytes) => screen.written(bytes),
+            },
+            &stop,
+        );
+        output::hide();
+        listening?;
+        let answer = match (fetched, file) {
+            (Err(error), Some(file)) if output.is_replacing() => {
+                let file = file.display();
+                bail!("{error}, and removed again: {file} is as it was before")
+            }
+            (fetched, _) => fetched?,
+        };
+        if answer.reader_left {
+            return Ok(Ended::ReaderLeft);
+        }
+        if answer.head.is_failure() {
+            output::error(format_args!("{}: {}", answer.url, status(&answer.head)));
+        }
+        let is_written = !answer.head.is_failure() || flags.content_on_error || flags.raw;
+        if answer.head.status == 204 && !flags.raw && file.is_some() {
+            bail!(
+                "{}: the server sends no content (status 204): no file was written",
+                answer.url
+            );
+        }
+        if is_written {
+            output.finish()?;
+            screen.ends(&answer);
+        }
+        Ok(match answer.head.is_failure() {
+            true => Ended::Refused,
+            false => Ended::Well,
+        })
+    }
+}
+
+/// As curl and browsers do: without a scheme it is http. A name before a port is no scheme.
+fn with_scheme(text: &str) -> String {
+    let begins_a_host = text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '[');
+    let has_scheme = text.split_once(':').is_some_and(|(scheme, rest)| {
+        let port = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let is_port = !port.is_empty() && port.bytes().all(|it| it.is_ascii_digit());
+        scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+            && !scheme.contains(['/', '.'])
+            && !is_port
+    });
+    match begins_a_host && !has_scheme {
+        true => format!("http://{text}"),
+        false => text.into(),
+    }
+}
+
+fn config(flags: &Flags) -> Result<HttpConfig> {
+    let proxies = Proxies::from_environment();
+    Ok(HttpConfig {
         shown: match (flags.raw, flags.include) {
             (true, _) => Shown::Raw,
             (false, true) => Shown::HeadAndBody,
@@ -124,8 +233,9 @@ fn config(flags: &Flags) -> HttpConfig {
         connect_limit: flags.connect,
         silence_limit: flags.silence,
         roots: flags.cacert.clone(),
+        proxies: proxies.map_err(|error| Usage(error.to_string()))?,
         ..HttpConfig::default()
-    }
+    })
 }
 
 /// `404 Not Found`.

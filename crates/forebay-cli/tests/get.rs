@@ -305,7 +305,7 @@ fn redirects_that_lead_nowhere_are_refused() {
 #[test]
 fn requests_that_make_no_sense_are_refused_before_anything_is_sent() {
     let cases = "
-        host/path                      | such as http://host/path
+        /path                          | such as http://host/path
         ftp://host/                    | unsupported scheme 'ftp'
         http://me:secret@host/         | user name or password
         http://host/ --silence 0       | '0' for '--silence <TIME>': '0' is not a time. Use a value such as 10 or 500ms

@@ -217,3 +217,52 @@ fn a_second_signal_ends_it_although_its_output_is_not_read() {
     interrupt(&child, "-TERM");
     assert_eq!(child.wait().unwrap().code(), Some(1));
 }
+
+#[test]
+fn several_urls_go_to_files_with_their_last_names_and_a_failed_one_stops_no_other() {
+    let folder = Folder::new();
+    let server = serve(|client| match client.path() {
+        "/x/a.bin?b=/c" => client.send(with_length(b"first")),
+        "/b.bin" => client.send(with_length(b"second")),
+        _ => client.send("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"),
+    });
+    let get = |line: &str| {
+        let mut command = forebay!("get {line}");
+        command.current_dir(&*folder).output().unwrap()
+    };
+    // A name before a port is a host, also without http://.
+    let ran = get(&format!(
+        "-O '{server}/x/a.bin?b=/c' localhost:{0}/none {server}/b.bin",
+        server.port()
+    ));
+    ran.fails(1, "404 Not Found");
+    assert_eq!(folder.names(), ["a.bin", "b.bin"]);
+    assert_eq!(std::fs::read(folder.path("a.bin")).unwrap(), b"first");
+    is_fine(
+        &get(&format!("-q {server}/b.bin {server}/b.bin")),
+        b"secondsecond",
+    );
+    for (line, expected) in [
+        ("-O http://h/", "ends with no name of a file"),
+        ("-O http://h/a http://h/b/a", "the same last name, a"),
+        ("-o x http://h/a http://h/b", "Use -O"),
+        ("--sha256 00 http://h/a", "is not a SHA-256"),
+        ("ftp:/x", "unsupported scheme 'ftp'"),
+    ] {
+        get(line).fails(2, expected);
+    }
+}
+
+#[test]
+fn a_file_with_another_sum_than_wanted_gets_no_name() {
+    let (folder, path) = Folder::with("file");
+    let server = serve_bytes(with_length(b"hello"));
+    let right = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
+    let wrong = right.replace("2cf2", "2cf3");
+    let refused = format!("its SHA-256 is {right}, and not {wrong}");
+    run!("get -o {path} --sha256 {wrong} http://{server}/").fails(1, &refused);
+    assert!(folder.names().is_empty());
+    run!("get --sha256 {wrong} http://{server}/").fails(1, &refused);
+    run!("get -o {path} --sha256 {right} http://{server}/").succeeds();
+    assert_eq!(std::fs::read(&path).unwrap(), b"hello");
+}

@@ -1,6 +1,6 @@
 //! `forebay get` over TLS: which certificates it trusts, and what it accepts as the end of an answer.
 
-use server::{is_fine, serve_bytes, serve_self_signed, serve_tls, with_length};
+use server::{is_fine, serve, serve_bytes, serve_self_signed, serve_tls, with_length};
 use std::{io::Write, net::TcpListener};
 use support::*;
 
@@ -122,4 +122,94 @@ fn a_redirect_out_of_tls_is_only_followed_on_request() {
     run!("get --cacert {path} {url}").fails(1, "redirected from https");
     let followed = run!("get --cacert {path} --allow-downgrade {url}");
     is_fine(&followed, b"plain");
+}
+
+/// A proxy that passes on what follows `CONNECT`, to `server` whatever was asked for, and answers other requests itself.
+fn proxy(server: std::net::SocketAddr) -> std::net::SocketAddr {
+    serve(move |client| {
+        if !client
+            .request
+            .starts_with("CONNECT example.test:443 HTTP/1.1\r\nHost: example.test:443\r\n")
+        {
+            let asked = client.request.lines().next().unwrap().to_owned();
+            return client.send(with_length(asked.as_bytes()));
+        }
+        client.send("HTTP/1.1 200 Connection established\r\n\r\n");
+        let mut there = std::net::TcpStream::connect(server).unwrap();
+        let (mut from, mut to) = (
+            client.socket.try_clone().unwrap(),
+            there.try_clone().unwrap(),
+        );
+        std::thread::spawn(move || std::io::copy(&mut from, &mut to));
+        let _ = std::io::copy(&mut there, &mut client.socket);
+        client.cut();
+    })
+}
+
+#[test]
+fn a_proxy_gets_whole_addresses_and_passes_on_tls_that_it_cannot_read() {
+    let answer = with_length(b"secret");
+    let (server, root) = serve_tls("example.test", move |client| client.send(&answer));
+    let folder = Folder::new();
+    let path = folder.file("root.pem", root);
+    let proxy = proxy(server);
+    let get = |variables: &[(&str, &str)], line: &str| {
+        let mut command = forebay!("get {line}");
+        command.envs(variables.iter().copied()).output().unwrap()
+    };
+    let address = &*proxy.to_string();
+    let secure = format!("-q --cacert {path} https://example.test/");
+    is_fine(&get(&[("HTTPS_PROXY", address)], &secure), b"secret");
+    let all = &*format!("http://{proxy}/");
+    is_fine(&get(&[("ALL_PROXY", all)], &secure), b"secret");
+    let plain = "-q http://example.test:8080/a?b";
+    for name in ["http_proxy", "HTTP_PROXY", "all_proxy"] {
+        let asked = b"GET http://example.test:8080/a?b HTTP/1.1";
+        is_fine(&get(&[(name, address)], plain), asked);
+    }
+    // Lower case first; a program that a web server started does not use what its client may have set.
+    for more in [
+        ("http_proxy", "127.0.0.1:1"),
+        ("no_proxy", ".test"),
+        ("REQUEST_METHOD", "GET"),
+    ] {
+        let ran = get(&[("HTTP_PROXY", address), more], plain);
+        assert!(!ran.status.success(), "{more:?}: {}", ran.text());
+    }
+    is_fine(
+        &get(
+            &[("http_proxy", "127.0.0.1:1")],
+            &format!("-q http://{address}/here"),
+        ),
+        b"GET /here HTTP/1.1",
+    );
+    get(&[("http_proxy", "socks5://x")], plain).fails(2, "unsupported scheme 'socks5'");
+}
+
+#[test]
+fn a_proxy_that_refuses_or_lies_is_an_error() {
+    for (answer, expected) in [
+        (
+            "HTTP/1.1 407 Login\r\n\r\n",
+            "it wants a login (status 407)",
+        ),
+        (
+            "HTTP/1.1 502 Bad Gateway\r\n\r\n",
+            "it refuses (status 502 Bad Gateway)",
+        ),
+        ("HTTP/1.1 200 OK\r\n\r\nmore", "more than an answer"),
+        ("SSH-2.0-x\r\n\r\n", "not an HTTP/1 response"),
+        ("HTTP/1.1 200 OK\r\n", "connecting through the proxy"),
+    ] {
+        let proxy = serve(move |client| {
+            client.send(answer);
+            client.cut();
+        });
+        let mut command = forebay!("get https://example.test/");
+        let ran = command
+            .env("https_proxy", proxy.to_string())
+            .output()
+            .unwrap();
+        ran.fails(1, expected);
+    }
 }

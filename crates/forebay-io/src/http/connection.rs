@@ -1,7 +1,7 @@
 //! A connection to the server of a URL, plain or over TLS, with time limits. It sends the request; `incoming` receives.
 
 use super::{
-    HttpConfig, Url,
+    HttpConfig, Url, proxy,
     tls::{Secured, Tls},
     tls_error::in_words,
 };
@@ -32,12 +32,21 @@ impl<'a> Dialer<'a> {
         Ok(Dialer { config, tls })
     }
 
-    /// Connects to the server of `url`. Passes the socket to `opened` before any data is sent.
+    /// What to ask for: a proxy that does not see into a tunnel needs the whole address.
+    pub fn target(&self, url: &Url) -> String {
+        match self.config.proxies.of(url) {
+            Some(_) if !url.is_secure() => url.to_string(),
+            _ => url.target().to_owned(),
+        }
+    }
+
+    /// Connects to the server of `url`, or to its proxy. Passes the socket to `opened` before any data is sent.
     ///
     /// # Errors
     /// The host is unknown, none of its addresses responds in time, or TLS fails.
     pub fn dial(&mut self, url: &Url, opened: impl FnOnce(&TcpStream)) -> Result<Connection> {
-        let socket = connect(url, self.config.connect_limit)?;
+        let proxy = self.config.proxies.of(url);
+        let mut socket = connect(proxy.unwrap_or(url), self.config.connect_limit)?;
         let limit = Some(self.config.silence_limit);
         socket
             .set_read_timeout(limit)
@@ -46,6 +55,12 @@ impl<'a> Dialer<'a> {
         opened(&socket);
         if !url.is_secure() {
             return Ok(Connection::Plain(socket));
+        }
+        if let Some(proxy) = proxy {
+            proxy::tunnel(&mut socket, url).map_err(|error| {
+                let what = format!("connecting through the proxy {proxy}");
+                broken(url, &what, error, self.config.silence_limit)
+            })?;
         }
         let tls = match self.tls.take() {
             Some(tls) => tls,
@@ -116,8 +131,8 @@ impl Connection {
         }
     }
 
-    pub fn ask(&mut self, url: &Url) -> io::Result<()> {
-        let request = request(url);
+    pub fn ask(&mut self, url: &Url, target: &str) -> io::Result<()> {
+        let request = request(url, target);
         match self {
             Connection::Plain(socket) => socket.write_all(request.as_bytes()),
             Connection::Secure(secured) => secured
@@ -138,11 +153,10 @@ impl Read for Connection {
 }
 
 /// One request per connection: a response may then end with the connection, and no other data follows it.
-fn request(url: &Url) -> String {
+fn request(url: &Url, target: &str) -> String {
     format!(
-        "GET {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: forebay/{}\r\nAccept: */*\r\n\
+        "GET {target} HTTP/1.1\r\nHost: {}\r\nUser-Agent: forebay/{}\r\nAccept: */*\r\n\
          Accept-Encoding: identity\r\nConnection: close\r\n\r\n",
-        url.target(),
         url.host_field(),
         env!("CARGO_PKG_VERSION"),
     )

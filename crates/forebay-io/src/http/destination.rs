@@ -17,6 +17,7 @@ use rustix::{
     event::{PollFd, PollFlags, poll},
     fs::{AtFlags, CWD, Mode, OFlags, linkat, open},
 };
+use sha2::{Digest, Sha256};
 use std::{
     ffi::OsString,
     fs::{self, File, Permissions},
@@ -50,6 +51,8 @@ pub struct Destination {
     /// `None` is standard output.
     name: Option<PathBuf>,
     open: Option<Open>,
+    /// The digest of what is written, and the one that is wanted.
+    digest: Option<(Sha256, [u8; 32])>,
 }
 
 #[derive(Debug)]
@@ -87,6 +90,7 @@ impl Destination {
         Destination {
             name: None,
             open: None,
+            digest: None,
         }
     }
 
@@ -96,7 +100,14 @@ impl Destination {
         Destination {
             name: Some(name.into()),
             open: None,
+            digest: None,
         }
+    }
+
+    /// Lets [`finish`](Destination::finish) fail unless this is the SHA-256 of all bytes written.
+    pub fn with_sha256(mut self, wanted: [u8; 32]) -> Self {
+        self.digest = Some((Sha256::new(), wanted));
+        self
     }
 
     /// Completes the output: makes the file durable and gives it its name. If nothing was written, the file is empty.
@@ -106,10 +117,18 @@ impl Destination {
     /// replacement has more permissions.
     ///
     /// # Errors
-    /// The file cannot be created, made durable, renamed or closed. The file `name` is then unchanged.
+    /// The file cannot be created, made durable, renamed or closed, or its bytes have another SHA-256 than wanted. The file `name` is then unchanged.
     pub fn finish(mut self) -> Result<()> {
         self.open()?;
         let shown = self.shown();
+        if let Some((digest, wanted)) = self.digest.take() {
+            let found: [u8; 32] = digest.finalize().into();
+            if found != wanted {
+                let hex = |sum: [u8; 32]| sum.map(|byte| format!("{byte:02x}")).concat();
+                let what = format!("its SHA-256 is {}, and not {}", hex(found), hex(wanted));
+                return Err(Error::new(shown, what).of_kind(ErrorKind::InvalidData));
+            }
+        }
         let failed = |tried: &'static str| {
             let shown = shown.clone();
             move |cause: io::Error| Error::new(shown, tried).because(cause)
@@ -238,15 +257,19 @@ fn permissions_of(name: &Path) -> Option<u32> {
 impl Write for Destination {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let file = self.open().map_err(io::Error::other)?;
-        loop {
+        let written = loop {
             match file.write(bytes) {
                 // Another process that shares the descriptor has made it non-blocking.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     poll(&mut [PollFd::new(&*file, PollFlags::OUT)], None)?;
                 }
-                written => return written,
+                written => break written?,
             }
+        };
+        if let Some((digest, _)) = &mut self.digest {
+            digest.update(&bytes[..written]);
         }
+        Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -277,6 +300,7 @@ mod tests {
         let output = Destination {
             name: Some(name.clone()),
             open,
+            digest: None,
         };
         output.finish().unwrap();
         assert_eq!(fs::read(&name).unwrap(), b"whole");

@@ -118,7 +118,7 @@ pub fn get(
 /// Connects to the server of `url`, sends the request, and starts to receive.
 fn ask(url: &Url, config: &HttpConfig, dialer: &mut Dialer<'_>, stop: &Stop) -> Result<Incoming> {
     let mut connection = dialer.dial(url, |socket| stop.watch(socket))?;
-    let sent = connection.ask(url);
+    let sent = connection.ask(url, &dialer.target(url));
     sent.map_err(|e| broken(url, "sending the request", e, config.silence_limit))?;
     Incoming::start(connection, config.buffer_bytes)
 }

@@ -20,6 +20,7 @@ mod framing;
 mod head;
 mod incoming;
 mod limits;
+mod proxy;
 mod redirect;
 mod reply;
 mod stop;
@@ -34,6 +35,7 @@ pub use destination::Destination;
 pub use exchange::{Answer, Event, get};
 pub use fault::Fault;
 pub use head::Head;
+pub use proxy::Proxies;
 pub use reply::{Part, Reply};
 pub use stop::Stop;
 pub use url::Url;
@@ -76,6 +78,8 @@ pub struct HttpConfig {
     /// A PEM file with the only trusted certificates: roots, or the exact certificate of a server. By default the roots of
     /// Mozilla's programme, compiled in.
     pub roots: Option<PathBuf>,
+    /// Proxies; none by default.
+    pub proxies: Proxies,
     /// Capacity of the stream: at least [`HttpConfig::LEAST_BUFFER_BYTES`]; 1 MiB by default.
     pub buffer_bytes: usize,
 }
@@ -90,6 +94,7 @@ impl Default for HttpConfig {
             connect_limit: Duration::from_secs(10),
             silence_limit: Duration::from_secs(30),
             roots: None,
+            proxies: Proxies::default(),
             buffer_bytes: 1 << 20,
         }
     }

@@ -147,6 +147,12 @@ impl Url {
         }
     }
 
+    /// Host and port, as in a request for a tunnel.
+    pub(super) fn place(&self) -> String {
+        let port = self.port.unwrap_or(default_port(self.is_secure));
+        format!("{}:{port}", self.host)
+    }
+
     /// The host, as in a certificate: an IPv6 address has no brackets.
     pub(super) fn host(&self) -> &str {
         self.host.trim_start_matches('[').trim_end_matches(']')
