@@ -43,5 +43,12 @@ fn losses_in_real_time_are_reported() {
         let output = run!("capture -i sim:{port} {flags} -w {file} --json");
         assert_eq!(output.status.code(), Some(code), "{}", output.log());
         check(&output.json(), output.log(), &found::open(&file));
+        contains(
+            output.log(),
+            "packets dropped by kernel, here the simulated card",
+        );
+        // Only in the second case is the output too slow.
+        let is_late = output.log().contains("too little processor");
+        assert_eq!(is_late, code == 3, "{}", output.log());
     }
 }

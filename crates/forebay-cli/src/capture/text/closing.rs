@@ -94,7 +94,7 @@ pub fn closing_lines(summary: &Summary, quiet: bool, verbose: bool) -> Vec<Strin
         ];
         if summary.sources.iter().any(|source| !source.got.overruns) {
             lines.push(match ledger.dropped.by_kernel() {
-                Some(dropped) => format!("{} dropped by kernel", packets(dropped)),
+                Some(dropped) => kernel_line(summary, dropped),
                 None => "packets dropped by kernel: unknown for this source".into(),
             });
         }
@@ -103,7 +103,7 @@ pub fn closing_lines(summary: &Summary, quiet: bool, verbose: bool) -> Vec<Strin
         }
     }
     if let Some(dropped @ 1..) = ledger.dropped.by_kernel().filter(|_| quiet) {
-        lines.push(format!("{} dropped by kernel", packets(dropped)));
+        lines.push(kernel_line(summary, dropped));
     }
     match ledger.dropped.peer {
         Some(0) => {}
@@ -175,6 +175,27 @@ pub fn closing_lines(summary: &Summary, quiet: bool, verbose: bool) -> Vec<Strin
         lines.push(format!("forebay: {files} {are} not compressed, and whole"));
     }
     lines
+}
+
+/// tcpdump's words, also where another place has lost them.
+fn kernel_line(summary: &Summary, dropped: u64) -> String {
+    let place = match dropped > 0 && is_simulated(summary) {
+        true => ", here the simulated card",
+        false => "",
+    };
+    format!("{} dropped by kernel{place}", packets(dropped))
+}
+
+fn is_simulated(summary: &Summary) -> bool {
+    summary.sources.iter().all(|it| it.got.backend == "sim")
+}
+
+/// Whether the output took packets too slowly: no buffer was empty.
+fn were_buffers_full(summary: &Summary) -> bool {
+    summary.store.is_some_and(|store| {
+        let most = summary.totals.high_water_bytes + store.buffer_bytes as u64;
+        most >= store.limit_bytes as u64
+    })
 }
 
 fn overrun_line(ledger: &Ledger) -> String {
@@ -342,6 +363,12 @@ fn loss(ledger: &Ledger, summary: &Summary, lost: u64) -> String {
         text += ". The queue of the veth interface was full: docs/wire.md shows what to do in native and in generic mode";
     } else if ledger.dropped.overrun == lost {
         text += ". Try a larger --share-size where they are shared, a larger --store-limit here, or a faster output";
+    } else if ledger.dropped.kernel == Some(lost)
+        && is_simulated(summary)
+        && !were_buffers_full(summary)
+    {
+        text += ". The simulated card does not wait, like a network. This process got too little processor time: other programs run, or the \
+                 rate is too high. Try a lower rate=, or a larger -B";
     } else {
         text += ". Try a larger -B, a larger --store-limit, or a faster output";
     }
