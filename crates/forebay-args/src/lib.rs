@@ -10,6 +10,7 @@ mod capture;
 mod completions;
 mod control;
 mod doctor;
+mod flows;
 mod generate;
 mod get;
 mod help;
@@ -42,6 +43,7 @@ pub use capture::{Capture, Criterion};
 pub use completions::Completions;
 pub use control::{Control, ControlCommand, Trigger};
 pub use doctor::Doctor;
+pub use flows::{Flows, Table};
 pub use generate::Generate;
 pub use get::Get;
 pub use help::command;
@@ -115,6 +117,9 @@ pub enum Command {
     /// Print what capture files hold: counts, times, rates, interfaces, losses, checksum
     #[command(after_long_help = info::HELP)]
     Info(Info),
+    /// Add up what capture files hold by conversation, end point, protocol, length and time
+    #[command(after_long_help = flows::HELP)]
+    Flows(Flows),
     /// Cut torn capture files to what is whole in them
     #[command(after_long_help = repair::HELP)]
     Repair(Repair),

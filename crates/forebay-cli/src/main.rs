@@ -18,6 +18,7 @@ mod control;
 mod counts;
 mod doctor;
 mod flow;
+mod flows;
 mod generate;
 mod get;
 mod habit;
@@ -95,6 +96,7 @@ fn run(command: args::Command) -> anyhow::Result<ExitCode> {
         args::Command::Verify(flags) => verify::run(&flags),
         args::Command::Shares(flags) => shares::run(&flags),
         args::Command::Info(flags) => info::run(&flags),
+        args::Command::Flows(flags) => flows::run(&flags),
         args::Command::Get(flags) => get::run(&flags),
         args::Command::Queue(flags) => queue::run(&flags),
         args::Command::Records(flags) => records::run(&flags),

@@ -70,6 +70,7 @@ pub fn keep_for(command: &args::Command) -> Result<()> {
         | Command::Control(_)
         | Command::Trigger(_)
         | Command::Info(_)
+        | Command::Flows(_)
         | Command::Records(_)
         | Command::Man(_)
         | Command::Completions(_) => Set::empty(),

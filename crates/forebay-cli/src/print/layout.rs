@@ -93,26 +93,27 @@ impl Columns {
         };
         Ok(Columns { fields, is_csv })
     }
+}
 
-    fn row<'a>(&self, cells: impl Iterator<Item = &'a str>, out: &mut Text) {
-        for (at, cell) in cells.enumerate() {
-            if at > 0 {
-                out.byte(if self.is_csv { b',' } else { b'\t' });
-            }
-            let quotes = self.is_csv && cell.contains([',', '"', '\n', '\r']);
-            out.put(if quotes { "\"" } else { "" });
-            for letter in cell.chars() {
-                match letter {
-                    '"' if quotes => drop(out.put("\"\"")),
-                    '\n' if self.is_csv => drop(out.byte(b'\n')),
-                    ' '..='~' => drop(out.byte(letter as u8)),
-                    _ => drop(out.put(&letter.escape_default().to_string())),
-                }
-            }
-            out.put(if quotes { "\"" } else { "" });
+/// Appends a row: of CSV, with commas and quotes, or with tabs.
+pub fn row<'a>(cells: impl Iterator<Item = &'a str>, is_csv: bool, out: &mut Text) {
+    for (at, cell) in cells.enumerate() {
+        if at > 0 {
+            out.byte(if is_csv { b',' } else { b'\t' });
         }
-        out.byte(b'\n');
+        let quotes = is_csv && cell.contains([',', '"', '\n', '\r']);
+        out.put(if quotes { "\"" } else { "" });
+        for letter in cell.chars() {
+            match letter {
+                '"' if quotes => drop(out.put("\"\"")),
+                '\n' if is_csv => drop(out.byte(b'\n')),
+                ' '..='~' => drop(out.byte(letter as u8)),
+                _ => drop(out.put(&letter.escape_default().to_string())),
+            }
+        }
+        out.put(if quotes { "\"" } else { "" });
     }
+    out.byte(b'\n');
 }
 
 impl Layout {
@@ -125,7 +126,7 @@ impl Layout {
         if let Layout::Rows(columns) = self
             && columns.is_csv
         {
-            columns.row(columns.fields.iter().copied(), out);
+            row(columns.fields.iter().copied(), true, out);
         }
     }
 
@@ -151,7 +152,7 @@ impl Layout {
                     .map_or_else(String::new, text),
                 };
                 let cells: Vec<_> = columns.fields.iter().map(cell).collect();
-                columns.row(cells.iter().map(|cell| &**cell), out);
+                row(cells.iter().map(|cell| &**cell), columns.is_csv, out);
             }
         }
     }

@@ -46,7 +46,7 @@ mod tls;
 mod tunnels;
 mod udp;
 
-pub use layout::{Columns, Layout};
+pub use layout::{Columns, Layout, row};
 pub use printer::{Dump, Form, Packet, Printer, Style};
 pub use text::Text;
 pub use times::Times;
