@@ -1,8 +1,8 @@
 //! DNS, and its multicast and link-local relatives.
 
 use super::{
+    address::Address,
     data::{Cut, Data, Printed},
-    ends::Address,
     facts::Facts,
     printer::Printer,
     text::Text,

@@ -1,39 +1,12 @@
-//! The addresses of a packet, of either version of IP.
+//! The ends of a packet: addresses and ports, or their names.
 
 use super::{
+    address::Address,
     data::{Cut, Data, checksum},
     hosts::Hosts,
     text::Text,
 };
 use forebay_net::filter::service_name;
-
-/// An address of either version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Address {
-    V4([u8; 4]),
-    V6([u8; 16]),
-}
-
-impl Address {
-    /// Prints its name, if it is known, or the address.
-    pub fn print(self, names: Option<&Hosts>, out: &mut Text) {
-        if let Some(name) = names.and_then(|names| names.name(self)) {
-            out.put(name);
-            return;
-        }
-        match self {
-            Address::V4(address) => out.ipv4(address),
-            Address::V6(address) => out.ipv6(address),
-        };
-    }
-
-    pub fn bytes(&self) -> &[u8] {
-        match self {
-            Address::V4(address) => address,
-            Address::V6(address) => address,
-        }
-    }
-}
 
 /// What the headers before a transport header say.
 #[derive(Clone, Copy, Debug)]
@@ -52,9 +25,9 @@ impl Ends {
     }
 
     pub fn print(&self, names: Option<&Hosts>, out: &mut Text) {
-        self.source.print(names, out);
+        print(self.source, names, out);
         out.put(" > ");
-        self.destination.print(names, out);
+        print(self.destination, names, out);
     }
 
     /// Prints `10.0.0.1.80 > 10.0.0.2.1234: `, or only the ports, and returns the ports, with which `data` begins. Nothing is printed if
@@ -72,7 +45,7 @@ impl Ends {
             (self.destination, destination, ": "),
         ] {
             if !self.are_printed {
-                address.print(names, out);
+                print(address, names, out);
                 out.byte(b'.');
             }
             let service = names.and_then(|_| service_name(port, protocol));
@@ -86,5 +59,13 @@ impl Ends {
         let len = (bytes.len() as u32).to_be_bytes();
         let (source, destination) = (self.source.bytes(), self.destination.bytes());
         checksum(&[source, destination, &len, &[0, protocol], bytes])
+    }
+}
+
+/// Prints the name of an address, if it is known, or the address.
+fn print(address: Address, names: Option<&Hosts>, out: &mut Text) {
+    match names.and_then(|names| names.name(address)) {
+        Some(name) => drop(out.put(name)),
+        None => address.print(out),
     }
 }

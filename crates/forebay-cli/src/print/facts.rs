@@ -1,6 +1,6 @@
 //! What the decoders find in messages, by key: the very text that they print.
 
-use super::ends::Address;
+use super::address::Address;
 use serde_json::{Map, Value};
 
 /// The keys, and whether a key has a list, a number or a text.

@@ -1,6 +1,6 @@
 //! The first sequence numbers of TCP connections, in a table of fixed size.
 
-use super::ends::{Address, Ends};
+use super::{address::Address, ends::Ends};
 
 /// Connections with the same hash that are remembered together.
 const WAYS: usize = 4;

@@ -1,6 +1,6 @@
 //! Names of addresses that answers of DNS in the capture have given.
 
-use super::ends::Address;
+use super::address::Address;
 use std::collections::{HashMap, VecDeque};
 
 /// The number of addresses that are remembered. Then the oldest is forgotten.

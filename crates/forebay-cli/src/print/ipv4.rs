@@ -1,8 +1,9 @@
 //! IPv4, and what both versions of IP carry.
 
 use super::{
+    address::Address,
     data::{Cut, Data, Printed, checksum, right_checksum},
-    ends::{Address, Ends},
+    ends::Ends,
     names,
     printer::{Kind, Printer},
     text::Text,

@@ -1,8 +1,9 @@
 //! IPv6 and its extension headers.
 
 use super::{
+    address::Address,
     data::{Cut, Data, Printed},
-    ends::{Address, Ends},
+    ends::Ends,
     ipv4::has_ports,
     names,
     printer::Printer,

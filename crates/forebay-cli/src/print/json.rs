@@ -1,7 +1,7 @@
 //! One JSON object a packet, for `jq` and other programs: `--json-lines`.
 
 use super::{
-    ends::Address,
+    address::Address,
     printer::{Packet, Printer},
     text::Text,
 };

@@ -8,6 +8,7 @@
 //! - Text from packets is escaped, so that it cannot control a terminal.
 //! - Where the captured bytes end within a header, the line ends with the protocol's name: `[|tcp]`.
 
+mod address;
 mod arp;
 mod data;
 mod dhcp;
@@ -15,6 +16,7 @@ mod dns;
 mod ends;
 mod facts;
 mod flows;
+mod hellos;
 mod hex;
 mod hosts;
 mod icmp;

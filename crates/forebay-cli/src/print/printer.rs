@@ -4,9 +4,9 @@ use super::{
     data::{Data, Printed},
     facts::Facts,
     flows::Flows,
+    hellos::Connections,
     hex,
     hosts::Hosts,
-    quic::Connections,
     text::Text,
     times::{Clock, Times},
 };

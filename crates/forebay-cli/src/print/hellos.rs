@@ -1,0 +1,69 @@
+//! What is remembered of QUIC's connections: their IDs, and parts of a ClientHello that is spread over packets.
+
+use std::collections::{BTreeMap, VecDeque};
+
+/// The number of connection IDs that are remembered, to recognise them in short headers.
+const IDS: usize = 512;
+/// The number of connections with parts of a ClientHello that are kept.
+const HELLOS: usize = 32;
+/// The largest ClientHello.
+const MAX_HELLO: usize = 16 << 10;
+const MAX_PARTS: usize = 256;
+
+/// What is remembered of connections.
+#[derive(Default)]
+pub struct Connections {
+    ids: VecDeque<Box<[u8]>>,
+    hellos: VecDeque<(Box<[u8]>, Hello)>,
+}
+
+/// Parts of a ClientHello by their offsets.
+#[derive(Default)]
+pub struct Hello(BTreeMap<usize, Vec<u8>>);
+
+impl Connections {
+    pub fn remember(&mut self, id: &[u8]) {
+        if id.is_empty() || self.known(id).is_some() {
+            return;
+        }
+        self.ids.truncate(IDS - 1);
+        self.ids.push_front(id.into());
+    }
+
+    /// The connection ID with which this begins.
+    pub fn known(&self, bytes: &[u8]) -> Option<&[u8]> {
+        let mut ids = self.ids.iter().map(|id| &**id);
+        ids.find(|id| bytes.starts_with(id))
+    }
+
+    pub fn hello(&mut self, id: &[u8]) -> &mut Hello {
+        let known = self.hellos.iter().position(|(of, _)| **of == *id);
+        let hello = match known.and_then(|at| self.hellos.remove(at)) {
+            Some(hello) => hello,
+            None => (id.into(), Hello::default()),
+        };
+        self.hellos.truncate(HELLOS - 1);
+        self.hellos.push_front(hello);
+        &mut self.hellos[0].1
+    }
+}
+
+impl Hello {
+    pub fn add(&mut self, offset: usize, part: &[u8]) {
+        if offset + part.len() <= MAX_HELLO && self.0.len() < MAX_PARTS {
+            self.0.entry(offset).or_insert_with(|| part.to_vec());
+        }
+    }
+
+    /// The parts from the beginning up to the first gap.
+    pub fn beginning(&self) -> Vec<u8> {
+        let mut whole = Vec::new();
+        for (&offset, part) in &self.0 {
+            match whole.len().checked_sub(offset) {
+                None => break,
+                Some(known) => whole.extend(part.get(known..).unwrap_or_default()),
+            }
+        }
+        whole
+    }
+}
