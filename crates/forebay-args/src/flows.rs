@@ -13,6 +13,8 @@ Examples:
   forebay flows day.pcapng tcp port 443
   # Traffic in each minute, for a spreadsheet
   forebay flows a.pcapng -t intervals --interval 60 --csv
+  # What a client and a server sent to each other
+  forebay flows day.pcapng --follow tcp port 4000
   # The connections with the most retransmissions
   forebay flows day.pcapng --json |
     jq '.conversations | sort_by(-.retransmissions)[:3]'";
@@ -26,6 +28,13 @@ pub enum Table {
     Services,
     Lengths,
     Intervals,
+}
+
+/// An end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum End {
+    A,
+    B,
 }
 
 #[derive(ClapArgs)]
@@ -46,6 +55,14 @@ pub struct Flows {
     /// Length of an interval, in whole seconds [default: the shortest that needs no more rows than --top]
     #[arg(long, value_name = "SECONDS", value_parser = values::time)]
     pub interval: Option<Duration>,
+
+    /// Print what the two ends of the first TCP connection that matches sent to each other, as text. Missing data is marked
+    #[arg(long, conflicts_with_all = ["tables", "interval", "json", "csv"])]
+    pub follow: bool,
+
+    /// With --follow, print only what one end sent, byte for byte: a, which has the higher port, or b
+    #[arg(long, value_name = "END", requires = "follow")]
+    pub raw: Option<End>,
 
     /// Print one JSON object with every row
     #[arg(long)]

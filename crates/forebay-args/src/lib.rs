@@ -43,7 +43,7 @@ pub use capture::{Capture, Criterion};
 pub use completions::Completions;
 pub use control::{Control, ControlCommand, Trigger};
 pub use doctor::Doctor;
-pub use flows::{Flows, Table};
+pub use flows::{End, Flows, Table};
 pub use generate::Generate;
 pub use get::Get;
 pub use help::command;

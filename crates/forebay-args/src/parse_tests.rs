@@ -11,6 +11,7 @@ fn values(name: &str) -> &'static [&'static str] {
         "CHANGES" => &["vlan=5"],
         "CLOCK" => &["hardware"],
         "COUNTxSIZE" => &["16x4M"],
+        "END" => &["a"],
         "FORMAT" => &["pcap"],
         "HOST:PORT" => &["localhost:9"],
         "KEY:VALUE" => &["duration:5"],

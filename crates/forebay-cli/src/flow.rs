@@ -84,18 +84,7 @@ impl Packet {
 
     #[inline(never)]
     fn of_any(link: LinkType, data: &[u8]) -> Packet {
-        let packet = match link.0 {
-            1 => LaxSlicedPacket::from_ethernet(data).ok(),
-            12 | 14 | 101 | 228 | 229 => LaxSlicedPacket::from_ip(data).ok(),
-            // The type is in the last two bytes of a header of 16 bytes, or in the first two of 20.
-            113 => after_header(data, 14, 16),
-            276 => after_header(data, 0, 20),
-            0 | 108 => data
-                .get(4..)
-                .and_then(|data| LaxSlicedPacket::from_ip(data).ok()),
-            _ => None,
-        };
-        packet.map_or_else(Packet::default, |packet| Packet::of_slices(&packet))
+        sliced(link, data).map_or_else(Packet::default, |packet| Packet::of_slices(&packet))
     }
 
     fn of_slices(packet: &LaxSlicedPacket<'_>) -> Packet {
@@ -285,6 +274,26 @@ fn plain(link: LinkType, data: &[u8]) -> Option<Packet> {
         let segment = (protocol == 6).then(|| Segment::of(payload, len));
         Packet::between(Protocol::Ip(protocol), addresses, ports, segment.flatten())
     })
+}
+
+fn sliced(link: LinkType, data: &[u8]) -> Option<LaxSlicedPacket<'_>> {
+    match link.0 {
+        1 => LaxSlicedPacket::from_ethernet(data).ok(),
+        12 | 14 | 101 | 228 | 229 => LaxSlicedPacket::from_ip(data).ok(),
+        // The type is in the last two bytes of a header of 16 bytes, or in the first two of 20.
+        113 => after_header(data, 14, 16),
+        276 => after_header(data, 0, 20),
+        0 | 108 => LaxSlicedPacket::from_ip(data.get(4..)?).ok(),
+        _ => None,
+    }
+}
+
+/// The data of a TCP segment, as far as it is captured.
+pub fn tcp_payload(link: LinkType, data: &[u8]) -> Option<&[u8]> {
+    match sliced(link, data)?.transport? {
+        TransportSlice::Tcp(tcp) => Some(tcp.payload()),
+        _ => None,
+    }
 }
 
 /// The packet after a header of `len` bytes that has the type of its contents at `at`.

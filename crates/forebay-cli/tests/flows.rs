@@ -34,26 +34,13 @@ fn segment(
     }
 }
 
-/// A request and an answer with a retransmission, in IPv6, and a datagram of UDP.
-fn capture() -> (Folder, String) {
-    let segments = [
-        segment(0, 0, "S", [100, 0], b""),
-        segment(40, 1, "SA", [900, 101], b""),
-        segment(41, 0, "A", [101, 901], b""),
-        segment(42, 0, "A", [101, 901], b"GET / HTTP/1.1\r\n\r\n"),
-        segment(90, 1, "A", [901, 119], b"HTTP/1.1 200 OK\r\n\r\n"),
-        segment(300, 0, "A", [101, 901], b"GET / HTTP/1.1\r\n\r\n"),
-        segment(2000, 0, "FA", [119, 920], b""),
-    ];
+/// A file with these segments, in IPv6, and then a datagram.
+fn file(folder: &Folder, segments: Vec<Segment>) -> String {
     let mut file = classic(0xa1b2_c3d4, 65_535, 1);
     let mut put = |ms: u32, frame: Vec<u8>| {
         let len = frame.len() as u32;
-        file.extend(words(&[
-            1_700_000_000 + ms / 1000,
-            ms % 1000 * 1000,
-            len,
-            len,
-        ]));
+        let seconds = 1_700_000_000 + ms / 1000;
+        file.extend(words(&[seconds, ms % 1000 * 1000, len, len]));
         file.extend(frame);
     };
     let ends = [([0x20; 16], 4000), ([0xfd; 16], 80)];
@@ -77,8 +64,24 @@ fn capture() -> (Folder, String) {
     let mut frame = Vec::new();
     udp.udp(4000, 53).write(&mut frame, b"question").unwrap();
     put(5000, frame);
+    folder.file("a.pcap", file)
+}
+
+const REQUEST: &[u8] = b"GET / HTTP/1.1\r\n\r\n";
+
+/// A request that is sent twice, and an answer.
+fn capture() -> (Folder, String) {
+    let segments = vec![
+        segment(0, 0, "S", [100, 0], b""),
+        segment(40, 1, "SA", [900, 101], b""),
+        segment(41, 0, "A", [101, 901], b""),
+        segment(42, 0, "A", [101, 901], REQUEST),
+        segment(90, 1, "A", [901, 119], b"HTTP/1.1 200 OK\r\n\r\n"),
+        segment(300, 0, "A", [101, 901], REQUEST),
+        segment(2000, 0, "FA", [119, 920], b""),
+    ];
     let folder = Folder::new();
-    let path = folder.file("a.pcap", file);
+    let path = file(&folder, segments);
     (folder, path)
 }
 
@@ -159,4 +162,83 @@ fn tables_fit_a_terminal_and_have_a_filter_and_a_form_for_spreadsheets() {
     let torn = run!("flows {file} -t protocols");
     torn.fails(1, "");
     contains(torn.text(), "tcp");
+}
+
+#[test]
+fn a_connection_is_followed_in_order_and_without_repetitions_as_tshark_does() {
+    let folder = Folder::new();
+    let segments = vec![
+        segment(0, 0, "S", [100, 0], b""),
+        segment(40, 1, "SA", [900, 101], b""),
+        segment(41, 0, "A", [101, 901], REQUEST),
+        segment(42, 0, "A", [101, 901], REQUEST),
+        // The second part overtakes the first, and one part is sent again with more.
+        segment(90, 1, "A", [907, 119], b"\x1b[2J second\n"),
+        segment(91, 1, "A", [901, 119], b"first "),
+        segment(92, 1, "A", [907, 119], b"\x1b[2J second\nthird\n"),
+        segment(93, 0, "A", [119, 925], b"thanks"),
+        segment(94, 0, "FA", [125, 925], b""),
+        segment(95, 1, "FA", [925, 126], b""),
+        segment(96, 0, "A", [126, 926], b""),
+    ];
+    let path = file(&folder, segments);
+    let ends = [
+        "[2020:2020:2020:2020:2020:2020:2020:2020]:4000",
+        "[fdfd:fdfd:fdfd:fdfd:fdfd:fdfd:fdfd:fdfd]:80",
+    ];
+    let [a, b] = ends;
+    let expected = format!(
+        "--- {a} > {b}\nGET / HTTP/1.1\n\n--- {b} > {a}\nfirst .[2J second\nthird\n--- {a} > {b}\nthanks\n"
+    );
+    assert_eq!(run!("flows {path} --follow").succeeds().text(), expected);
+    let raw = ["a", "b"].map(|end| {
+        run!("flows {path} --follow --raw {end}")
+            .succeeds()
+            .stdout
+            .clone()
+    });
+    let answer = b"first \x1b[2J second\nthird\n".to_vec();
+    assert_eq!(raw, [[REQUEST, b"thanks"].concat(), answer]);
+    let Some(theirs) = foreign(format!("tshark -r {path} -q -z follow,tcp,raw,0")) else {
+        return;
+    };
+    let hex = |line: &str| -> Vec<u8> {
+        let digits = line.trim().as_bytes().chunks(2);
+        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).ok();
+        digits.map_while(byte).collect()
+    };
+    let is_hex = |line: &&str| {
+        !line.trim().is_empty() && line.trim().bytes().all(|it| it.is_ascii_hexdigit())
+    };
+    let sides = [false, true].map(|is_answer| {
+        let text = theirs.text();
+        let lines = text.lines().filter(is_hex);
+        let lines = lines.filter(|line| line.starts_with('\t') == is_answer);
+        lines.flat_map(hex).collect::<Vec<u8>>()
+    });
+    assert_eq!(sides, raw);
+}
+
+#[test]
+fn data_that_the_capture_does_not_contain_is_marked_and_other_connections_are_left_out() {
+    let folder = Folder::new();
+    let segments = vec![
+        segment(0, 0, "A", [100, 900], b"one"),
+        segment(1, 1, "A", [900, 103], b"yes"),
+        segment(2, 0, "A", [110, 903], b"two"),
+        segment(3, 1, "A", [903, 113], b"and more"),
+        segment(4, 0, "S", [90_000, 0], b""),
+        segment(5, 0, "A", [90_001, 911], b"three"),
+    ];
+    let path = file(&folder, segments);
+    let text = run!("flows {path} --follow");
+    contains(text.succeeds().text(), ":80\none\n--- [fdfd:");
+    contains(text.text(), "\n[7 bytes missing]\ntwo\n--- [fdfd:");
+    contains(text.log(), "2 packets of other connections are left out");
+    lacks(text.text(), "three");
+    let raw = run!("flows {path} --follow --raw a");
+    raw.fails(1, "7 bytes are missing in the capture");
+    assert_eq!(raw.text(), "onetwo");
+    let none = run!("flows {path} --follow udp");
+    contains(none.succeeds().log(), "no packet of TCP matches");
 }

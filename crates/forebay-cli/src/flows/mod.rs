@@ -1,9 +1,12 @@
 //! `forebay flows`: what capture files hold, added up by conversation, end point, protocol, service, length and time.
 //!
 //! ```text
-//!  files ─▶ session, filter ─▶ tally ─▶ tables ─▶ text, JSON or CSV
+//!  files ─▶ session, filter ─┬▶ tally ─▶ tables ─▶ text, JSON or CSV
+//!                            └▶ follow ─▶ a stream for each direction ─▶ what the ends of a connection sent
 //! ```
 
+mod follow;
+mod stream;
 mod tables;
 mod tally;
 mod text;
@@ -17,7 +20,8 @@ use crate::{
     signals::{self, Asked},
     usage::{self, refuse},
 };
-use anyhow::Result;
+use anyhow::{Context, Result};
+use follow::Follower;
 use forebay_net::{
     filter::Filter,
     open::{self, Name, Opening, Options},
@@ -25,6 +29,7 @@ use forebay_net::{
 };
 use serde_json::{Map, Value};
 use std::{
+    io::ErrorKind,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::{Arc, Mutex, PoisonError},
@@ -52,10 +57,14 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     }
     let control = Control::new()?;
     let session = open_session(flags, &files, filter, &control)?;
+    let heard = control.clone();
     signals::listen(&[], move |asked| match asked {
         Asked::Stop => control.stop(),
         Asked::Report | Asked::Flush | Asked::Rotate | Asked::Trigger => {}
     })?;
+    if flags.follow {
+        return follow(session, flags, heard);
+    }
     let (tally, summary) = count(session, interval_s);
     let max_intervals = flags
         .interval
@@ -117,12 +126,16 @@ fn open_session(
     filter: Option<Filter>,
     control: &Control,
 ) -> Result<Session> {
+    let snaplen = match flags.follow {
+        true => SessionConfig::default().snaplen,
+        false => SNAPLEN,
+    };
     let names: Vec<_> = files.iter().cloned().map(Name::File).collect();
     let clock = open::clock(&names)?;
     let options = Options {
         filter: filter.clone(),
         reader_filters: true,
-        snaplen: SNAPLEN,
+        snaplen,
         ..Options::default()
     };
     let begun = open::begin(&names, &options, &clock)?;
@@ -131,7 +144,7 @@ fn open_session(
     let ports = begun.into_iter().map(Opening::finish);
     let ports = ports.collect::<forebay::Result<Vec<_>>>()?;
     let config = SessionConfig {
-        snaplen: SNAPLEN,
+        snaplen,
         filter,
         ..SessionConfig::default()
     };
@@ -155,6 +168,48 @@ fn count(session: Session, interval_s: u64) -> (Tally, Summary) {
     let summary = session.run(&mut |_| {});
     let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
     (std::mem::take(&mut *tally), summary)
+}
+
+/// `--follow`. Fails if something is missing in what is printed byte for byte.
+fn follow(session: Session, flags: &Flags, control: Control) -> Result<ExitCode> {
+    let follower = Follower::new(forebay::standard::output()?, flags.raw);
+    let follower = Arc::new(Mutex::new(follower));
+    let following = follower.clone();
+    let session = session.each(move |frame, interface| {
+        let mut follower = following.lock().unwrap_or_else(PoisonError::into_inner);
+        follower.see(interface.link, frame.data);
+        // Nobody reads it any more.
+        if follower.failed.is_some() {
+            control.stop();
+        }
+        true
+    });
+    let summary = session.run(&mut |_| {});
+    let mut follower = follower.lock().unwrap_or_else(PoisonError::into_inner);
+    follower.finish();
+    match follower.failed.take() {
+        Some(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
+        Some(error) => return Err(error).context("standard output cannot be written"),
+        None => {}
+    }
+    if !follower.has_followed() {
+        output::warning("no packet of TCP matches");
+    }
+    if follower.others > 0 {
+        let packets = output::packets(follower.others);
+        output::warning(format!(
+            "{packets} of other connections are left out. Choose one by a filter, such as host 192.0.2.7 and port 4000"
+        ));
+    }
+    let is_torn = flags.raw.is_some() && follower.missing > 0;
+    if is_torn {
+        let missing = follower.missing;
+        output::error(format!("{missing} bytes are missing in the capture"));
+    }
+    if let Some(error) = &summary.port_error {
+        output::error(error);
+    }
+    Ok(ExitCode::from(u8::from(is_torn || !summary.is_fine())))
 }
 
 fn json(all: impl Iterator<Item = (Kind, tables::Table)>, tally: &Tally) -> Value {

@@ -42,6 +42,11 @@ fn one(number: usize, line: &[u8], out: &mut Text) -> usize {
 /// The bytes as text after a newline: tabs and newlines as they are, without the carriage returns before newlines.
 pub fn text(bytes: &[u8], out: &mut Text) {
     out.byte(b'\n');
+    characters(bytes, out);
+}
+
+/// The same without the newline before it.
+pub fn characters(bytes: &[u8], out: &mut Text) {
     for (at, &byte) in bytes.iter().enumerate() {
         match byte {
             b'\r' if bytes.get(at + 1).is_none_or(|&next| next == b'\n') => {}

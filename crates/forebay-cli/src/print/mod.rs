@@ -48,6 +48,7 @@ mod tls;
 mod tunnels;
 mod udp;
 
+pub use hex::characters;
 pub use layout::{Columns, Layout, row};
 pub use printer::{Dump, Form, Packet, Printer, Style};
 pub use text::Text;
