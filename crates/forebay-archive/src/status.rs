@@ -7,6 +7,8 @@
 
 mod config;
 mod index;
+#[cfg(test)]
+mod many_tests;
 mod segments;
 
 pub use config::StatusConfig;

@@ -1,0 +1,264 @@
+//! What upkeep costs with thousands of small segments.
+
+use super::*;
+use crate::{
+    archive::{
+        counted::Reads,
+        faulty::{Faulty, Put},
+    },
+    compact::{CompactConfig, compact},
+    expire::{ExpireConfig, expire},
+    ledger::Entry,
+    segment::{Pack, pack},
+    table::Rows,
+};
+use forebay_testing::folder::Folder;
+use serde_json::json;
+use std::{
+    fs,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::SystemTime,
+};
+
+/// Segments of a day.
+const PER_DAY: u64 = 60;
+const DAYS: u64 = 5;
+/// Segments in a commit, and on a page of the account.
+const BATCH: u64 = 20;
+
+/// An archive whose requests are counted.
+struct Store {
+    folder: Folder,
+    archive: Archive,
+    reads: Arc<Reads>,
+    writes: Arc<AtomicU64>,
+}
+
+/// The requests of a command: to the log, to segments, to everything else, and those that write; and the bytes that were read.
+#[derive(Debug)]
+#[expect(dead_code, reason = "all of it is printed")]
+struct Cost {
+    log: u64,
+    segments: u64,
+    others: u64,
+    writes: u64,
+    bytes: u64,
+}
+
+impl Store {
+    fn new() -> Store {
+        let folder = Folder::new();
+        let (reads, writes) = (Arc::<Reads>::default(), Arc::<AtomicU64>::default());
+        let plain = Archive::open(&folder.path("to"), true).unwrap();
+        let count = writes.clone();
+        let put = Arc::new(move |_: &str| {
+            count.fetch_add(1, Relaxed);
+            Put::Done
+        });
+        let counted = plain.counted(&reads);
+        Store {
+            archive: counted.wrapped(|store| Arc::new(Faulty::over(store, put.clone()))),
+            folder,
+            reads,
+            writes,
+        }
+    }
+
+    fn totals(&self) -> [u64; 5] {
+        let Reads {
+            log,
+            index,
+            segments,
+        } = &*self.reads;
+        let bytes = log.bytes() + index.bytes() + segments.bytes();
+        let requests = [log.requests(), segments.requests(), index.requests()];
+        let [log, segments, index] = requests;
+        [log, segments, index, self.writes.load(Relaxed), bytes]
+    }
+
+    async fn cost<T>(&self, what: &str, work: impl Future<Output = T>) -> (T, Cost) {
+        let before = self.totals();
+        let done = work.await;
+        let after = self.totals();
+        let [log, segments, others, writes, bytes] =
+            [0, 1, 2, 3, 4].map(|at| after[at] - before[at]);
+        let cost = Cost {
+            log,
+            segments,
+            others,
+            writes,
+            bytes,
+        };
+        println!("{what}: {cost:?}");
+        (done, cost)
+    }
+
+    fn write(&self, key: &str, bytes: &[u8]) {
+        let path = self.folder.path(&format!("to/{key}"));
+        fs::create_dir_all(Path::new(&path).parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+
+    /// Makes all records of sensors this old.
+    fn age(&self, days: u64) {
+        let mut folders = vec![self.folder.path("to/sensors")];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path.to_str().unwrap().to_owned());
+                    continue;
+                }
+                let file = fs::File::options().write(true).open(path).unwrap();
+                let then = SystemTime::now() - Duration::from_hours(24 * days + 1);
+                file.set_modified(then).unwrap();
+            }
+        }
+    }
+
+    /// Stores segments with one packet each, their rows and the account, as `ship --announce` and `index` do. The first ones are 20 days old.
+    async fn fill(&self) {
+        let now_s = now_ms() as u64 / 1000;
+        let midnight = now_s - now_s % 86_400;
+        let mut table = Table::open_or_create(&self.archive).await.unwrap();
+        for batch in 0..DAYS * PER_DAY / BATCH {
+            let (mut rows, mut entries) = (Vec::new(), Vec::new());
+            let mut date = String::new();
+            for number in batch * BATCH..(batch + 1) * BATCH {
+                let time = midnight - (20 - number / PER_DAY) * 86_400 + number % PER_DAY * 60;
+                let words = [
+                    0xa1b2_c3d4,
+                    4 << 16 | 2,
+                    0,
+                    0,
+                    65535,
+                    1,
+                    time as u32,
+                    0,
+                    60,
+                    60,
+                ];
+                let mut bytes: Vec<u8> =
+                    words.iter().flat_map(|it: &u32| it.to_le_bytes()).collect();
+                bytes.extend([2; 52]);
+                bytes.extend(number.to_le_bytes());
+                let scratch = self.folder.path("scratch");
+                let mut file = fs::File::create(&scratch).unwrap();
+                let options = Pack {
+                    sensor: "hall",
+                    compress: true,
+                };
+                let packed = pack(&bytes[..], &mut file, &options).unwrap();
+                self.write(&packed.key, &fs::read(scratch).unwrap());
+                segment::parse_key(&packed.key)
+                    .unwrap()
+                    .1
+                    .clone_into(&mut date);
+                entries.push(Entry::of(&packed.key, &packed.directory, packed.bytes));
+                rows.push(Rows {
+                    segment: packed.key,
+                    files: packed.index,
+                });
+            }
+            let page = json!({"schema": 1, "segments": entries}).to_string();
+            let number = batch % (PER_DAY / BATCH);
+            self.write(
+                &format!("sensors/hall/shipped/{date}/{number:04}.json"),
+                page.as_bytes(),
+            );
+            assert_eq!(table.append(&rows).await.unwrap(), rows.len());
+        }
+    }
+
+    async fn status(&self, what: &str, config: &StatusConfig) -> (Sensor, Cost) {
+        let (sensors, cost) = self.cost(what, status(&self.archive, config)).await;
+        let sensor = sensors.unwrap().remove("hall").unwrap();
+        assert!(sensor.is_sound(), "{sensor:?}");
+        (sensor, cost)
+    }
+}
+
+/// The figures are in docs/archive-sizing.md. A list of a folder is one request here, however long it is.
+#[test]
+fn upkeep_costs_requests_for_days_and_only_expire_one_for_each_segment() {
+    let store = Store::new();
+    let run = async {
+        store.fill().await;
+        let all = StatusConfig::default();
+        let pages = DAYS * PER_DAY / BATCH;
+        let (before, cost) = store.status("status", &all).await;
+        assert_eq!(
+            (before.captured, before.indexed),
+            (DAYS * PER_DAY, DAYS * PER_DAY)
+        );
+        assert_eq!((cost.segments, cost.writes), (0, 0));
+        // The lists of the index and of the records, and the pages.
+        assert!((pages..=pages + 4).contains(&cost.others), "{cost:?}");
+
+        store.age(3);
+        let config = CompactConfig::default();
+        let go_on = &mut |_: &[_], _: &_| true;
+        let (done, cost) = store
+            .cost("compact", compact(&store.archive, &config, go_on))
+            .await;
+        assert_eq!((done.unwrap().accounts.objects, cost.segments), (pages, 0));
+        // Each page is read and asked for once, and each file of the index is read once.
+        assert!(cost.others <= 4 * pages + 4, "{cost:?}");
+        // A page, a file of the index and a commit for each day, and a checkpoint.
+        assert!(cost.writes <= 3 * DAYS + 4, "{cost:?}");
+        let (_, cost) = store
+            .cost("compact again", compact(&store.archive, &config, go_on))
+            .await;
+        assert!(cost.others <= 2 && cost.writes <= 2, "{cost:?}");
+
+        let (after, cost) = store.status("status after compact", &all).await;
+        assert_eq!(after, before);
+        assert!(cost.segments == 0 && cost.others <= DAYS + 4, "{cost:?}");
+        // The account, the tags and the lists: below 1 kB for each segment.
+        let bytes = 1000 * DAYS * PER_DAY;
+        assert!(cost.bytes < bytes, "{cost:?}");
+        let last = StatusConfig {
+            since: Some(date_before(Duration::from_hours(24 * 16))),
+            ..StatusConfig::default()
+        };
+        let (_, cost) = store.status("status of the last day", &last).await;
+        assert!(cost.bytes < bytes / 3 && cost.others <= 9, "{cost:?}");
+
+        let older = ExpireConfig {
+            older_than: Some(Duration::from_hours(24 * 18)),
+            ..ExpireConfig::default()
+        };
+        let (done, cost) = store
+            .cost("expire", expire(&store.archive, &older, &mut |_| {}))
+            .await;
+        let gone = done.unwrap().segments;
+        assert!((PER_DAY..=3 * PER_DAY).contains(&gone), "{gone}");
+        assert!(
+            (gone..=gone + 2 * PER_DAY + 4).contains(&cost.segments),
+            "{cost:?}"
+        );
+        assert!(cost.others <= 8 * DAYS, "{cost:?}");
+        // The probe, a page a day, one commit, and the files that have other rows, too.
+        assert!(cost.writes <= 3 * DAYS + 4, "{cost:?}");
+        store.age(8);
+        let (done, cost) = store
+            .cost(
+                "compact after expire",
+                compact(&store.archive, &config, go_on),
+            )
+            .await;
+        let closed = done.unwrap().accounts.closed;
+        assert!(
+            (1..=3).contains(&closed) && cost.others <= 8 * DAYS,
+            "{closed} {cost:?}"
+        );
+        let (after, cost) = store.status("status after expire", &all).await;
+        assert_eq!((after.captured, after.expired), (DAYS * PER_DAY, gone));
+        assert!(cost.segments == 0 && cost.others <= 5 + DAYS, "{cost:?}");
+    };
+    tokio::runtime::Runtime::new().unwrap().block_on(run);
+}
