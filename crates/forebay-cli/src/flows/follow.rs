@@ -5,7 +5,7 @@ use crate::{
     args::End,
     flow::{Flow, Packet, tcp, tcp_payload},
     output::write_whole,
-    print::{Text, characters},
+    print::{Text, hex::characters},
 };
 use forebay_net::port::LinkType;
 use std::{fs::File, io};

@@ -14,7 +14,7 @@ mod text;
 use crate::{
     args::{Flows as Flags, Table as Kind},
     output,
-    print::{Text, row},
+    print::{Text, layout::row},
     privileges,
     sandbox::{self, Needs},
     signals::{self, Asked},

@@ -17,14 +17,14 @@ mod ends;
 mod facts;
 mod flows;
 mod hellos;
-mod hex;
+pub mod hex;
 mod hosts;
 mod icmp;
 mod icmp6;
 mod ipv4;
 mod ipv6;
 mod json;
-mod layout;
+pub mod layout;
 mod link;
 mod llc;
 #[cfg(test)]
@@ -48,8 +48,7 @@ mod tls;
 mod tunnels;
 mod udp;
 
-pub use hex::characters;
-pub use layout::{Columns, Layout, row};
+pub use layout::{Columns, Layout};
 pub use printer::{Dump, Form, Packet, Printer, Style};
 pub use text::Text;
 pub use times::Times;
