@@ -12,7 +12,10 @@ use crate::{
 use anyhow::{Context, Result, bail};
 use forebay_net::port::Owner;
 use nix::unistd::geteuid;
-use rustix::net::{SendFlags, send, sockopt};
+use rustix::{
+    net::{SendFlags, send, sockopt},
+    process::Pid,
+};
 use serde_json::{Value, json};
 use std::{
     ffi::OsStr,
@@ -46,6 +49,12 @@ impl Client {
             socket: BufReader::new(socket.into()),
             name: name.to_string_lossy().into(),
         })
+    }
+
+    /// The process that answers; `None`: it is in a container that this process does not see.
+    pub fn process(&self) -> Option<Pid> {
+        let peer = sockopt::socket_peercred(self.socket.get_ref()).ok()?;
+        Some(peer.pid)
     }
 
     /// Sends a command and waits for the answer: for `stop` as long as the capture takes to end.

@@ -15,7 +15,8 @@ use crate::{
     signals::{self, Asked},
 };
 use anyhow::{Context, Result};
-use forebay_net::{open::Name, session::Progress};
+use forebay_net::{open::Name, session::Progress, share};
+use rustix::process::Pid;
 use serde_json::Value;
 use std::{
     ffi::OsStr,
@@ -35,6 +36,8 @@ pub struct Attached {
     pub name: String,
     /// The port with its packets.
     pub share: Option<Name>,
+    /// Why there are no tables, if there is no such port.
+    pub hint: Option<String>,
     /// Its first counts.
     pub first: Status,
 }
@@ -47,9 +50,18 @@ impl Attached {
     pub fn new(name: &OsStr) -> Result<Attached> {
         let mut client = Client::new(name)?;
         let object = client.ask("status")?["status"].take();
-        let share = object["share"].as_str();
+        let share = object["share"].as_str().unwrap_or_default();
+        let (share, hint) = match format!("share:{share}").parse() {
+            // If the list cannot be read, opening the share reports what is wrong.
+            Ok(Name::Share(share)) => match share::is_offered(&share) {
+                Ok(false) => (None, Some(out_of_reach(client.process()))),
+                _ => (Some(Name::Share(share)), None),
+            },
+            _ => (None, Some(NO_SHARE.into())),
+        };
         Ok(Attached {
-            share: share.and_then(|share| format!("share:{share}").parse().ok()),
+            share,
+            hint,
             name: object["capture"].as_str().unwrap_or_default().into(),
             first: status(&object),
             client,
@@ -95,12 +107,23 @@ impl Attached {
     }
 }
 
+/// Why the share of a running capture cannot be read: its name exists in one network namespace only.
+fn out_of_reach(process: Option<Pid>) -> String {
+    let Some(process) = process else {
+        return "no flows: the share is in another container".into();
+    };
+    let pid = process.as_raw_nonzero();
+    format!(
+        "no flows: the share is in another network namespace. From there: nsenter -t {pid} -n forebay top --control NAME"
+    )
+}
+
 /// The screen of a running capture, with its first counts.
 pub fn of_capture(attached: &Attached) -> State {
     let mut state = State {
         sources: output::plain(&attached.name).into(),
         is_attached: true,
-        hint: attached.share.is_none().then_some(NO_SHARE),
+        hint: attached.hint.clone(),
         ..State::default()
     };
     state.update(attached.first.clone(), &Snapshot::default());

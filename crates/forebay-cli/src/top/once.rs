@@ -53,7 +53,7 @@ pub fn text(state: &mut State) -> String {
         }
         let _ = writeln!(text, "; asleep {:.0} %", state.asleep * 100.0);
     }
-    if let Some(hint) = state.hint {
+    if let Some(hint) = &state.hint {
         let _ = writeln!(text, "\n{hint}");
         return text;
     }
@@ -111,6 +111,7 @@ pub fn json(state: &mut State) -> String {
     put("ring_max_fill", state.fill.map(|(_, most)| most).into());
     put("buffer_max_fill", state.store.map(|(_, most)| most).into());
     put("asleep", state.asleep.into());
+    put("no_tables_because", state.hint.clone().into());
     for kind in Kind::ALL {
         state.kind = kind;
         let rows = state.shown().into_iter().take(MAX_JSON_ROWS);

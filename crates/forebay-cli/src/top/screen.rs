@@ -13,7 +13,7 @@ use ratatui::{
     layout::{Constraint, Layout, Rect},
     style::{Color, Modifier, Style, Stylize},
     text::{Line, Span},
-    widgets::{Paragraph, Sparkline, Table},
+    widgets::{Paragraph, Sparkline, Table, Wrap},
 };
 
 const HELP: &str = "\
@@ -319,7 +319,7 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let widths = [Constraint::Fill(1)].into_iter().chain(widths);
     frame.render_widget(Table::new(shown, widths).header(header), area);
     if rows.is_empty() {
-        let text = state.hint.unwrap_or(
+        let text = state.hint.as_deref().unwrap_or(
             match (
                 state.filter.is_empty(),
                 state.rows[state.kind as usize].is_empty(),
@@ -333,7 +333,8 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, state: &State) {
             height: area.height.saturating_sub(1),
             ..area
         };
-        frame.render_widget(Paragraph::new(text).dim(), below);
+        let text = Paragraph::new(text).wrap(Wrap { trim: true });
+        frame.render_widget(text.dim(), below);
     }
 }
 

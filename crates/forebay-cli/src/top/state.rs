@@ -51,7 +51,7 @@ pub struct State {
     /// The counts are those of another capture, since its start.
     pub is_attached: bool,
     /// Why the tables stay empty.
-    pub hint: Option<&'static str>,
+    pub hint: Option<String>,
     /// Fill level of the buffers of that capture, now and at most.
     pub store: Option<(f64, f64)>,
     /// The time that the rates are averages of.

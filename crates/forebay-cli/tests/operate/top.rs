@@ -49,3 +49,44 @@ fn a_capture_that_does_not_run_is_an_error() {
     run!("top --control {} --once", folder.path("none")).fails(1, "no such capture");
     run!("top --control a -i sim --once").fails(2, "cannot be used with");
 }
+
+#[test]
+fn the_counts_of_a_capture_in_another_network_namespace_are_shown_without_its_flows() {
+    let folder = Folder::new();
+    let socket = folder.path("lan");
+    let name = format!("forebay-there-{}", std::process::id());
+    let mut command = std::process::Command::new("unshare");
+    command.args([
+        "--net",
+        FOREBAY,
+        "capture",
+        "-i",
+        "sim:rate=1M",
+        "--count",
+        "--share",
+        &name,
+    ]);
+    command.args(["--control", &socket]);
+    let mut capture = Mortal(piped(&mut command));
+    let is_there = || run!("control {socket}").status.success();
+    wait_until(|| is_there() || capture.0.try_wait().unwrap().is_some());
+    if !is_there() {
+        return children::skip("the right to make a network namespace");
+    }
+    let top = run!("top --control {socket} --once --interval 0.5");
+    contains(
+        top.succeeds().text(),
+        "another network namespace. From there: nsenter -t",
+    );
+    lacks(top.text(), " 0 packets");
+    let json = run!("top --control {socket} --once --interval 0.5 --json")
+        .succeeds()
+        .json();
+    assert!(json["packets_per_second"].as_f64() > Some(0.0), "{json}");
+    contains(
+        json["no_tables_because"].as_str().unwrap(),
+        "network namespace",
+    );
+    interrupt(&capture.0, "-INT");
+    capture.ends_well();
+}

@@ -39,9 +39,7 @@ pub struct Listed {
 /// # Errors
 /// The kernel's list of sockets cannot be read.
 pub fn list() -> Result<Vec<Listed>> {
-    let read = std::fs::read(SOCKETS);
-    let sockets = read.map_err(|error| Error::new(SOCKETS, "reading it").because(error))?;
-    let mut names = names(&String::from_utf8_lossy(&sockets));
+    let mut names = offered()?;
     names.sort();
     names.dedup();
     let end = Instant::now() + PATIENCE;
@@ -53,6 +51,20 @@ pub fn list() -> Result<Vec<Listed>> {
         ask(names, now + end.saturating_duration_since(now) / groups)
     });
     Ok(asked.collect())
+}
+
+/// Whether a capture shares its packets under this name in this network namespace. Connects to nothing.
+///
+/// # Errors
+/// The kernel's list of sockets cannot be read.
+pub fn is_offered(name: &ShareName) -> Result<bool> {
+    Ok(offered()?.contains(name))
+}
+
+fn offered() -> Result<Vec<ShareName>> {
+    let read = std::fs::read(SOCKETS);
+    let sockets = read.map_err(|error| Error::new(SOCKETS, "reading it").because(error))?;
+    Ok(names(&String::from_utf8_lossy(&sockets)))
 }
 
 /// Asks several shares at the same time, until `end`. Leaves out those that have just ended.
