@@ -10,6 +10,8 @@ Exit codes: 0 success, 1 failure, 2 bad request; stop also 3 packets lost with -
 
 Examples:
   forebay capture -i eth0 -w a.pcapng --control lan &
+  # The captures that run
+  forebay control
   forebay control lan status
   # Counts for a program
   forebay control lan status --json | jq .dropped
@@ -26,9 +28,9 @@ Examples:
 
 #[derive(ClapArgs)]
 pub struct Control {
-    /// Name of the capture, as given to capture --control
+    /// Name of the capture, as given to capture --control. Without it, the running captures are listed
     #[arg(value_name = "NAME")]
-    pub name: OsString,
+    pub name: Option<OsString>,
 
     /// What to do
     #[arg(value_enum, default_value = "status")]

@@ -1,5 +1,7 @@
 //! `forebay control` and `forebay trigger`: one request to a running capture, and its answer.
 
+mod done;
+mod list;
 pub mod place;
 mod text;
 
@@ -23,7 +25,7 @@ use std::{
     io::{BufRead, BufReader, ErrorKind},
     os::fd::{AsFd, OwnedFd},
     process::ExitCode,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 /// The longest wait for a whole answer, from the request on, or for `stop` from the answer's first byte on.
@@ -35,6 +37,7 @@ const MAX_ANSWER_BYTES: usize = 16 << 20;
 pub struct Client {
     socket: BufReader<File>,
     name: String,
+    patience: Duration,
 }
 
 impl Client {
@@ -45,10 +48,15 @@ impl Client {
     pub fn new(name: &OsStr) -> Result<Client> {
         let socket = place::reach(&place::find(name)?)?;
         warn_of_another_user(&socket, name);
-        Ok(Client {
+        Ok(Client::of(socket, name, PATIENCE))
+    }
+
+    fn of(socket: OwnedFd, name: &OsStr, patience: Duration) -> Client {
+        Client {
             socket: BufReader::new(socket.into()),
             name: name.to_string_lossy().into(),
-        })
+            patience,
+        }
     }
 
     /// The process that answers; `None`: it is in a container that this process does not see.
@@ -64,7 +72,11 @@ impl Client {
     pub fn ask(&mut self, command: &str) -> Result<Value> {
         let name = &self.name;
         let socket = self.socket.get_ref();
-        let request = format!("{}\n", json!({ "command": command }));
+        // A request that was given up is not carried out later.
+        let until = SystemTime::now() + self.patience.mul_f64(0.8);
+        let until = until.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let object = json!({ "command": command, "valid_until": until.as_secs_f64() });
+        let request = format!("{object}\n");
         let sent = send(socket.as_fd(), request.as_bytes(), SendFlags::NOSIGNAL);
         sent.with_context(|| format!("{name}: the capture takes no request"))?;
         let line = self.line(command == "stop")?;
@@ -84,11 +96,13 @@ impl Client {
     fn line(&mut self, waits: bool) -> Result<Vec<u8>> {
         let name = &self.name;
         let mut line = Vec::new();
-        let mut deadline = (!waits).then(|| Instant::now() + PATIENCE);
+        let mut deadline = (!waits).then(|| Instant::now() + self.patience);
         loop {
             let left = deadline.map(|end| end.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
-                bail!("{name}: the capture does not answer");
+                bail!(
+                    "{name}: the capture does not answer: it is still starting, or it hangs. Nothing was done"
+                );
             }
             let socket = self.socket.get_ref();
             sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, left)
@@ -98,7 +112,7 @@ impl Client {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 read => read.with_context(|| format!("{name}: the answer cannot be read"))?,
             };
-            deadline.get_or_insert_with(|| Instant::now() + PATIENCE);
+            deadline.get_or_insert_with(|| Instant::now() + self.patience);
             let end = read.iter().position(|byte| *byte == b'\n');
             line.extend_from_slice(&read[..end.unwrap_or(read.len())]);
             let count = end.map_or(read.len(), |end| end + 1);
@@ -139,7 +153,10 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         ControlCommand::Flush => "flush",
         ControlCommand::Trigger => "trigger",
     };
-    request(&flags.name, command, flags.json, &flags.sandbox)
+    match &flags.name {
+        Some(name) => request(name, command, flags.json, &flags.sandbox),
+        None => list::run(flags),
+    }
 }
 
 pub fn trigger(flags: &Trigger) -> Result<ExitCode> {
@@ -149,12 +166,20 @@ pub fn trigger(flags: &Trigger) -> Result<ExitCode> {
 fn request(name: &OsStr, command: &str, is_json: bool, flags: &args::Sandbox) -> Result<ExitCode> {
     let mut client = Client::new(name)?;
     sandbox::enter(flags, &Needs::default());
+    let before = match command {
+        "rotate" | "flush" if !is_json => client.ask("status")?["status"].take(),
+        _ => Value::Null,
+    };
     let answer = client.ask(command)?;
     let counts = [&answer["status"], &answer["summary"]];
     let counts = counts.into_iter().find(|counts| counts.is_object());
     let shown = match counts {
         _ if is_json => output::json(counts.unwrap_or(&answer)) + "\n",
         Some(counts) => text::status(counts),
+        None if before.is_object() => done::described(&mut client, command, &before)?,
+        None if command == "trigger" => {
+            "triggered: the capture prints the name of the file\n".into()
+        }
         None => String::new(),
     };
     output::answer(&shown)?;

@@ -286,3 +286,100 @@ fn another_user_cannot_connect() {
     }
     let _: Running = capture;
 }
+
+#[test]
+fn without_a_name_the_running_captures_are_listed() {
+    let runtime = Folder::new();
+    set_mode(runtime.path(""), 0o755);
+    let list = |words: &str| {
+        let mut command = forebay!("control {words}");
+        command.env("RUNTIME_DIRECTORY", runtime.path(""));
+        command.output().unwrap()
+    };
+    contains(
+        list("").succeeds().log(),
+        "no capture with a control socket runs",
+    );
+    let file = runtime.path("a.pcapng");
+    let begin = |line: String| {
+        let mut command = command(&line);
+        Mortal(piped(command.env("RUNTIME_DIRECTORY", runtime.path(""))))
+    };
+    let mut one = begin(format!("capture -i sim:rate=1M -w {file} --control lan"));
+    let mut two = begin("capture -i sim:rate=2M --count --control wan".into());
+    let all = || {
+        list("--json").succeeds().json()["captures"]
+            .as_array()
+            .unwrap()
+            .clone()
+    };
+    wait_until(|| all().iter().filter(|it| it["running"] == true).count() == 2);
+    let captures = all();
+    let named: Vec<_> = captures
+        .iter()
+        .map(|it| (&it["name"], &it["pid"]))
+        .collect();
+    let expected = [("lan", one.0.id()), ("wan", two.0.id())];
+    for ((name, pid), expected) in named.into_iter().zip(expected) {
+        assert_eq!(
+            (name.as_str(), count(pid)),
+            (Some(expected.0), expected.1.into())
+        );
+    }
+    let output = list("");
+    let text = output.succeeds().text();
+    for part in [
+        "NAME  ",
+        "SINCE",
+        "lan ",
+        "sim",
+        &file,
+        &one.0.id().to_string(),
+    ] {
+        contains(text, part);
+    }
+    for child in [&mut one, &mut two] {
+        interrupt(&child.0, "-INT");
+        child.ends_well();
+    }
+}
+
+#[test]
+fn rotate_and_flush_print_what_they_did() {
+    let folder = Folder::new();
+    let file = folder.path("a.pcapng");
+    let capture = running(
+        &folder,
+        &format!("-i sim:rate=1M -b packets:1000000 -w {file}"),
+    );
+    wait_until(|| count(&capture.status()["taken"]) > 100);
+    let rotated = capture.control("rotate");
+    contains(rotated.succeeds().text(), "a_00001_");
+    contains(
+        rotated.text(),
+        "is complete (1 file so far), and the next file has begun",
+    );
+    let flushed = capture.control("flush");
+    contains(flushed.succeeds().text(), "flushed: ");
+    contains(flushed.text(), "are synced to the disk");
+    capture.stop();
+}
+
+#[test]
+fn a_request_that_its_sender_gave_up_is_not_carried_out() {
+    let folder = Folder::new();
+    let file = folder.path("a.pcapng");
+    let capture = running(&folder, &format!("-i sim:rate=1M --recorder 1M -w {file}"));
+    let mut stream = capture.connect();
+    let late = ask(
+        &mut stream,
+        "{\"command\": \"trigger\", \"valid_until\": 1}\n",
+    );
+    assert_eq!(late["ok"], false, "{late}");
+    contains(late["error"].as_str().unwrap(), "came too late");
+    contains(capture.control("trigger").succeeds().text(), "triggered");
+    drop(stream);
+    let summary = capture.stop();
+    assert_eq!(summary["recorder"]["files_written"], 1, "{summary}");
+    assert_eq!(summary["recorder"]["files"][0]["triggers"], 1, "{summary}");
+}

@@ -79,6 +79,11 @@ impl Desk {
             return Some(error("a request is one JSON object in a line"));
         };
         let done = json!({ "ok": true });
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = now.unwrap_or_default().as_secs_f64();
+        if (request["valid_until"].as_f64()).is_some_and(|until| until < now) {
+            return Some(error("the request came too late: its sender has given up"));
+        }
         Some(match request["command"].as_str() {
             Some("status") => json!({ "ok": true, "status": self.status() }),
             Some("stop") => {
