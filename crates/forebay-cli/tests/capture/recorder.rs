@@ -175,3 +175,28 @@ fn a_full_disk_fails_the_file_and_not_the_capture() {
     assert_eq!(cut["law_holds"], true);
     contains(output.log(), "no space left");
 }
+
+#[test]
+fn the_memory_of_a_recorder_grows_with_its_packets() {
+    let (_folder, file) = Folder::with("a.pcapng");
+    let mut child = start!("capture -i sim:rate=5M --recorder 10s,512M -w {file} --json");
+    heard(&mut child, "keeping the last 10s, in up to 512 MiB");
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let shared = status
+        .lines()
+        .find_map(|line| line.strip_prefix("RssShmem:"));
+    let kib = shared
+        .unwrap()
+        .trim()
+        .trim_end_matches(" kB")
+        .parse::<u64>()
+        .unwrap();
+    assert!(kib < 16 << 10, "{kib} KiB before the first packets");
+    interrupt(&child, "-USR1");
+    heard(&mut child, "triggered: writing");
+    interrupt(&child, "-INT");
+    let json = child.wait_with_output().unwrap().keeps_the_law();
+    let cut = &json["recorder"]["files"][0];
+    let [received, written] = counts(cut, ["received", "written"]);
+    assert!(received == written && written > 0, "{json}");
+}

@@ -44,6 +44,11 @@ enum Medium {
 }
 
 impl Incoming {
+    /// Attaches to the packets from the next one on, in a ring of this process that is [growing](super::Publisher::growing).
+    pub fn attach_growing(ring: OwnedFd) -> Result<Incoming> {
+        Ok(Incoming::of_packets(Reader::attach_growing(ring)?))
+    }
+
     /// Attaches to the packets from the next one on.
     pub fn attach(descriptors: Descriptors) -> Result<Incoming> {
         let Descriptors { ring, buffers } = descriptors;

@@ -96,6 +96,8 @@ pub struct ShareSource(pub(super) Arc<Memory>);
 #[derive(Debug)]
 pub(super) struct Memory {
     descriptors: Descriptors,
+    /// Only for taps in this process.
+    is_growing: bool,
     bytes: u64,
     /// Written by the publisher, read when a reader attaches. Relaxed: they publish nothing else.
     pub lost: AtomicU64,
@@ -108,6 +110,23 @@ impl Publisher {
     /// # Errors
     /// `ring_bytes` is out of range, or the system has no more memory or descriptors.
     pub fn new(ring_bytes: u64) -> Result<Publisher> {
+        Publisher::in_ring(ring_bytes, Producer::new, false)
+    }
+
+    /// The same for [taps](ShareSource::tap) in this process only, with memory that is allocated as packets fill it. That takes no time at
+    /// the start.
+    ///
+    /// # Errors
+    /// Those of [`new`](Publisher::new).
+    pub fn growing(ring_bytes: u64) -> Result<Publisher> {
+        Publisher::in_ring(ring_bytes, Producer::growing, true)
+    }
+
+    fn in_ring(
+        ring_bytes: u64,
+        make: impl FnOnce(&BroadcastConfig) -> Result<Producer>,
+        is_growing: bool,
+    ) -> Result<Publisher> {
         if ring_bytes < MIN_RING_BYTES {
             let error = Error::invalid("share", "the ring is too small for packets");
             return Err(error.advise("Use 1M or more"));
@@ -115,7 +134,7 @@ impl Publisher {
         let too_large = |_| Error::invalid("share", "the ring is larger than memory can be");
         // Two packets of the usual longest fit. In a small ring, those of BIG TCP are cut.
         let min = 2 * (HEAD + DEFAULT_SNAPLEN as usize) + NOTE_BYTES;
-        let packets = Producer::new(&BroadcastConfig {
+        let packets = make(&BroadcastConfig {
             data_bytes: usize::try_from(ring_bytes).map_err(too_large)?.max(min),
             messages: usize::try_from(ring_bytes / BYTES_PER_PACKET).map_err(too_large)?,
             note_bytes: NOTE_BYTES,
@@ -126,7 +145,7 @@ impl Publisher {
         };
         let largest = packets.largest().saturating_sub(HEAD).min(MAX_PACKET);
         let kind = PublisherKind::Ring(packets);
-        let mut publisher = Publisher::with(kind, descriptors, ring_bytes);
+        let mut publisher = Publisher::with(kind, descriptors, ring_bytes, is_growing);
         publisher.truncate(largest as u32);
         Ok(publisher)
     }
@@ -187,10 +206,15 @@ impl Publisher {
         };
         let bytes = live.bytes() as u64;
         let kind = PublisherKind::Buffers(Some(live));
-        Ok(Publisher::with(kind, descriptors, bytes))
+        Ok(Publisher::with(kind, descriptors, bytes, false))
     }
 
-    fn with(kind: PublisherKind, descriptors: Descriptors, bytes: u64) -> Publisher {
+    fn with(
+        kind: PublisherKind,
+        descriptors: Descriptors,
+        bytes: u64,
+        is_growing: bool,
+    ) -> Publisher {
         Publisher {
             kind,
             note_bytes: 0,
@@ -201,6 +225,7 @@ impl Publisher {
             lost_in_sources: 0,
             source: ShareSource(Arc::new(Memory {
                 descriptors,
+                is_growing,
                 bytes,
                 lost: AtomicU64::new(0),
                 packets: AtomicU64::new(0),
@@ -403,6 +428,9 @@ impl ShareSource {
 impl Memory {
     fn incoming(&self) -> Result<Incoming> {
         let Descriptors { ring, buffers } = &self.descriptors;
+        if self.is_growing {
+            return Incoming::attach_growing(copy(ring.as_fd())?);
+        }
         Incoming::attach(Descriptors {
             ring: copy(ring.as_fd())?,
             buffers: buffers.as_ref().map(|it| copy(it.as_fd())).transpose()?,

@@ -58,7 +58,7 @@ impl Words {
         #[cfg(not(loom))]
         {
             let start = self.mapping.start().as_ptr().cast::<AtomicU64>();
-            // SAFETY: these are whole pages that stay mapped while `self` lives, and stay present (sealed and allocated). They
+            // SAFETY: these are whole pages that stay mapped while `self` lives, and that the kernel cannot remove (sealed; allocated now or at the first access). They
             // are page-aligned, and any bytes are a valid word. All changes are atomic, or come from another process, or from `gather`, which is exclusive.
             unsafe { std::slice::from_raw_parts(start, self.mapping.len() / WORD) }
         }

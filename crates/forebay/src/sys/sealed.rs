@@ -68,13 +68,27 @@ pub(crate) fn nameless_file(len: usize) -> io::Result<File> {
 /// If it has huge pages' worth of bytes, it gets huge pages where the kernel can make them. Readers accept it in any case: to them,
 /// the file consists of ordinary pages.
 pub(crate) fn make(name: &str, len: usize) -> io::Result<(OwnedFd, Mapping)> {
+    make_with(name, len, true)
+}
+
+/// The same without its pages: each one is allocated when it is first accessed. [`check`] and [`check_any`] refuse it, so that no other
+/// process pays for pages by reading.
+pub(crate) fn make_growing(name: &str, len: usize) -> io::Result<(OwnedFd, Mapping)> {
+    make_with(name, len, false)
+}
+
+fn make_with(name: &str, len: usize, is_filled: bool) -> io::Result<(OwnedFd, Mapping)> {
     let file = create(name)?;
     rustix::fs::ftruncate(&file, len as u64)?;
-    fill(&file, len)?;
+    if is_filled {
+        fill(&file, len)?;
+    }
     let mapping = Mapping::of_file(&file, len, super::READ_WRITE)?;
-    // Collapsing works even if shmem_enabled is "never". If it does not work, small pages are fine.
-    let huge = len - len % super::HUGE_PAGE;
-    let _ = mapping.advise(0..huge, Advice::Collapse);
+    if is_filled {
+        // Collapsing works even if shmem_enabled is "never". If it does not work, small pages are fine.
+        let huge = len - len % super::HUGE_PAGE;
+        let _ = mapping.advise(0..huge, Advice::Collapse);
+    }
     rustix::fs::fcntl_add_seals(&file, SEALS)?;
     // Opened again before the mode refuses it: what a reader does to the flags and the offset concerns this description only.
     let again = super::shared::reopen(&file, OFlags::RDONLY);
@@ -146,6 +160,18 @@ pub(crate) fn check(file: &impl AsFd, len: usize) -> Result<(), DoesNotFit> {
 /// Seals are checked first. Only memory files have them, and the kernel answers without asking the file's file system, which
 /// may be a process that never answers (FUSE).
 pub(crate) fn check_any(file: &impl AsFd) -> Result<u64, DoesNotFit> {
+    let len = check_growing(file)?;
+    // The number of blocks is not sufficient, because blocks beyond the end count as well. Holes cannot be made later, so no
+    // access will ever have to allocate.
+    match rustix::fs::seek(file, SeekFrom::Hole(0)) {
+        Ok(hole) if hole == len => Ok(len),
+        Ok(_) | Err(Errno::NXIO) => Err(DoesNotFit::Holes),
+        Err(error) => Err(DoesNotFit::Unknown(error.into())),
+    }
+}
+
+/// The length in bytes of `file`, if it is memory as [`make`] or [`make_growing`] makes it.
+pub(crate) fn check_growing(file: &impl AsFd) -> Result<u64, DoesNotFit> {
     let seals =
         rustix::fs::fcntl_get_seals(file).map_err(|error| DoesNotFit::Kind(error.into()))?;
     if !seals.contains(SEALS) {
@@ -155,14 +181,7 @@ pub(crate) fn check_any(file: &impl AsFd) -> Result<u64, DoesNotFit> {
     if rustix::fs::fstatfs(file).map_err(unknown)?.f_type as i64 != TMPFS_MAGIC {
         return Err(DoesNotFit::Pages);
     }
-    let len = rustix::fs::fstat(file).map_err(unknown)?.st_size as u64;
-    // The number of blocks is not sufficient, because blocks beyond the end count as well. Holes cannot be made later, so no
-    // access will ever have to allocate.
-    match rustix::fs::seek(file, SeekFrom::Hole(0)) {
-        Ok(hole) if hole == len => Ok(len),
-        Ok(_) | Err(Errno::NXIO) => Err(DoesNotFit::Holes),
-        Err(error) => Err(unknown(error)),
-    }
+    Ok(rustix::fs::fstat(file).map_err(unknown)?.st_size as u64)
 }
 
 /// Maps `len` bytes of memory that was [checked](check), read-only.
@@ -263,6 +282,9 @@ mod tests {
             }
             Err(_) => eprintln!("skipped: needs a kernel with hugetlbfs"),
         }
+        let (growing, _mapping) = make_growing("test", LEN).unwrap();
+        assert!(matches!(check(&growing, LEN), Err(DoesNotFit::Holes)));
+        assert_eq!(check_growing(&growing).unwrap(), LEN as u64);
         let (file, _mapping) = make("test", LEN).unwrap();
         assert!(
             matches!(check(&file, 2 * LEN), Err(DoesNotFit::Len(found)) if found == LEN as u64)

@@ -338,7 +338,9 @@ impl Request {
             true => {
                 Publisher::in_buffers(self.ring_bytes, &self.session.store, self.session.snaplen)
             }
-            false => Publisher::new(self.ring_bytes),
+            // Readers in other processes accept only memory that is there.
+            false if self.offer.is_some() => Publisher::new(self.ring_bytes),
+            false => Publisher::growing(self.ring_bytes),
         };
         let publisher = publisher.with_context(|| {
             let flag = match self.recorder {

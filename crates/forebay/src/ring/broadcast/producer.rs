@@ -14,7 +14,10 @@ use crate::{
     },
     sys::{self, Advice, sealed},
 };
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
 
 /// Publishes messages to any number of readers, and never waits for them.
 ///
@@ -32,13 +35,47 @@ impl Producer {
     /// # Errors
     /// A 0 in `config`, more than 32 GiB or half of the available memory, or not enough memory or descriptors.
     pub fn new(config: &BroadcastConfig) -> Result<Producer> {
+        Producer::make(config, sealed::make, true)
+    }
+
+    /// Makes a ring for readers in this process, whose memory is allocated as messages fill it. That starts at once, however large the
+    /// ring is, but costs the first message in each page a page fault, and if no memory is left then, the kernel may end the process.
+    /// Readers attach with [`Reader::attach_growing`]; [`Reader::attach`] refuses it.
+    ///
+    /// ```
+    /// use forebay::ring::broadcast::{BroadcastConfig, Producer, Reader};
+    ///
+    /// let config = BroadcastConfig { data_bytes: 16 << 20, ..BroadcastConfig::default() };
+    /// let mut producer = Producer::growing(&config)?;
+    /// let memory = || producer.memory().try_clone_to_owned().unwrap();
+    /// assert!(Reader::attach(memory()).is_err());
+    /// let mut reader = Reader::attach_growing(memory())?;
+    /// producer.publish(&[b"hello"]).unwrap();
+    /// let mut buffer = [0; 1500];
+    /// assert_eq!(reader.try_recv(&mut buffer).unwrap().unwrap().len, 5);
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`new`](Producer::new).
+    pub fn growing(config: &BroadcastConfig) -> Result<Producer> {
+        Producer::make(config, sealed::make_growing, false)
+    }
+
+    fn make(
+        config: &BroadcastConfig,
+        make: impl FnOnce(&str, usize) -> io::Result<(OwnedFd, sys::Mapping)>,
+        is_filled: bool,
+    ) -> Result<Producer> {
         let layout = Layout::new(config, sys::page_for(config.data_bytes) / WORD)?;
         let len = layout.words().unwrap_or(usize::MAX / WORD) * WORD;
         memory::check_all(ON, len)?;
         let refused = |error| memory::refused(ON, len, error);
-        let (file, mapping) = sealed::make("forebay-broadcast", len).map_err(refused)?;
+        let (file, mapping) = make("forebay-broadcast", len).map_err(refused)?;
         mapping.advise(0..len, Advice::DontFork).map_err(refused)?;
-        memory::populate(ON, &mapping, 0..len)?; // the pages exist; now this process has them mapped
+        if is_filled {
+            memory::populate(ON, &mapping, 0..len)?; // the pages exist; now this process has them mapped
+        }
         let writing = Writing::new(Ours::new(mapping), layout);
         Ok(Producer { writing, file })
     }

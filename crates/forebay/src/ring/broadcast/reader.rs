@@ -31,18 +31,37 @@ impl Reader {
     /// It is not memory of a broadcast ring of this version, or it could still shrink or be written by other processes; or there
     /// are not enough mappings.
     pub fn attach(memory: OwnedFd) -> crate::Result<Reader> {
+        Reader::attach_checked(memory, |memory| sealed::check_any(memory))
+    }
+
+    /// The same for a ring of this program whose memory is [growing](super::Producer::growing). Do not attach to memory of another
+    /// process in this way: reading a page that is missing allocates it for the reader.
+    ///
+    /// # Errors
+    /// Those of [`attach`](Reader::attach).
+    pub fn attach_growing(memory: OwnedFd) -> crate::Result<Reader> {
+        Reader::attach_checked(memory, |memory| sealed::check_growing(memory))
+    }
+
+    fn attach_checked(
+        memory: OwnedFd,
+        check: impl FnOnce(&Foreign) -> Result<u64, sealed::DoesNotFit>,
+    ) -> crate::Result<Reader> {
         let memory = Foreign::new(memory);
-        let reader = Reader::attach_to(&memory)?;
+        let reader = Reader::attach_to(&memory, check)?;
         drop(memory.trusted()); // it is memory, which is closed quickly
         Ok(reader)
     }
 
-    fn attach_to(memory: &Foreign) -> crate::Result<Reader> {
+    fn attach_to(
+        memory: &Foreign,
+        check: impl FnOnce(&Foreign) -> Result<u64, sealed::DoesNotFit>,
+    ) -> crate::Result<Reader> {
         let wrong = |what: &dyn std::fmt::Display| {
             Error::new(ON, format!("attaching a reader: {what}"))
                 .advise("Attach to memory from a producer that uses this version of forebay's broadcast rings")
         };
-        let len = sealed::check_any(memory).map_err(|unfit| wrong(&unfit))?;
+        let len = check(memory).map_err(|unfit| wrong(&unfit))?;
         let page = crate::sys::page_size() as u64;
         let len = match usize::try_from(len) {
             Ok(len) if len > 0 && (len as u64).is_multiple_of(page) => len,
