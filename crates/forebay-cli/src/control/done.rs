@@ -1,6 +1,6 @@
 //! What `rotate` and `flush` have done. A capture carries them out after it has answered, so its counts are asked for until they show it.
 
-use super::Client;
+use super::client::Client;
 use anyhow::Result;
 use forebay_net::units::{binary, counted};
 use serde_json::Value;

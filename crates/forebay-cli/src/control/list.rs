@@ -1,6 +1,6 @@
 //! `forebay control` without a name: the captures that run.
 
-use super::{Client, place};
+use super::{client::Client, place};
 use crate::{
     args::Control as Flags,
     output::{self, plain},
