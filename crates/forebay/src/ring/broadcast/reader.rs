@@ -31,7 +31,7 @@ impl Reader {
     /// It is not memory of a broadcast ring of this version, or it could still shrink or be written by other processes; or there
     /// are not enough mappings.
     pub fn attach(memory: OwnedFd) -> crate::Result<Reader> {
-        Reader::attach_checked(memory, |memory| sealed::check_any(memory))
+        Reader::attach_checked(memory, sealed::check_any)
     }
 
     /// The same for a ring of this program whose memory is [growing](super::Producer::growing). Do not attach to memory of another
@@ -40,7 +40,7 @@ impl Reader {
     /// # Errors
     /// Those of [`attach`](Reader::attach).
     pub fn attach_growing(memory: OwnedFd) -> crate::Result<Reader> {
-        Reader::attach_checked(memory, |memory| sealed::check_growing(memory))
+        Reader::attach_checked(memory, sealed::check_growing)
     }
 
     fn attach_checked(
