@@ -1,7 +1,6 @@
 //! The command with its help: `-h` prints the first clause about each flag and the first examples, `--help` everything.
 
-use super::Args;
-use clap::{Arg, ArgAction, Command, CommandFactory};
+use clap::{Arg, ArgAction, Command};
 
 /// Examples at the end of `-h`.
 const EXAMPLES: usize = 3;
@@ -33,9 +32,9 @@ forebay COMMAND -h lists the flags of a command, and --help
 explains them. forebay --version prints the version.
 ";
 
-/// The command line of `forebay`, with its help.
-pub fn command() -> Command {
-    brief(Args::command()).override_help(OVERVIEW)
+/// `forebay` with both kinds of help.
+pub fn helpful(command: Command) -> Command {
+    brief(command).override_help(OVERVIEW)
 }
 
 fn brief(command: Command) -> Command {

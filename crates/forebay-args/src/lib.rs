@@ -46,7 +46,6 @@ pub use doctor::Doctor;
 pub use flows::{End, Flows, Table};
 pub use generate::Generate;
 pub use get::Get;
-pub use help::command;
 pub use info::Info;
 pub use interfaces::Interfaces;
 pub use man::Man;
@@ -62,7 +61,7 @@ pub use share::Shares;
 pub use top::Top;
 pub use verify::Verify;
 
-use clap::{FromArgMatches, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// The version, and the commit that was built where it is known.
 pub const VERSION: &str = env!("FOREBAY_VERSION");
@@ -147,6 +146,11 @@ pub enum Command {
     /// Print the script that lets a shell complete subcommands and flags
     #[command(after_long_help = completions::HELP)]
     Completions(Completions),
+}
+
+/// The command line of `forebay`, with its help.
+pub fn command() -> clap::Command {
+    help::helpful(Args::command())
 }
 
 /// The arguments of this process.
