@@ -47,7 +47,12 @@ pub struct Get {
     pub output: Option<PathBuf>,
 
     /// Write each URL to a file in this folder with the last name of its path
-    #[arg(help_heading = "Output", short = 'O', long = "remote-name", conflicts_with = "output")]
+    #[arg(
+        help_heading = "Output",
+        short = 'O',
+        long = "remote-name",
+        conflicts_with = "output"
+    )]
     pub remote_name: bool,
 
     /// Fail unless the body has this SHA-256. With -o or -O, the file then stays as it was

@@ -15,6 +15,7 @@ Capture  capture           print packets, or write them
          control, trigger  steer a running capture
          shares            list captures to read from
 Files    info              sum up capture files
+         flows             conversations of files
          repair            cut damaged capture files
          records           check or print record files
          archive, find     keep captures, search them

@@ -58,9 +58,10 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let control = Control::new()?;
     let session = open_session(flags, &files, filter, &control)?;
     let heard = control.clone();
-    signals::listen(&[], move |asked| match asked {
-        Asked::Stop => control.stop(),
-        Asked::Report | Asked::Flush | Asked::Rotate | Asked::Trigger => {}
+    signals::listen(&[], move |asked| {
+        if asked == Asked::Stop {
+            control.stop();
+        }
     })?;
     if flags.follow {
         return follow(session, flags, heard);
