@@ -469,11 +469,10 @@ impl Archive {
             let tail = segment::read_tail(&last, len);
             match tail.with_context(|| format!("{}: the segment {key} is damaged", self.name))? {
                 Tail::Found(directory) => {
-                    ensure!(
-                        segment::is_of_key(&directory, key),
-                        "{}: the segment {key} is damaged: its directory is that of another segment",
-                        self.name
-                    );
+                    if !segment::is_of_key(&directory, key) {
+                        let text = format!("{}: the segment {key} is damaged", self.name);
+                        return Err(anyhow::Error::new(OtherSegment).context(text));
+                    }
                     return Ok(*directory);
                 }
                 Tail::More(more) => wanted = more,
@@ -590,6 +589,18 @@ impl fmt::Display for StoreFault {
 }
 
 impl std::error::Error for StoreFault {}
+
+/// A segment has the directory of another segment.
+#[derive(Debug)]
+pub struct OtherSegment;
+
+impl fmt::Display for OtherSegment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("its directory is that of another segment")
+    }
+}
+
+impl std::error::Error for OtherSegment {}
 
 /// The innermost cause in one line: each layer of the client repeats the causes below it.
 fn innermost(error: &(dyn std::error::Error + 'static)) -> String {

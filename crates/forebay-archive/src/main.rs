@@ -11,7 +11,7 @@ mod cli {
     pub mod verify;
 }
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Parser;
 use cli::{
     args::{self, Command, Flags},
@@ -401,5 +401,8 @@ async fn compact(flags: &args::Compact, counts: &mut Value) -> Result<u8> {
         true => counts.to_string(),
         false => text::compacted(flags.dry_run, &done, vacuumed.as_ref()),
     })?;
+    if let Some(error) = done.accounts_error {
+        bail!("the accounts of the sensors were not rolled up: {error}");
+    }
     Ok(if stop.load(Relaxed) { 130 } else { 0 })
 }

@@ -22,7 +22,7 @@ use crate::{
     table::{Table, now_ms},
 };
 use anyhow::Result;
-use config::Day;
+use config::{Day, add};
 use index::IndexSums;
 use object_store::ObjectMeta;
 use segments::Segment;
@@ -93,20 +93,20 @@ impl Sensor {
     /// Counts a segment that is stored.
     fn count(&mut self, it: &Segment) {
         self.segments += 1;
-        self.stored_bytes += it.bytes;
+        add(&mut self.stored_bytes, it.bytes);
         if let Some(damage) = &it.damage {
-            self.damaged_bytes += it.bytes;
+            add(&mut self.damaged_bytes, it.bytes);
             self.damaged.push(damage.clone());
         }
         let Some(entry) = &it.entry else {
             return;
         };
         if it.damage.is_none() {
-            self.plain_bytes += entry.plain_bytes.unwrap_or(0);
+            add(&mut self.plain_bytes, entry.plain_bytes.unwrap_or(0));
         }
         let captured = entry.captured.unwrap_or(entry.packets);
-        self.shipped += entry.packets;
-        self.captured += captured;
+        add(&mut self.shipped, entry.packets);
+        add(&mut self.captured, captured);
         if captured != entry.packets {
             let differing = (it.key.clone(), captured, entry.packets);
             self.differing.push(differing);
@@ -116,7 +116,7 @@ impl Sensor {
 
     /// Compares a segment with its packets in the index. `None`: it has no rows.
     fn compare(&mut self, it: &Segment, indexed: Option<u64>) {
-        self.indexed += indexed.unwrap_or(0);
+        add(&mut self.indexed, indexed.unwrap_or(0));
         match (&it.entry, indexed) {
             (Some(entry), None) if entry.packets > 0 && it.is_young => self.in_flight += 1,
             (Some(entry), _) if entry.packets != indexed.unwrap_or(0) => {
@@ -129,7 +129,14 @@ impl Sensor {
     /// The sum that `captured` should be.
     pub fn parts(&self) -> u64 {
         let waiting = self.waiting.unwrap_or(0);
-        self.shipped + waiting + self.expired + self.dropped + self.vanished
+        let parts = [
+            self.shipped,
+            waiting,
+            self.expired,
+            self.dropped,
+            self.vanished,
+        ];
+        parts.into_iter().fold(0, u64::saturating_add)
     }
 
     /// Whether everything adds up.
@@ -147,6 +154,10 @@ impl Sensor {
 /// # Errors
 /// The store failed, there is no such sensor, or the table is of a newer version.
 pub async fn status(archive: &Archive, config: &StatusConfig) -> Result<BTreeMap<String, Sensor>> {
+    let mut config = config.clone();
+    config.sensors.sort_unstable();
+    config.sensors.dedup();
+    let config = &config;
     archive.check_sensors("--sensor", &config.sensors).await?;
     // What waits comes first, and what was expired last: a file that moves on meanwhile is found at its new place, too, and counted
     // there.
@@ -195,7 +206,7 @@ pub async fn status(archive: &Archive, config: &StatusConfig) -> Result<BTreeMap
             .or_insert_with(known_losses);
         if it.is_expired {
             sensor.not_deleted += 1;
-            sensor.not_deleted_bytes += it.bytes;
+            add(&mut sensor.not_deleted_bytes, it.bytes);
             continue;
         }
         archived.extend(segment::identity(&it.key));
@@ -208,7 +219,7 @@ pub async fn status(archive: &Archive, config: &StatusConfig) -> Result<BTreeMap
     for (day, packets) in &index.sums {
         if !differing.contains(day) {
             let sensor = sensors.entry(day.0.clone()).or_insert_with(known_losses);
-            sensor.indexed += packets;
+            add(&mut sensor.indexed, *packets);
         }
     }
     for (key, packets) in rows {
@@ -216,7 +227,7 @@ pub async fn status(archive: &Archive, config: &StatusConfig) -> Result<BTreeMap
             .map_or("?", |(name, ..)| name)
             .to_owned();
         let sensor = sensors.entry(name).or_insert_with(known_losses);
-        sensor.indexed += packets;
+        add(&mut sensor.indexed, packets);
         sensor.dangling.push(key);
     }
     for (id, entry) in &records.expired {
@@ -224,16 +235,19 @@ pub async fn status(archive: &Archive, config: &StatusConfig) -> Result<BTreeMap
             continue;
         };
         let sensor = sensors.entry(name.into()).or_insert_with(known_losses);
-        sensor.expired += entry.packets;
-        sensor.captured += entry.captured.unwrap_or(entry.packets);
+        add(&mut sensor.expired, entry.packets);
+        add(
+            &mut sensor.captured,
+            entry.captured.unwrap_or(entry.packets),
+        );
         sensor.lose([entry.lost_kernel, entry.lost_interface]);
     }
     for (name, sums) in &records.sums {
         let sensor = sensors.entry(name.clone()).or_insert_with(known_losses);
-        sensor.expired += sums.expired.packets;
-        sensor.vanished += sums.vanished.packets;
+        add(&mut sensor.expired, sums.expired.packets);
+        add(&mut sensor.vanished, sums.vanished.packets);
         for sum in [&sums.expired, &sums.vanished] {
-            sensor.captured += sum.captured;
+            add(&mut sensor.captured, sum.captured);
             sensor.lose([sum.lost_kernel, sum.lost_interface]);
         }
     }
@@ -244,8 +258,11 @@ pub async fn status(archive: &Archive, config: &StatusConfig) -> Result<BTreeMap
     }
     for (key, (name, entry, is_accepted)) in missing.segments {
         let sensor = sensors.entry(name).or_insert_with(known_losses);
-        sensor.vanished += entry.packets;
-        sensor.captured += entry.captured.unwrap_or(entry.packets);
+        add(&mut sensor.vanished, entry.packets);
+        add(
+            &mut sensor.captured,
+            entry.captured.unwrap_or(entry.packets),
+        );
         sensor.lose([entry.lost_kernel, entry.lost_interface]);
         if !is_accepted {
             sensor.missing.push(key);
@@ -263,8 +280,8 @@ pub async fn status(archive: &Archive, config: &StatusConfig) -> Result<BTreeMap
         if let Some(sensor) = sensors.get_mut(name)
             && !is_archived
         {
-            sensor.waiting = sensor.waiting.map(|it| it + packets);
-            sensor.captured += packets;
+            sensor.waiting = sensor.waiting.map(|it| it.saturating_add(packets));
+            add(&mut sensor.captured, packets);
         }
     }
     Ok(sensors)
@@ -279,7 +296,7 @@ async fn compare(
 ) -> Result<(HashSet<Day>, HashSet<String>)> {
     let mut sums: BTreeMap<Day, u64> = BTreeMap::new();
     for it in stored.iter().filter(|it| !it.is_expired) {
-        *sums.entry(it.day()).or_insert(0) += it.packets();
+        add(sums.entry(it.day()).or_insert(0), it.packets());
     }
     let is_equal = |day: &Day, sums: &BTreeMap<Day, u64>| {
         let sum = |sums: &BTreeMap<Day, u64>| sums.get(day).copied().unwrap_or(0);
@@ -299,7 +316,7 @@ async fn compare(
             None => false,
         };
         if !has_rows && let Some(sum) = sums.get_mut(&day) {
-            *sum -= it.packets();
+            *sum = sum.saturating_sub(it.packets());
             in_flight.insert(it.key.clone());
         }
     }
@@ -332,8 +349,8 @@ async fn count_dropped(
         let record = serde_json::from_slice::<Value>(&record.unwrap_or_default());
         match record.ok().and_then(|it| it["packets"].as_u64()) {
             Some(packets) => {
-                sensor.dropped += packets;
-                sensor.captured += packets;
+                add(&mut sensor.dropped, packets);
+                add(&mut sensor.captured, packets);
             }
             None => {
                 let name = archive.name();

@@ -3,7 +3,7 @@
 //! `status` reads only directories and the index, so it does not notice a byte that has changed in the middle of a segment.
 
 use crate::{
-    archive::{Archive, StoreFault},
+    archive::{Archive, OtherSegment, StoreFault},
     ledger, rebuild, segment,
     table::now_ms,
 };
@@ -191,8 +191,9 @@ async fn read(archive: Archive, object: ObjectMeta) -> Result<Option<(u64, u64)>
 
 /// The error of a damaged segment, with what `find` returns of it nevertheless.
 async fn with_salvage(archive: &Archive, key: &str, error: Error) -> Error {
-    if error.is::<StoreFault>() || archive.directory(key, None).await.is_ok() {
-        return error;
+    match archive.directory(key, None).await {
+        Err(unread) if !unread.is::<StoreFault>() && !unread.is::<OtherSegment>() => {}
+        _ => return error,
     }
     match archive.salvage(key, None).await {
         Ok(intact) if intact.packets > 0 => {

@@ -24,6 +24,7 @@ impl Archive {
                 break;
             }
             at = next;
+            tokio::task::yield_now().await;
         }
         Ok(salvage.finish())
     }

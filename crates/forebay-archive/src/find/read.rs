@@ -10,7 +10,7 @@
 
 use super::{Request, block::Block};
 use crate::{
-    archive::{Archive, StoreFault},
+    archive::{Archive, OtherSegment, StoreFault},
     index::flow,
     segment::{self, Directory},
 };
@@ -90,6 +90,8 @@ pub struct Reading {
     /// Packets that were tested, and those that matched.
     pub tested: u64,
     pub matched: u64,
+    /// The packets of the blocks that were read, by segment.
+    pub read: HashMap<Arc<str>, u64>,
     /// Segments that could not be read whole.
     pub failed: Vec<Failed>,
     /// It was stopped before all blocks were read.
@@ -279,8 +281,9 @@ pub async fn read(
                 }
                 None => Err(anyhow!("a block is not intact")),
             };
-            if let Err(error) = added {
-                reading.lose(block, &format!("{error:#}"));
+            match added {
+                Ok(()) => *reading.read.entry(block.segment.clone()).or_default() += block.packets,
+                Err(error) => reading.lose(block, &format!("{error:#}")),
             }
             if is_last {
                 fetched.remove(number);
@@ -330,7 +333,7 @@ async fn open_segment(archive: &Archive, segment: &str, end: u64) -> Result<Open
                 error: None,
             });
         }
-        Err(error) if error.is::<StoreFault>() => return Err(error),
+        Err(error) if error.is::<StoreFault>() || error.is::<OtherSegment>() => return Err(error),
         Err(error) => error,
     };
     let directory = archive.salvage(segment, Some(end)).await?;

@@ -43,7 +43,7 @@ pub fn report(args: &Args, request: &Request, outcome: &Outcome, reads: &Reads) 
     let mut errors = io::stderr().lock();
     for failed in &outcome.reading.failed {
         // Standard error may be closed: there is nowhere left to report that.
-        let what = missing(failed, &outcome.plan);
+        let what = missing(failed, outcome);
         let _ = writeln!(errors, "forebay find: {}", printable(&what));
     }
     if args.json {
@@ -144,26 +144,29 @@ fn may_match(failed: &Failed, plan: &Plan) -> u64 {
 }
 
 /// What is missing of a segment.
-fn missing(failed: &Failed, plan: &Plan) -> String {
+fn missing(failed: &Failed, outcome: &Outcome) -> String {
     let Failed {
         segment,
         error,
         lost,
         is_salvaged,
     } = failed;
-    let all = may_match(failed, plan);
+    let all = may_match(failed, &outcome.plan);
+    let found = outcome.reading.read.get(segment).copied().unwrap_or(0);
     let packets = counted(all, "packet that may match", "packets that may match");
-    match (is_salvaged, all.saturating_sub(*lost)) {
-        (_, 0) => format!("{segment}: its packets are missing from the result: {error}"),
-        (true, found) if *lost == 0 => {
+    // A search may have ended before it reached all blocks.
+    let rest = if found + lost == all {
+        "; the rest is lost"
+    } else {
+        ""
+    };
+    match is_salvaged {
+        _ if *lost == all => format!("{segment}: its packets are missing from the result: {error}"),
+        true if found == all => {
             format!("{segment}: salvaged all {found} of its packets that may match: {error}")
         }
-        (true, found) => {
-            format!("{segment}: salvaged {found} of its {packets}; the rest is lost: {error}")
-        }
-        (false, _) => {
-            format!("{segment}: {lost} of its {packets} are missing from the result: {error}")
-        }
+        true => format!("{segment}: salvaged {found} of its {packets}{rest}: {error}"),
+        false => format!("{segment}: {lost} of its {packets} are missing from the result: {error}"),
     }
 }
 

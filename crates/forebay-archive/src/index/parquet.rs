@@ -279,9 +279,10 @@ impl Encoder {
             let segment = segments.value(at);
             let same = (at..segments.len()).take_while(|it| segments.value(*it) == segment);
             let end = at + same.count();
-            let sum: u64 = (at..end).map(|it| packets.value(it) as u64).sum();
+            let numbers = (at..end).map(|it| packets.value(it) as u64);
+            let sum = numbers.fold(0, u64::saturating_add);
             match self.packets.get_mut(segment) {
-                Some(packets) => *packets += sum,
+                Some(packets) => *packets = packets.saturating_add(sum),
                 None => _ = self.packets.insert(segment.to_owned(), sum),
             }
             at = end;
@@ -295,13 +296,14 @@ impl Encoder {
         let mut by_day = BTreeMap::new();
         for (segment, packets) in &self.packets {
             let (sensor, date, _) = segment::parse_key(segment).unwrap_or(("?", "?", ""));
-            *by_day.entry(format!("{sensor}/{date}")).or_insert(0) += packets;
+            let sum: &mut u64 = by_day.entry(format!("{sensor}/{date}")).or_insert(0);
+            *sum = sum.saturating_add(*packets);
         }
         Ok(IndexFile {
             date: self.date,
             bytes: std::mem::take(self.writer.inner_mut()).into(),
             rows: statistics.rows,
-            packets: by_day.values().sum(),
+            packets: by_day.values().copied().fold(0, u64::saturating_add),
             packets_by_day: by_day,
             statistics,
         })

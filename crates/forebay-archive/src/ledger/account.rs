@@ -158,6 +158,7 @@ pub(super) mod tests {
             }
             let foreign = Page {
                 schema: SCHEMA,
+                recorded_ms: None,
                 segments: vec![entry("hall", 9)],
             };
             let foreign = serde_json::to_vec(&foreign).unwrap();

@@ -56,6 +56,9 @@ impl Entry {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Page {
     pub(super) schema: u64,
+    /// When it was written, in ms since 1970, if its day has sums. Its name, a hash, is then different from those that are in the sums.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) recorded_ms: Option<u64>,
     pub(super) segments: Vec<Entry>,
 }
 
@@ -63,6 +66,7 @@ impl Page {
     pub(super) fn empty() -> Page {
         Page {
             schema: SCHEMA,
+            recorded_ms: None,
             segments: Vec::new(),
         }
     }
@@ -89,14 +93,18 @@ pub(super) async fn page(archive: &Archive, key: &str) -> Result<Option<Bytes>> 
     }
 }
 
-/// Writes a page with these segments to a folder, and returns its key. One that is there becomes young again.
-pub(super) async fn put(archive: &Archive, folder: &str, segments: Vec<Entry>) -> Result<String> {
+/// A page with these segments, and its key in a folder: pages with the same content have the same key.
+pub(super) fn named(
+    folder: &str,
+    recorded_ms: Option<u64>,
+    segments: Vec<Entry>,
+) -> Result<(String, Bytes)> {
     let page = Page {
         schema: SCHEMA,
+        recorded_ms,
         segments,
     };
     let text = serde_json::to_vec(&page)?;
     let key = format!("{folder}/{}.json", segment::hex(&Sha256::digest(&text)));
-    archive.put(&key, text.into()).await?;
-    Ok(key)
+    Ok((key, text.into()))
 }

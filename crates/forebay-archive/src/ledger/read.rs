@@ -9,9 +9,9 @@ use crate::{
     archive::{self, Archive},
     segment,
 };
-use anyhow::Result;
+use anyhow::{Result, bail};
 use object_store::ObjectMeta;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The records of sensors.
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ impl Records {
     /// Reads the pages of these sensors, or of all if there is none, and of the dates that are wanted. A segment that moves on meanwhile, from one page to another one, is there.
     ///
     /// # Errors
-    /// The store failed.
+    /// The store failed, or records changed each time that they were read.
     pub async fn read(
         archive: &Archive,
         sensors: &[String],
@@ -42,9 +42,7 @@ impl Records {
         if folders.is_empty() {
             folders.push("sensors".into());
         }
-        let mut attempt = 0;
-        loop {
-            attempt += 1;
+        for _ in 0..MAX_TRIES {
             let listed = folders.iter().map(async |it| archive.list(it).await);
             let listed = archive::at_once(listed).await?.into_iter().flatten();
             let mut records = Records::default();
@@ -72,20 +70,32 @@ impl Records {
             for (key, bytes) in sums.iter().zip(fetched.await?) {
                 records.add_sums(key, &bytes.unwrap_or_default());
             }
-            pages.retain(|key| !records.sums.iter().any(|it| it.1.pages.contains(key)));
-            let fetched = archive::at_once(pages.iter().map(async |it| page(archive, it).await));
-            let fetched = fetched.await?;
-            let is_whole = fetched.iter().all(Option::is_some);
-            for (key, bytes) in pages.iter().zip(fetched) {
-                if let Some(bytes) = bytes {
-                    records.add(key, &bytes, wanted);
+            let closed = records.sums.iter().flat_map(|(sensor, sums)| {
+                let is_of = |it: &&String| parse_page(it).is_some_and(|it| it.0 == *sensor);
+                sums.pages.iter().filter(is_of)
+            });
+            let closed: HashSet<&String> = closed.collect();
+            pages.retain(|key| !closed.contains(key));
+            let read = async |key: &String| {
+                let bytes = page(archive, key).await?;
+                Ok(bytes.map(|it| parse(key, &it)))
+            };
+            let found = archive::at_once(pages.iter().map(read)).await?;
+            let is_whole = found.iter().all(Option::is_some);
+            for (key, found) in pages.iter().zip(found) {
+                if let Some(entries) = found {
+                    records.add(key, entries, wanted);
                 }
             }
             // Otherwise `compact` has merged a page.
-            if is_whole || attempt >= MAX_TRIES {
+            if is_whole {
                 return Ok(records);
             }
         }
+        bail!(
+            "{}: the records of the sensors changed while they were read: try again",
+            archive.name()
+        )
     }
 
     fn add_sums(&mut self, key: &str, bytes: &[u8]) {
@@ -96,25 +106,41 @@ impl Records {
         }
     }
 
-    fn add(&mut self, key: &str, bytes: &[u8], wanted: &dyn Fn(&str, &str) -> bool) {
-        let by_id = |it: Entry| (segment::identity(&it.segment).unwrap_or_default(), it);
-        if let Some((sensor, _, kind)) = parse_page(key) {
-            let Some(entries) = entries(bytes, sensor) else {
-                return self.damaged.push((sensor.to_owned(), key.to_owned()));
-            };
-            let to = match kind {
-                PageKind::Shipped => &mut self.shipped,
-                PageKind::Expired => &mut self.expired,
-            };
-            to.extend(entries.into_iter().map(by_id));
-        } else if let Some((sensor, sha256)) = parse_old(key) {
-            let Ok(entry) = serde_json::from_slice::<Entry>(bytes) else {
-                return self.damaged.push((sensor.to_owned(), key.to_owned()));
-            };
-            let date = segment::parse_key(&entry.segment).map(|it| it.1);
-            if date.is_none_or(|date| wanted(sensor, date)) {
-                self.expired.insert(id(sensor, sha256), entry);
+    /// Adds the entries of a page, or of a record of an earlier version. `None`: they cannot be read.
+    fn add(&mut self, key: &str, entries: Option<Vec<Entry>>, wanted: &dyn Fn(&str, &str) -> bool) {
+        let of_page = parse_page(key).map(|(sensor, _, kind)| (sensor, kind, None));
+        let of_old = |(sensor, sha256)| (sensor, PageKind::Expired, Some(id(sensor, sha256)));
+        let Some((sensor, kind, old)) = of_page.or_else(|| parse_old(key).map(of_old)) else {
+            return;
+        };
+        let Some(entries) = entries else {
+            return self.damaged.push((sensor.to_owned(), key.to_owned()));
+        };
+        let to = match kind {
+            PageKind::Shipped => &mut self.shipped,
+            PageKind::Expired => &mut self.expired,
+        };
+        for entry in entries {
+            match &old {
+                None => {
+                    let id = segment::identity(&entry.segment).unwrap_or_default();
+                    to.insert(id, entry);
+                }
+                Some(id) => {
+                    let date = segment::parse_key(&entry.segment).map(|it| it.1);
+                    if date.is_none_or(|date| wanted(sensor, date)) {
+                        to.insert(id.clone(), entry);
+                    }
+                }
             }
         }
+    }
+}
+
+/// The entries of a page, or of a record of an earlier version. `None`: they cannot be read.
+fn parse(key: &str, bytes: &[u8]) -> Option<Vec<Entry>> {
+    match parse_page(key) {
+        Some((sensor, ..)) => entries(bytes, sensor),
+        None => Some(vec![serde_json::from_slice(bytes).ok()?]),
     }
 }

@@ -10,7 +10,7 @@
 use super::{
     expired::record,
     key::{PageKind, id, parse_old, parse_page, parse_sums, sums_of, vanished_record},
-    page::{Entry, SCHEMA, entries, page, put},
+    page::{Entry, SCHEMA, entries, named, page},
     sums::{Sum, Sums},
 };
 use crate::{
@@ -18,6 +18,7 @@ use crate::{
     segment,
 };
 use anyhow::Result;
+use bytes::Bytes;
 use object_store::ObjectMeta;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -29,7 +30,7 @@ const MIN_AGE: Duration = Duration::from_hours(2 * 24);
 /// Segments that expired less than this before stay on their pages: programs may still add their rows.
 const MIN_EXPIRED_AGE: Duration = Duration::from_hours(7 * 24);
 /// Segments on a page of a day.
-const MAX_ENTRIES: usize = 50_000;
+const MAX_ENTRIES: usize = if cfg!(test) { 300 } else { 50_000 };
 
 /// What [`roll_up`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,17 +87,27 @@ pub async fn roll_up(archive: &Archive) -> Result<RolledUp> {
         let is_numbered = |it: &ObjectMeta| it.location.as_ref().contains("/shipped/");
         let (shipped, expired) = (&day.shipped, &day.expired);
         if shipped.iter().any(is_numbered) || shipped.len() > 1 {
-            if shipped.iter().all(|it| is_older(it, MIN_AGE)) {
-                let folder = format!("sensors/{sensor}/days/{date}");
-                done.objects += merge(archive, &folder, shipped).await?;
+            if !shipped.iter().all(|it| is_older(it, MIN_AGE)) {
+                continue;
             }
-        } else if expired.len() > 1 {
+            let folder = format!("sensors/{sensor}/days/{date}");
+            if let Some(objects) = merge(archive, &folder, shipped).await? {
+                done.objects += objects;
+                continue;
+            }
+        }
+        if expired.len() > 1 {
             // `undelete` takes segments out of pages that are not young.
-            if !expired.iter().any(archive::is_young) {
-                let folder = format!("sensors/{sensor}/expired/{date}");
-                done.objects += merge(archive, &folder, expired).await?;
+            if expired.iter().any(archive::is_young) {
+                continue;
             }
-        } else if !expired.is_empty()
+            let folder = format!("sensors/{sensor}/expired/{date}");
+            if let Some(objects) = merge(archive, &folder, expired).await? {
+                done.objects += objects;
+                continue;
+            }
+        }
+        if !expired.is_empty()
             && shipped
                 .iter()
                 .chain(expired)
@@ -139,19 +150,26 @@ async fn read(archive: &Archive, pages: &[ObjectMeta]) -> Result<Option<BTreeMap
     Ok(Some(all))
 }
 
-/// Replaces pages by as few as possible. Returns the number of objects that were deleted.
-async fn merge(archive: &Archive, folder: &str, pages: &[ObjectMeta]) -> Result<u64> {
+/// Replaces pages by as few as possible. Returns the number of objects that were deleted. `None`: there is nothing to do, because they are
+/// as few already.
+async fn merge(archive: &Archive, folder: &str, pages: &[ObjectMeta]) -> Result<Option<u64>> {
     let Some(all) = read(archive, pages).await? else {
-        return Ok(0);
+        return Ok(Some(0));
     };
     let all: Vec<Entry> = all.into_values().collect();
-    let mut made = HashSet::new();
-    for entries in all.chunks(MAX_ENTRIES) {
-        made.insert(put(archive, folder, entries.to_vec()).await?);
+    let made = all.chunks(MAX_ENTRIES);
+    let made = made.map(|it| named(folder, None, it.to_vec()));
+    let made: HashMap<String, Bytes> = made.collect::<Result<_>>()?;
+    let is_made = |it: &ObjectMeta| made.contains_key(it.location.as_ref());
+    if made.len() == pages.len() && pages.iter().all(is_made) {
+        return Ok(None);
+    }
+    for (key, text) in &made {
+        archive.put(key, text.clone()).await?;
     }
     let old = pages
         .iter()
-        .filter(|it| !made.contains(it.location.as_ref()));
+        .filter(|it| !made.contains_key(it.location.as_ref()));
     let old: Vec<&ObjectMeta> = old.collect();
     let ask = async |it: &&ObjectMeta| archive.head(it.location.as_ref()).await;
     let now = archive::at_once(old.iter().map(ask)).await?;
@@ -161,7 +179,8 @@ async fn merge(archive: &Archive, folder: &str, pages: &[ObjectMeta]) -> Result<
     };
     // One that `ship` has written again meanwhile has more than was read.
     let old = old.iter().zip(&now).filter(|it| is_same((it.0, it.1)));
-    delete(archive, old.map(|it| it.0.location.as_ref())).await
+    let deleted = delete(archive, old.map(|it| it.0.location.as_ref())).await?;
+    Ok(Some(deleted))
 }
 
 async fn delete<'k>(archive: &Archive, keys: impl Iterator<Item = &'k str>) -> Result<u64> {
@@ -239,12 +258,18 @@ async fn gather_old(archive: &Archive, listed: &[ObjectMeta]) -> Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Ledger, Records, account::tests::entry, expired::record};
+    use super::super::{
+        Ledger, Records,
+        account::tests::entry,
+        expired::{expired, forget, record},
+    };
     use super::*;
+    use crate::status::date_before;
     use forebay_testing::folder::Folder;
-    use std::fs;
+    use std::{fs, sync::LazyLock};
 
-    const DAY: &str = "2026-11-21";
+    /// A day that has ended.
+    static DAY: LazyLock<String> = LazyLock::new(|| date_before(Duration::from_hours(24 * 10)));
 
     /// Makes the records of `hall` this old.
     fn age(folder: &Folder, days: u64) {
@@ -265,8 +290,10 @@ mod tests {
 
     fn named(number: u32) -> Entry {
         let mut named = entry("hall", 1);
-        let sha256 = format!("{number:064x}");
-        named.segment = format!("segments/sensor=hall/date={DAY}/hour=00/{sha256}.pcapng.zst");
+        named.segment = format!(
+            "segments/sensor=hall/date={}/hour=00/{number:064x}.pcapng.zst",
+            *DAY
+        );
         named
     }
 
@@ -280,6 +307,117 @@ mod tests {
         let mut keys: Vec<String> = keys.collect();
         keys.sort_unstable();
         keys
+    }
+
+    /// An archive with a closed day of this many segments.
+    async fn closed(folder: &Folder, segments: u32) -> Archive {
+        let archive = Archive::open(&folder.path("to"), true).unwrap();
+        let mut ledger = Ledger::default();
+        for number in 0..segments {
+            ledger.add(&archive, named(number)).await.unwrap();
+        }
+        record(&archive, (0..segments).map(named)).await.unwrap();
+        age(folder, 8);
+        roll_up(&archive).await.unwrap();
+        for _ in 0..3 {
+            age(folder, 8);
+            roll_up(&archive).await.unwrap();
+        }
+        archive
+    }
+
+    #[test]
+    fn segments_of_a_closed_day_that_are_shipped_and_expire_again_are_recorded_again() {
+        let folder = Folder::new();
+        tokio::runtime::Runtime::new().unwrap().block_on(async {
+            let archive = closed(&folder, 3).await;
+            let sums = format!("sensors/hall/days/{}.json", *DAY);
+            assert_eq!(keys(&archive).await, [&*sums]);
+            let mut ledger = Ledger::default();
+            for number in 0..4 {
+                ledger.add(&archive, named(number)).await.unwrap();
+            }
+            let expired_ = async || {
+                let records = records(&archive).await;
+                assert_eq!(records.sums[0].1.expired.segments, 3);
+                assert_eq!(records.shipped.len(), 4);
+                records.expired.len()
+            };
+            // The same page as in the sums, and another one.
+            record(&archive, (0..3).map(named)).await.unwrap();
+            assert_eq!(expired_().await, 3);
+            record(&archive, (0..4).map(named)).await.unwrap();
+            assert_eq!(expired_().await, 4);
+            // What is left after an `undelete` has the segments that are in the sums.
+            age(&folder, 8);
+            let last = segment::identity(&named(3).segment).unwrap();
+            for page in keys(&archive).await {
+                if page.contains("/expired/") {
+                    let ids = HashSet::from([last.clone()]);
+                    assert!(forget(&archive, &page, &ids).await.unwrap());
+                }
+            }
+            assert_eq!(expired_().await, 3);
+            age(&folder, 8);
+            assert_eq!(roll_up(&archive).await.unwrap(), RolledUp::default());
+            assert_eq!(expired_().await, 3);
+        });
+    }
+
+    #[test]
+    fn a_day_with_several_merged_pages_is_closed_and_not_written_again() {
+        let folder = Folder::new();
+        let segments = MAX_ENTRIES as u32 + 50;
+        tokio::runtime::Runtime::new().unwrap().block_on(async {
+            let archive = Archive::open(&folder.path("to"), true).unwrap();
+            let mut ledger = Ledger::default();
+            for number in 0..segments {
+                ledger.add(&archive, named(number)).await.unwrap();
+            }
+            age(&folder, 3);
+            assert_eq!(roll_up(&archive).await.unwrap().objects, 4);
+            let pages = archive.list("sensors/hall/days").await.unwrap();
+            assert_eq!(pages.len(), 2);
+            age(&folder, 3);
+            let before = archive.list("sensors/hall/days").await.unwrap();
+            assert_eq!(roll_up(&archive).await.unwrap(), RolledUp::default());
+            let mut after = archive.list("sensors/hall/days").await.unwrap();
+            after.sort_by_key(|it| before.iter().position(|old| old.location == it.location));
+            assert_eq!(before, after);
+            for from in [0, 100] {
+                let part = (from..segments).step_by(2).map(named);
+                record(&archive, part).await.unwrap();
+            }
+            record(&archive, (0..segments).map(named)).await.unwrap();
+            age(&folder, 8);
+            assert_eq!(roll_up(&archive).await.unwrap().closed, 0);
+            age(&folder, 8);
+            let done = roll_up(&archive).await.unwrap();
+            assert_eq!((done.objects, done.closed), (4, 1));
+            let left = records(&archive).await;
+            assert_eq!(left.sums[0].1.expired.segments, u64::from(segments));
+            assert_eq!(keys(&archive).await.len(), 1);
+        });
+    }
+
+    #[test]
+    fn no_segment_is_taken_as_unexpired_because_a_page_is_damaged() {
+        let folder = Folder::new();
+        let archive = Archive::open(&folder.path("to"), true).unwrap();
+        tokio::runtime::Runtime::new().unwrap().block_on(async {
+            record(&archive, [named(1)].into_iter()).await.unwrap();
+            archive.put(&named(1).segment, "".into()).await.unwrap();
+            let stored = archive.list("segments").await.unwrap();
+            assert_eq!(expired(&archive, &stored).await.unwrap().len(), 1);
+            let page = keys(&archive).await.swap_remove(0);
+            let newer = r#"{"schema": 2, "segments": []}"#;
+            archive.put(&page, newer.into()).await.unwrap();
+            let error = expired(&archive, &stored).await.unwrap_err();
+            assert!(format!("{error:#}").contains(&page), "{error:#}");
+            age(&folder, 1);
+            assert!(forget(&archive, &page, &HashSet::new()).await.is_err());
+            assert_eq!(keys(&archive).await, [page]);
+        });
     }
 
     #[test]
@@ -304,11 +442,11 @@ mod tests {
             // A run that was killed before it deleted the old pages.
             let kept = folder.path("kept");
             fs::create_dir(&kept).unwrap();
-            let page = folder.path(&format!("to/sensors/hall/shipped/{DAY}/0001.json"));
+            let page = folder.path(&format!("to/sensors/hall/shipped/{}/0001.json", *DAY));
             fs::copy(&page, format!("{kept}/page")).unwrap();
             assert_eq!(roll_up(&archive).await.unwrap(), rolled(4, 0));
             assert_eq!(keys(&archive).await.len(), 1);
-            fs::create_dir_all(folder.path(&format!("to/sensors/hall/shipped/{DAY}"))).unwrap();
+            fs::create_dir_all(folder.path(&format!("to/sensors/hall/shipped/{}", *DAY))).unwrap();
             fs::copy(format!("{kept}/page"), &page).unwrap();
             assert_eq!(records(&archive).await.shipped, before);
             age(&folder, 2);
@@ -343,7 +481,7 @@ mod tests {
             let pages = keys(&archive).await;
             let page = archive.get(&pages[0]).await.unwrap().unwrap();
             assert_eq!(roll_up(&archive).await.unwrap(), rolled(2, 1));
-            let sums = format!("sensors/hall/days/{DAY}.json");
+            let sums = format!("sensors/hall/days/{}.json", *DAY);
             assert_eq!(keys(&archive).await, [sums, gone]);
             // Again, a run that was killed: nothing counts twice.
             archive.put(&pages[0], page).await.unwrap();

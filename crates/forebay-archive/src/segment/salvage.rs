@@ -8,6 +8,8 @@ use super::{
 use anyhow::{Result, anyhow, ensure};
 use forebay_net::format::read::Decoder;
 
+/// Blocks of a segment: those of a terabyte, as `ship` makes them.
+const MAX_BLOCKS: usize = 1 << 20;
 /// The longest block, as stored and unpacked.
 const MAX_BLOCK_BYTES: usize = 32 << 20;
 /// The longest sections and interfaces: a directory with more is not written.
@@ -26,8 +28,9 @@ pub struct Salvage {
     is_packed: bool,
     /// Where a block ends, if it is known. Then nothing after it is needed.
     end: Option<u64>,
-    /// What was not walked yet, and the first of it in the segment.
+    /// Bytes of the segment, how many of them were walked, and where the next one is in the segment.
     rest: Vec<u8>,
+    walked: usize,
     at: u64,
     /// The block that was begun.
     block: Block,
@@ -44,6 +47,7 @@ impl Salvage {
             is_packed,
             end,
             rest: Vec::new(),
+            walked: 0,
             at: 0,
             block: Block::default(),
             head: Vec::new(),
@@ -53,14 +57,15 @@ impl Salvage {
 
     /// Takes the next bytes of the segment. `false`: no more blocks can be found.
     pub fn push(&mut self, bytes: &[u8]) -> bool {
+        self.rest.drain(..std::mem::take(&mut self.walked));
         self.rest.extend_from_slice(bytes);
         while self.end.is_none_or(|end| self.at < end) {
             match self.next_block() {
                 Ok(Some(len)) => {
-                    self.rest.drain(..len);
+                    self.walked += len;
                     self.at += len as u64;
                 }
-                Ok(None) => return self.rest.len() < MAX_BLOCK_BYTES,
+                Ok(None) => return self.rest.len() - self.walked < MAX_BLOCK_BYTES,
                 Err(_) => return false,
             }
         }
@@ -74,22 +79,24 @@ impl Salvage {
 
     /// Walks the next block, and returns its length as stored. `None`: more bytes are needed.
     fn next_block(&mut self) -> Result<Option<usize>> {
+        ensure!(self.directory.blocks.len() < MAX_BLOCKS, "too many blocks");
         if !self.is_packed {
             let plain = std::mem::take(&mut self.rest);
-            let is_whole = self.walk(&plain);
+            let is_whole = self.walk(&plain[self.walked..]);
             self.rest = plain;
             let len = self.block.plain_length as usize;
             return Ok(is_whole?.then(|| self.end_block(len)));
         }
-        if self.rest.len() < ZSTD_MAGIC.len() {
+        let rest = &self.rest[self.walked..];
+        if rest.len() < ZSTD_MAGIC.len() {
             return Ok(None);
         }
-        ensure!(self.rest.starts_with(&ZSTD_MAGIC), "the blocks end");
+        ensure!(rest.starts_with(&ZSTD_MAGIC), "the blocks end");
         // An incomplete frame and a damaged one are the same error.
-        let Ok(len) = zstd_safe::find_frame_compressed_size(&self.rest) else {
+        let Ok(len) = zstd_safe::find_frame_compressed_size(rest) else {
             return Ok(None);
         };
-        let stored = &self.rest[..len];
+        let stored = &rest[..len];
         let plain_length = zstd_safe::get_frame_content_size(stored).ok().flatten();
         let plain_length = plain_length.ok_or_else(|| anyhow!("it has no length"))?;
         let plain = read::unpack(stored, plain_length, true)?;

@@ -30,3 +30,8 @@ impl StatusConfig {
         segment::parse_key(key).is_some_and(|(sensor, date, _)| self.wants(sensor, date))
     }
 }
+
+/// Adds a number that was read from an object: it can be any.
+pub(super) fn add(sum: &mut u64, number: u64) {
+    *sum = sum.saturating_add(number);
+}

@@ -3,7 +3,7 @@
 //! Each file has a tag with its packets, by sensor and date of their segments, in the log. Where these sums are those of the segments, nothing
 //! else is read. Otherwise two columns of the files with rows of that sensor and date say which segments differ.
 
-use super::config::{Day, StatusConfig};
+use super::config::{self, Day, StatusConfig};
 use crate::{
     archive::{self, Archive},
     find, index, schema, segment,
@@ -13,6 +13,9 @@ use anyhow::{Context, Result, ensure};
 use arrow_array::{Array, Int64Array};
 use futures::TryStreamExt;
 use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// The sensor and date of rows whose segment has no valid key, as in the tags.
+const UNKNOWN: (&str, &str, &str) = ("?", "?", "");
 
 /// The index, with the packets of each sensor and date.
 #[derive(Debug, Default)]
@@ -49,7 +52,7 @@ impl IndexSums {
         let mut add = |sensor: &str, date: &str, packets: u64| {
             if config.wants(sensor, date) {
                 let day = (sensor.to_owned(), date.to_owned());
-                *sums.entry(day).or_insert(0) += packets;
+                config::add(sums.entry(day).or_insert(0), packets);
             }
         };
         for (day, packets) in files.iter().filter_map(|it| it.packets.as_ref()).flatten() {
@@ -59,7 +62,7 @@ impl IndexSums {
         }
         let untagged = files.iter().filter(|it| it.packets.is_none());
         for (key, packets) in by_segment(archive, untagged).await? {
-            let (sensor, date, _) = segment::parse_key(&key).unwrap_or_default();
+            let (sensor, date, _) = segment::parse_key(&key).unwrap_or(UNKNOWN);
             add(sensor, date, packets);
         }
         Ok(IndexSums { files, sums })
@@ -81,7 +84,7 @@ impl IndexSums {
             false => by_segment(archive, self.files.iter().filter(may_have)).await?,
         };
         found.retain(|key, _| {
-            let (sensor, date, _) = segment::parse_key(key).unwrap_or_default();
+            let (sensor, date, _) = segment::parse_key(key).unwrap_or(UNKNOWN);
             days.contains(&(sensor.to_owned(), date.to_owned()))
         });
         Ok(found)
@@ -106,7 +109,7 @@ async fn by_segment(
     });
     let mut sums = HashMap::new();
     for (key, packets) in archive::at_once(read).await?.into_iter().flatten() {
-        *sums.entry(key).or_insert(0) += packets;
+        config::add(sums.entry(key).or_insert(0), packets);
     }
     Ok(sums)
 }
@@ -124,10 +127,45 @@ async fn of_file(archive: &Archive, file: &TableFile) -> Result<HashMap<String, 
         for (key, packets) in segments.iter().zip(packets) {
             let (key, packets) = (key.unwrap_or_default(), packets.unwrap_or(0) as u64);
             match sums.get_mut(key) {
-                Some(sum) => *sum += packets,
+                Some(sum) => config::add(sum, packets),
                 None => drop(sums.insert(key.to_owned(), packets)),
             }
         }
     }
     Ok(sums)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::status;
+    use super::*;
+    use crate::{index::Row, table::Rows};
+    use forebay_testing::folder::Folder;
+
+    #[test]
+    fn rows_without_a_valid_key_are_named_and_no_number_is_too_large_for_a_sum() {
+        let folder = Folder::new();
+        let archive = Archive::open(&folder.path("to"), true).unwrap();
+        let row = Row {
+            packets: u64::MAX,
+            ..Row::default()
+        };
+        let run = async {
+            let mut table = Table::open_or_create(&archive).await.unwrap();
+            let files = index::write(vec![row; 3], "hall", "other").unwrap();
+            let segment = "other".to_owned();
+            table.append(&[Rows { segment, files }]).await.unwrap();
+            for number in 0..2 {
+                let key = format!("sensors/hall/dropped-{number}.json");
+                let record = format!(r#"{{"packets": {}}}"#, u64::MAX);
+                archive.put(&key, record.into()).await.unwrap();
+            }
+            let sensors = status(&archive, &StatusConfig::default()).await.unwrap();
+            let unknown = &sensors["?"];
+            assert_eq!(unknown.dangling, ["other"]);
+            assert_eq!((unknown.indexed, unknown.is_sound()), (u64::MAX, false));
+            assert_eq!(sensors["hall"].dropped, u64::MAX);
+        };
+        tokio::runtime::Runtime::new().unwrap().block_on(run);
+    }
 }

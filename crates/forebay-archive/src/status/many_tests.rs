@@ -121,7 +121,8 @@ impl Store {
     }
 
     /// Stores segments with one packet each, their rows and the account, as `ship --announce` and `index` do. The first ones are 20 days old.
-    async fn fill(&self) {
+    /// Returns the date of the first ones that are 16 days old.
+    async fn fill(&self) -> String {
         let now_s = now_ms() as u64 / 1000;
         let midnight = now_s - now_s % 86_400;
         let mut table = Table::open_or_create(&self.archive).await.unwrap();
@@ -172,6 +173,7 @@ impl Store {
             );
             assert_eq!(table.append(&rows).await.unwrap(), rows.len());
         }
+        segment::date_and_hour((midnight - 16 * 86_400) * 1_000_000_000).0
     }
 
     async fn status(&self, what: &str, config: &StatusConfig) -> (Sensor, Cost) {
@@ -187,7 +189,7 @@ impl Store {
 fn upkeep_costs_requests_for_days_and_only_expire_one_for_each_segment() {
     let store = Store::new();
     let run = async {
-        store.fill().await;
+        let since = store.fill().await;
         let all = StatusConfig::default();
         let pages = DAYS * PER_DAY / BATCH;
         let (before, cost) = store.status("status", &all).await;
@@ -195,6 +197,14 @@ fn upkeep_costs_requests_for_days_and_only_expire_one_for_each_segment() {
             (before.captured, before.indexed),
             (DAYS * PER_DAY, DAYS * PER_DAY)
         );
+        let repeated = StatusConfig {
+            sensors: vec!["hall".into(); 2],
+            ..StatusConfig::default()
+        };
+        let (once, _) = store
+            .status("status of a sensor named twice", &repeated)
+            .await;
+        assert_eq!(once, before);
         assert_eq!((cost.segments, cost.writes), (0, 0));
         // The lists of the index and of the records, and the pages.
         assert!((pages..=pages + 4).contains(&cost.others), "{cost:?}");
@@ -222,7 +232,7 @@ fn upkeep_costs_requests_for_days_and_only_expire_one_for_each_segment() {
         let bytes = 1000 * DAYS * PER_DAY;
         assert!(cost.bytes < bytes, "{cost:?}");
         let last = StatusConfig {
-            since: Some(date_before(Duration::from_hours(24 * 16))),
+            since: Some(since),
             ..StatusConfig::default()
         };
         let (_, cost) = store.status("status of the last day", &last).await;

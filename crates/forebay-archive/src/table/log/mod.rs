@@ -7,8 +7,7 @@
 //! - Whatever this program does not know, does not understand, or does not find, is an error that names the object.
 //! - A commit costs the same whatever was committed before it. A checkpoint is written when the commits since the last one are larger
 //!   than that, so all checkpoints together are not much larger than all commits.
-//! - The state holds the files compressed, and writing a checkpoint holds one batch of them besides its bytes: a process that commits for
-//!   weeks grows by less than a kilobyte a commit.
+//! - The state holds the files compressed, and writing a checkpoint holds one batch of them besides its bytes.
 //! - A checkpoint is read back before `_last_checkpoint` names it. `_last_checkpoint` is a hint: if it is wrong, the list decides.
 
 pub(super) mod action;
