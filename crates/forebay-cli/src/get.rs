@@ -17,7 +17,6 @@ use forebay_io::{
 use rustix::{fs::Mode, process::umask};
 use std::{
     io::{self, IsTerminal, Write, stderr},
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::{ExitCode, exit},
     time::{Duration, Instant},
@@ -31,29 +30,31 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let fetches = flags.urls.iter().map(|text| Fetch::of(text, flags));
     let fetches = fetches.collect::<Result<Vec<_>>>()?;
     refuse_odd_requests(flags, &fetches)?;
-    let config = config(flags)?;
+    let config = config(flags);
     let needs = Needs {
         network: true,
         ..Needs::default()
     };
     let mut needs = needs.reading(&config.roots);
-    let mut withheld = 0;
+    let mut replaces = false;
     for file in fetches.iter().filter_map(|it| it.file.as_deref()) {
-        if let Ok(existing) = file.metadata()
-            && existing.is_file()
-        {
-            withheld |= !existing.mode() & 0o777;
-        }
+        replaces |= file.is_file();
         needs = needs.replacing(file);
     }
-    if withheld > 0 {
-        // A replacement has to be created with the same permissions. In the sandbox they cannot be changed.
-        umask(Mode::from_raw_mode(withheld));
+    let mut watch = Watch::default();
+    if replaces {
+        // A replacement has to be created with the permissions of its file. In the sandbox they cannot be changed.
+        let withheld = umask(Mode::empty());
+        watch.new_mode &= !withheld.as_raw_mode();
     }
     sandbox::enter(&flags.sandbox, &needs);
-    let mut watch = Watch::default();
     let mut has_failed = false;
     for fetch in &fetches {
+        if watch.stop.is_stopped() {
+            output::error("stopped: not all URLs were fetched");
+            has_failed = true;
+            break;
+        }
         match fetch.run(flags, &config, &mut watch) {
             Ok(Ended::Well) => {}
             Ok(Ended::ReaderLeft) => break,
@@ -63,9 +64,6 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
                 output::error(output::causes(&error));
                 has_failed = true;
             }
-        }
-        if watch.stop.is_stopped() {
-            break;
         }
     }
     Ok(ExitCode::from(u8::from(has_failed)))
@@ -107,11 +105,22 @@ enum Ended {
     Refused,
 }
 
-/// What stops all fetches.
-#[derive(Default)]
+/// What all fetches share.
 struct Watch {
     stop: Stop,
     is_listening: bool,
+    /// The permissions of files that are new.
+    new_mode: u32,
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Watch {
+            stop: Stop::default(),
+            is_listening: false,
+            new_mode: 0o666,
+        }
+    }
 }
 
 impl Fetch {
@@ -137,7 +146,9 @@ impl Fetch {
 
     fn run(&self, flags: &Flags, config: &HttpConfig, watch: &mut Watch) -> Result<Ended> {
         let file = self.file.as_deref();
-        let mut output = file.map_or_else(Destination::stdout, Destination::file);
+        let mut output = file.map_or_else(Destination::stdout, |file| {
+            Destination::file(file).with_new_mode(watch.new_mode)
+        });
         if let Some(sum) = flags.sha256 {
             output = output.with_sha256(sum);
         }
@@ -180,6 +191,12 @@ impl Fetch {
             (fetched, _) => fetched?,
         };
         if answer.reader_left {
+            if flags.sha256.is_some() {
+                bail!(
+                    "{}: the reader left before the end, so its SHA-256 was not compared",
+                    answer.url
+                );
+            }
             return Ok(Ended::ReaderLeft);
         }
         if answer.head.is_failure() {
@@ -219,9 +236,8 @@ fn with_scheme(text: &str) -> String {
     }
 }
 
-fn config(flags: &Flags) -> Result<HttpConfig> {
-    let proxies = Proxies::from_environment();
-    Ok(HttpConfig {
+fn config(flags: &Flags) -> HttpConfig {
+    HttpConfig {
         shown: match (flags.raw, flags.include) {
             (true, _) => Shown::Raw,
             (false, true) => Shown::HeadAndBody,
@@ -233,9 +249,9 @@ fn config(flags: &Flags) -> Result<HttpConfig> {
         connect_limit: flags.connect,
         silence_limit: flags.silence,
         roots: flags.cacert.clone(),
-        proxies: proxies.map_err(|error| Usage(error.to_string()))?,
+        proxies: Proxies::from_environment(),
         ..HttpConfig::default()
-    })
+    }
 }
 
 /// `404 Not Found`.

@@ -126,6 +126,23 @@ fn a_new_file_has_the_permissions_of_the_umask_and_a_replaced_one_keeps_its_own(
     set_mode(&path, 0o4604);
     is_fine(&fetch(), b"");
     assert_eq!(mode(), 0o604);
+    // Each of several files has its own.
+    let folder = Folder::new();
+    for (name, mode) in [("a", 0o644), ("b", 0o600)] {
+        set_mode(folder.file(name, "old"), mode);
+    }
+    let urls = format!("http://{server}/a http://{server}/b http://{server}/new");
+    let script = format!("umask 077; exec forebay get -q -O {urls}");
+    let ran = shell(&script).current_dir(&*folder).output().unwrap();
+    is_fine(&ran, b"");
+    for (name, mode) in [("a", 0o644), ("b", 0o600), ("new", 0o600)] {
+        let found = fs::metadata(folder.path(name))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(found & 0o7777, mode, "{name}");
+        assert_eq!(fs::read(folder.path(name)).unwrap(), b"new");
+    }
 }
 
 #[test]
@@ -188,6 +205,11 @@ fn a_reader_that_leaves_early_is_not_an_error() {
     let ran = child.wait_with_output().unwrap();
     assert_eq!((ran.status.code(), ran.log()), (Some(0), ""));
     assert_eq!(begin.as_slice(), noise(10));
+    // But a checksum that was not compared is one.
+    let mut child = start!("get --sha256 {} http://{server}/", "0".repeat(64));
+    child.stdout.take().unwrap().read_exact(&mut begin).unwrap();
+    let ran = child.wait_with_output().unwrap();
+    ran.fails(1, "so its SHA-256 was not compared");
 }
 
 /// Reads the first bytes of its output: once these are here, it listens to signals.

@@ -183,7 +183,22 @@ fn a_proxy_gets_whole_addresses_and_passes_on_tls_that_it_cannot_read() {
         ),
         b"GET /here HTTP/1.1",
     );
-    get(&[("http_proxy", "socks5://x")], plain).fails(2, "unsupported scheme 'socks5'");
+    // A proxy that cannot be used is an error only where it is needed.
+    let ran = get(&[("http_proxy", "socks5://x")], plain);
+    ran.fails(1, "the proxy of http_proxy cannot be used");
+    ran.fails(1, "unsupported scheme 'socks5'");
+    let unusable = ("ALL_PROXY", "http://me:secret@x");
+    let ran = get(&[unusable], plain);
+    ran.fails(1, "the proxy of ALL_PROXY cannot be used");
+    lacks(ran.log(), "secret");
+    is_fine(
+        &get(&[unusable], &format!("-q {address}/here")),
+        b"GET /here HTTP/1.1",
+    );
+    is_fine(
+        &get(&[unusable, ("HTTPS_PROXY", address)], &secure),
+        b"secret",
+    );
 }
 
 #[test]

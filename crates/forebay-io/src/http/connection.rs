@@ -35,7 +35,7 @@ impl<'a> Dialer<'a> {
     /// What to ask for: a proxy that does not see into a tunnel needs the whole address.
     pub fn target(&self, url: &Url) -> String {
         match self.config.proxies.of(url) {
-            Some(_) if !url.is_secure() => url.to_string(),
+            Ok(Some(_)) if !url.is_secure() => url.to_string(),
             _ => url.target().to_owned(),
         }
     }
@@ -43,9 +43,9 @@ impl<'a> Dialer<'a> {
     /// Connects to the server of `url`, or to its proxy. Passes the socket to `opened` before any data is sent.
     ///
     /// # Errors
-    /// The host is unknown, none of its addresses responds in time, or TLS fails.
+    /// The proxy for `url` has no usable address, the host is unknown, none of its addresses responds in time, or TLS fails.
     pub fn dial(&mut self, url: &Url, opened: impl FnOnce(&TcpStream)) -> Result<Connection> {
-        let proxy = self.config.proxies.of(url);
+        let proxy = self.config.proxies.of(url)?;
         let mut socket = connect(proxy.unwrap_or(url), self.config.connect_limit)?;
         let limit = Some(self.config.silence_limit);
         socket

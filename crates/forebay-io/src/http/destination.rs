@@ -53,6 +53,8 @@ pub struct Destination {
     open: Option<Open>,
     /// The digest of what is written, and the one that is wanted.
     digest: Option<(Sha256, [u8; 32])>,
+    /// The permissions of a new file, as far as the umask allows.
+    new_mode: u32,
 }
 
 #[derive(Debug)]
@@ -91,6 +93,7 @@ impl Destination {
             name: None,
             open: None,
             digest: None,
+            new_mode: 0o666,
         }
     }
 
@@ -101,12 +104,20 @@ impl Destination {
             name: Some(name.into()),
             open: None,
             digest: None,
+            new_mode: 0o666,
         }
     }
 
     /// Lets [`finish`](Destination::finish) fail unless this is the SHA-256 of all bytes written.
     pub fn with_sha256(mut self, wanted: [u8; 32]) -> Self {
         self.digest = Some((Sha256::new(), wanted));
+        self
+    }
+
+    /// Sets the permissions of a file that is new, `0o666` by default; the umask may still withhold some. For a program that sets
+    /// its umask to 0, so that replaced files keep their permissions.
+    pub fn with_new_mode(mut self, mode: u32) -> Self {
+        self.new_mode = mode;
         self
     }
 
@@ -183,7 +194,7 @@ impl Destination {
             Ok(found) if !found.is_file() => Ok(Open::Plain(
                 open_existing(&name, File::options().write(true)).map_err(failed)?,
             )),
-            _ => growing(name).map_err(failed),
+            _ => growing(name, self.new_mode).map_err(failed),
         }
     }
 
@@ -195,10 +206,10 @@ impl Destination {
     }
 }
 
-/// Creates a file in the folder of `name`, which it will replace.
-fn growing(name: PathBuf) -> io::Result<Open> {
+/// Creates a file in the folder of `name`, which it will replace. It has the permissions of `name`, or `new_mode`.
+fn growing(name: PathBuf, new_mode: u32) -> io::Result<Open> {
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-    let mode = permissions_of(&name).unwrap_or(0o666);
+    let mode = permissions_of(&name).unwrap_or(new_mode);
     let unnamed = open(folder_of(&name), flags, Mode::from_raw_mode(mode)).map(File::from);
     // Without /proc it could not get a name.
     if let Ok(file) = unnamed
@@ -301,6 +312,7 @@ mod tests {
             name: Some(name.clone()),
             open,
             digest: None,
+            new_mode: 0o666,
         };
         output.finish().unwrap();
         assert_eq!(fs::read(&name).unwrap(), b"whole");
