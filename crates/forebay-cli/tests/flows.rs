@@ -156,6 +156,9 @@ fn tables_fit_a_terminal_and_have_a_filter_and_a_form_for_spreadsheets() {
     contains(piped.unwrap().succeeds().text(), "tcp");
     run!("flows {file} --csv").fails(2, "--csv prints one table");
     run!("flows {file} nonsense").fails(2, "nonsense");
+    run!("flows {file} absent.pcapng").fails(2, "there is no file 'absent.pcapng'");
+    run!("flows {file} net 10.0.0.0/8 or x").fails(2, "x");
+    run!("flows {file} --interval 1500ms").fails(2, "whole seconds");
     run!("flows nonexistent").fails(1, "nonexistent");
     let cut = std::fs::read(&file).unwrap();
     std::fs::write(&file, &cut[..cut.len() - 9]).unwrap();
@@ -239,6 +242,21 @@ fn data_that_the_capture_does_not_contain_is_marked_and_other_connections_are_le
     let raw = run!("flows {path} --follow --raw a");
     raw.fails(1, "7 bytes are missing in the capture");
     assert_eq!(raw.text(), "onetwo");
+    let segments = vec![
+        segment(0, 0, "A", [100, 900], b"one"),
+        segment(1, 0, "A", [1 << 30, 900], b"forged"),
+        segment(2, 0, "A", [103, 900], b"two"),
+    ];
+    let path = file(&folder, segments);
+    let raw = run!("flows {path} --follow --raw a");
+    raw.fails(1, "1 segment ignored");
+    assert_eq!(raw.text(), "onetwo");
+    if let Some(shown) = foreign(format!(
+        "script -qec '{FOREBAY} flows {path} --follow --raw a' /dev/null"
+    )) {
+        contains(shown.text(), "--raw would write bytes to your terminal");
+        lacks(shown.text(), "onetwo");
+    }
     let none = run!("flows {path} --follow udp");
     contains(none.succeeds().log(), "no packet of TCP matches");
 }

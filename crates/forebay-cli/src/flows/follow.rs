@@ -79,6 +79,13 @@ impl Follower {
         self.write(from, &mut pieces);
     }
 
+    /// Segments of the wanted ends that are too far ahead to be believed.
+    pub fn ignored(&self) -> u64 {
+        let ends = self.streams.iter().enumerate();
+        let wanted = ends.filter(|(from, _)| self.raw.is_none_or(|end| end as usize == *from));
+        wanted.map(|(_, stream)| stream.ignored).sum()
+    }
+
     /// What still waits.
     pub fn finish(&mut self) {
         for from in 0..2 {

@@ -29,7 +29,8 @@ use forebay_net::{
 };
 use serde_json::{Map, Value};
 use std::{
-    io::ErrorKind,
+    io::{ErrorKind, IsTerminal, stdout},
+    net::IpAddr,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::{Arc, Mutex, PoisonError},
@@ -50,10 +51,16 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     if flags.csv && kinds.len() != 1 {
         return refuse("--csv prints one table. Choose it with -t, such as -t conversations");
     }
+    if flags.raw.is_some() && stdout().is_terminal() {
+        return refuse("--raw would write bytes to your terminal. Redirect it, or use a pipe");
+    }
     let (files, filter) = files_and_filter(&flags.words)?;
     let interval_s = flags.interval.map_or(1, |it| it.as_secs());
     if interval_s == 0 {
         return refuse("--interval: the shortest is 1 s");
+    }
+    if flags.interval.is_some_and(|it| it.subsec_nanos() > 0) {
+        return refuse("--interval takes whole seconds, such as 1s or 90s");
     }
     let control = Control::new()?;
     let session = open_session(flags, &files, filter, &control)?;
@@ -74,15 +81,18 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
             true => usize::MAX,
             false => flags.top,
         });
-    let tables = kinds
-        .iter()
-        .map(|&kind| (kind, tables::table(kind, &tally, max_intervals)));
+    let tables = kinds.iter().map(|&kind| {
+        (
+            kind,
+            tables::table(kind, &tally, max_intervals, rows_of(kind, flags)),
+        )
+    });
     let printed = match (flags.json, flags.csv) {
         (true, _) => output::json(&json(tables, &tally)) + "\n",
         (_, true) => tables.map(|(_, table)| csv(&table)).collect(),
         _ => {
             let tables: Vec<_> = tables
-                .map(|(kind, table)| text::text(kind, &table, rows_of(kind, flags)))
+                .map(|(kind, table)| text::text(kind, &table))
                 .collect();
             tables.join("\n")
         }
@@ -97,9 +107,10 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!summary.is_fine())))
 }
 
-/// The lengths are few, and are all shown.
+/// Only text is limited. The lengths are few, and are all shown.
 fn rows_of(kind: Kind, flags: &Flags) -> usize {
     match kind {
+        _ if flags.json || flags.csv => usize::MAX,
         Kind::Lengths => usize::MAX,
         _ => flags.top,
     }
@@ -114,10 +125,21 @@ fn files_and_filter(words: &[String]) -> Result<(Vec<PathBuf>, Option<Filter>)> 
         .take_while(|word| is_file(word))
         .count();
     let (files, rest) = words.split_at(words.len().min(1 + more));
-    Ok((
-        files.iter().map(PathBuf::from).collect(),
-        usage::filter(rest)?,
-    ))
+    let filter = usage::filter(rest).or_else(|error| match rest.first() {
+        Some(word) if names_a_file(word) => refuse(format!("there is no file '{word}'")),
+        _ => Err(error),
+    })?;
+    Ok((files.iter().map(PathBuf::from).collect(), filter))
+}
+
+/// Whether a word is more likely the name of a file than a filter.
+fn names_a_file(word: &str) -> bool {
+    let is_path = |(folder, _): (&str, &str)| {
+        // A whole filter may be one word, and a network has a slash.
+        !word.contains(char::is_whitespace) && folder.parse::<IpAddr>().is_err()
+    };
+    let is_likely = word.contains(".pcap") || word.split_once('/').is_some_and(is_path);
+    is_likely && word.parse::<Filter>().is_err()
 }
 
 /// Opens the files, gives up privileges, enters the sandbox, and opens the session.
@@ -202,11 +224,19 @@ fn follow(session: Session, flags: &Flags, control: Control) -> Result<ExitCode>
             "{packets} of other connections are left out. Choose one by a filter, such as host 192.0.2.7 and port 4000"
         ));
     }
-    let is_torn = flags.raw.is_some() && follower.missing > 0;
-    if is_torn {
-        let missing = follower.missing;
+    let ignored = follower.ignored();
+    if ignored > 0 {
+        let segments = output::counted(ignored, "segment", "segments");
+        output::warning(format!(
+            "{segments} ignored: 16 MiB or more after all other data"
+        ));
+    }
+    let missing = follower.missing;
+    if flags.raw.is_some() && missing > 0 {
         output::error(format!("{missing} bytes are missing in the capture"));
     }
+    // Ignored data may have been real.
+    let is_torn = flags.raw.is_some() && (missing > 0 || ignored > 0);
     if let Some(error) = &summary.port_error {
         output::error(error);
     }

@@ -5,11 +5,14 @@
 
 use std::collections::BTreeMap;
 
-/// Bytes that may wait for one direction.
+/// Bytes that may wait for one direction, with `ENTRY` for each segment.
 const MAX_WAITING: usize = 4 << 20;
 
-/// An acknowledgement of more that was never seen is not believed.
-const MAX_ACKNOWLEDGED: i32 = 16 << 20;
+/// The memory that a segment needs in addition to its data.
+const ENTRY: usize = 96;
+
+/// A segment or an acknowledgement this far ahead is not believed.
+const MAX_AHEAD: i32 = 16 << 20;
 
 /// What comes next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +33,8 @@ pub struct Stream {
     waiting_bytes: usize,
     /// The position of the end, if it is known.
     end: Option<u64>,
+    /// Ignored segments, which are too far ahead.
+    pub ignored: u64,
 }
 
 impl Stream {
@@ -37,8 +42,12 @@ impl Stream {
     pub fn data(&mut self, sequence: u32, data: &[u8], ends: bool, out: &mut Vec<Piece>) {
         self.first.get_or_insert(sequence);
         let (number, position) = *self.next.get_or_insert((sequence, 0));
-        let ahead = i64::from(sequence.wrapping_sub(number).cast_signed());
-        let Some(at) = position.checked_add_signed(ahead) else {
+        let ahead = sequence.wrapping_sub(number).cast_signed();
+        if ahead >= MAX_AHEAD {
+            self.ignored += u64::from(ends || !data.is_empty());
+            return;
+        }
+        let Some(at) = position.checked_add_signed(ahead.into()) else {
             // From before the beginning of the capture.
             return;
         };
@@ -49,8 +58,10 @@ impl Stream {
             // The longest of several that begin at the same place.
             let known = self.waiting.get(&at).map_or(0, Vec::len);
             if data.len() > known {
-                self.waiting_bytes += data.len() - known;
-                self.waiting.insert(at, data.to_vec());
+                self.waiting_bytes += data.len() + ENTRY;
+                if let Some(shorter) = self.waiting.insert(at, data.to_vec()) {
+                    self.waiting_bytes -= shorter.len() + ENTRY;
+                }
             }
         } else {
             self.take(at, data, out);
@@ -67,7 +78,7 @@ impl Stream {
             return;
         };
         let ahead = number.wrapping_sub(next).cast_signed();
-        if !(1..MAX_ACKNOWLEDGED).contains(&ahead) {
+        if !(1..MAX_AHEAD).contains(&ahead) {
             return;
         }
         let to = position + u64::from(ahead.unsigned_abs());
@@ -117,7 +128,7 @@ impl Stream {
             && *first.key() <= position
         {
             let (at, data) = first.remove_entry();
-            self.waiting_bytes -= data.len();
+            self.waiting_bytes -= data.len() + ENTRY;
             self.take(at, &data, out);
         }
     }
@@ -195,6 +206,22 @@ mod tests {
             .map(|it| text(std::slice::from_ref(it)).len())
             .sum();
         assert_eq!(data, 199 * 100_000 + 50_000);
+        assert_eq!(stream.waiting_bytes, 0);
+        for number in 0..100_000 {
+            stream.data(20_000_000 + number * 2, b"x", false, &mut out);
+        }
+        assert!(stream.waiting.len() <= MAX_WAITING / ENTRY);
+    }
+
+    #[test]
+    fn a_segment_far_ahead_is_ignored() {
+        let (mut stream, mut out) = (Stream::default(), Vec::new());
+        stream.data(0, b"ab", false, &mut out);
+        stream.data(1 << 30, b"forged", true, &mut out);
+        stream.data(1 << 30, b"", false, &mut out);
+        stream.data(2, b"cd", true, &mut out);
+        stream.finish(&mut out);
+        assert_eq!((&*text(&out), stream.ignored), ("abcd", 1));
     }
 
     proptest! {

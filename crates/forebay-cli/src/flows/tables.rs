@@ -10,6 +10,8 @@ use std::{cmp::Reverse, collections::HashMap, time::Duration};
 pub struct Table {
     pub columns: &'static [&'static str],
     pub rows: Vec<Vec<Value>>,
+    /// The number of rows without a limit.
+    pub total: usize,
 }
 
 pub const ALL: [Kind; 6] = [
@@ -33,15 +35,16 @@ pub fn name(kind: Kind) -> &'static str {
     }
 }
 
-/// `max_intervals`: join intervals until there are no more.
-pub fn table(kind: Kind, tally: &Tally, max_intervals: Option<usize>) -> Table {
+/// The first `max_rows` of a table. `max_intervals`: join intervals until there are no more.
+pub fn table(kind: Kind, tally: &Tally, max_intervals: Option<usize>, max_rows: usize) -> Table {
     match kind {
-        Kind::Conversations => conversations(tally),
+        Kind::Conversations => conversations(tally, max_rows),
         Kind::Endpoints => {
             let sums = tally.endpoints.iter();
             let mut sums: Vec<_> = sums.map(|it| (it, it.1.sent.plus(it.1.received))).collect();
             sums.sort_by_key(|((host, _), sum)| (Reverse(sum.bytes), **host));
-            let rows = sums.into_iter().map(|((host, it), sum)| {
+            let total = sums.len();
+            let rows = sums.into_iter().take(max_rows).map(|((host, it), sum)| {
                 let counts = [sum, it.sent, it.received];
                 row([json!(host.to_string())], counts)
             });
@@ -56,6 +59,7 @@ pub fn table(kind: Kind, tally: &Tally, max_intervals: Option<usize>) -> Table {
                     "bytes_received",
                 ],
                 rows: rows.collect(),
+                total,
             }
         }
         Kind::Protocols => {
@@ -64,8 +68,10 @@ pub fn table(kind: Kind, tally: &Tally, max_intervals: Option<usize>) -> Table {
             Table {
                 columns: &["protocol", "packets", "bytes"],
                 rows: rows
+                    .take(max_rows)
                     .map(|(name, count)| row([name.into()], [count]))
                     .collect(),
+                total: tally.protocols.len(),
             }
         }
         Kind::Services => {
@@ -75,7 +81,7 @@ pub fn table(kind: Kind, tally: &Tally, max_intervals: Option<usize>) -> Table {
                     .iter()
                     .map(|(service, count)| (*service, *count)),
             );
-            let rows = rows.map(|((port, protocol), count)| {
+            let rows = rows.take(max_rows).map(|((port, protocol), count)| {
                 let name = match protocol {
                     crate::flow::Protocol::Ip(number) => service_name(port, number),
                     _ => None,
@@ -88,16 +94,19 @@ pub fn table(kind: Kind, tally: &Tally, max_intervals: Option<usize>) -> Table {
             Table {
                 columns: &["port", "protocol", "name", "packets", "bytes"],
                 rows: rows.collect(),
+                total: tally.services.len(),
             }
         }
         Kind::Lengths => {
-            let rows = tally.lengths.iter().enumerate().map(|(at, count)| {
+            let rows = tally.lengths.iter().enumerate().take(max_rows);
+            let rows = rows.map(|(at, count)| {
                 let max = LENGTHS.get(at + 1).map(|next| next - 1);
                 row([LENGTHS[at].into(), max.into()], [*count])
             });
             Table {
                 columns: &["min_length", "max_length", "packets", "bytes"],
                 rows: rows.collect(),
+                total: tally.lengths.len(),
             }
         }
         Kind::Intervals => {
@@ -105,7 +114,8 @@ pub fn table(kind: Kind, tally: &Tally, max_intervals: Option<usize>) -> Table {
                 Some(max) => tally.intervals(max),
                 None => tally.all_intervals(),
             };
-            let rows = all.into_iter().map(|(second, count)| {
+            let total = all.len();
+            let rows = all.into_iter().take(max_rows).map(|(second, count)| {
                 let rate = |count: u64| json!(count as f64 / length as f64);
                 let mut row = row([time(second * 1_000_000_000), length.into()], [count]);
                 row.extend([rate(count.packets), rate(count.bytes * 8)]);
@@ -121,15 +131,17 @@ pub fn table(kind: Kind, tally: &Tally, max_intervals: Option<usize>) -> Table {
                     "bits_per_second",
                 ],
                 rows: rows.collect(),
+                total,
             }
         }
     }
 }
 
-fn conversations(tally: &Tally) -> Table {
+fn conversations(tally: &Tally, max_rows: usize) -> Table {
     let mut all: Vec<_> = tally.conversations.iter().collect();
-    all.sort_by_key(|(flow, it)| (Reverse(it.total().bytes), it.first_ns, flow.to_string()));
-    let rows = all.into_iter().map(|(flow, it)| {
+    let total = all.len();
+    all.sort_by_cached_key(|(flow, it)| (Reverse(it.total().bytes), it.first_ns, flow.to_string()));
+    let rows = all.into_iter().take(max_rows).map(|(flow, it)| {
         let host = |at: usize| flow.hosts().map(|hosts| hosts[at].to_string());
         let port = |at: usize| Some(flow.ports[at]).filter(|&port| port > 0);
         let head = [
@@ -175,6 +187,7 @@ fn conversations(tally: &Tally) -> Table {
             "tcp_flags",
         ],
         rows: rows.collect(),
+        total,
     }
 }
 

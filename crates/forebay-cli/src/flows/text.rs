@@ -12,10 +12,10 @@ use std::fmt::Write;
 /// Columns of a row's name. A longer one has its own line.
 const NAME: usize = 42;
 
-pub fn text(kind: Kind, table: &Table, max_rows: usize) -> String {
-    let shown = table.rows.len().min(max_rows);
-    let heading = match shown < table.rows.len() {
-        true => format!("{} ({shown} of {})", name(kind), table.rows.len()),
+pub fn text(kind: Kind, table: &Table) -> String {
+    let shown = table.rows.len();
+    let heading = match shown < table.total {
+        true => format!("{} ({shown} of {})", name(kind), table.total),
         false => name(kind).to_owned(),
     };
     let columns: &[&str] = match kind {
@@ -26,7 +26,7 @@ pub fn text(kind: Kind, table: &Table, max_rows: usize) -> String {
     };
     let mut text = String::new();
     line(&heading, columns.iter().map(|it| it.to_string()), &mut text);
-    for row in &table.rows[..shown] {
+    for row in &table.rows {
         let of = |column: &str| {
             let at = table.columns.iter().position(|it| *it == column);
             at.map_or(&Value::Null, |at| &row[at])

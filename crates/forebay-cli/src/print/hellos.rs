@@ -9,6 +9,8 @@ const HELLOS: usize = 32;
 /// The largest ClientHello.
 const MAX_HELLO: usize = 16 << 10;
 const MAX_PARTS: usize = 256;
+/// The bytes in all parts of one, which may overlap.
+const MAX_BYTES: usize = 32 << 10;
 
 /// What is remembered of connections.
 #[derive(Default)]
@@ -19,7 +21,10 @@ pub struct Connections {
 
 /// Parts of a ClientHello by their offsets.
 #[derive(Default)]
-pub struct Hello(BTreeMap<usize, Vec<u8>>);
+pub struct Hello {
+    parts: BTreeMap<usize, Vec<u8>>,
+    bytes: usize,
+}
 
 impl Connections {
     pub fn remember(&mut self, id: &[u8]) {
@@ -49,21 +54,48 @@ impl Connections {
 }
 
 impl Hello {
+    /// Keeps the longest of several parts that begin at the same place.
     pub fn add(&mut self, offset: usize, part: &[u8]) {
-        if offset + part.len() <= MAX_HELLO && self.0.len() < MAX_PARTS {
-            self.0.entry(offset).or_insert_with(|| part.to_vec());
+        let known = self.parts.get(&offset).map_or(0, Vec::len);
+        let bytes = self.bytes - known + part.len();
+        let fits = offset + part.len() <= MAX_HELLO && bytes <= MAX_BYTES;
+        let has_place = known > 0 || self.parts.len() < MAX_PARTS;
+        if part.len() > known && fits && has_place {
+            self.parts.insert(offset, part.to_vec());
+            self.bytes = bytes;
         }
     }
 
     /// The parts from the beginning up to the first gap.
     pub fn beginning(&self) -> Vec<u8> {
         let mut whole = Vec::new();
-        for (&offset, part) in &self.0 {
+        for (&offset, part) in &self.parts {
             match whole.len().checked_sub(offset) {
                 None => break,
                 Some(known) => whole.extend(part.get(known..).unwrap_or_default()),
             }
         }
         whole
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_longer_part_replaces_a_shorter_one_and_all_parts_are_bounded() {
+        let mut hello = Hello::default();
+        hello.add(0, b"ab");
+        hello.add(0, b"abcd");
+        hello.add(0, b"x");
+        hello.add(4, b"ef");
+        assert_eq!(hello.beginning(), b"abcdef");
+        for offset in 0..200 {
+            hello.add(offset, &[0; 1000]);
+        }
+        assert!((MAX_BYTES - 1000..=MAX_BYTES).contains(&hello.bytes));
+        let bytes: usize = hello.parts.values().map(Vec::len).sum();
+        assert_eq!(hello.bytes, bytes);
     }
 }

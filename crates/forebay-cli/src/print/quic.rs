@@ -20,6 +20,8 @@ use rustls::{
 const MAX_ID: usize = 20;
 /// The tag of the encryption at the end of a packet.
 const TAG: usize = 16;
+/// Initial packets of a datagram that are decrypted. A client puts its ClientHello into the first ones.
+const MAX_DECRYPTED: usize = 4;
 const V1: u32 = 1;
 const V2: u32 = 0x6b33_43cf;
 
@@ -27,11 +29,11 @@ impl Printer {
     pub(super) fn quic(&mut self, data: Data<'_>, out: &mut Text) -> Printed {
         self.protocol = "quic";
         out.put("quic");
-        let mut rest = data;
+        let (mut rest, mut initials) = (data, 0);
         while let Some(first) = rest.captured.first() {
             let len = match first & 0x80 {
                 0 => self.short_header(rest, out)?,
-                _ => self.long_header(rest, out)?,
+                _ => self.long_header(rest, &mut initials, out)?,
             };
             rest = rest.after(len);
             // Bytes of zero are padding.
@@ -52,8 +54,13 @@ impl Printer {
         Ok(data.captured.len())
     }
 
-    /// Returns the length of the packet.
-    fn long_header(&mut self, data: Data<'_>, out: &mut Text) -> Result<usize, Cut> {
+    /// Returns the length of the packet. `initials` counts the initial packets of the datagram.
+    fn long_header(
+        &mut self,
+        data: Data<'_>,
+        initials: &mut usize,
+        out: &mut Text,
+    ) -> Result<usize, Cut> {
         let version = data.u32(1)?;
         let kind = data.u8(0)? >> 4 & 3;
         // Version 2 begins with another number.
@@ -113,7 +120,9 @@ impl Printer {
         out.put(", length ").num(len);
         data.slice(number_at, len)?;
         let end = number_at + len;
+        *initials += usize::from(kind == 0);
         if kind == 0
+            && *initials <= MAX_DECRYPTED
             && let Some(name) = self.quic_server(version, ids[0], &data.captured[..end], number_at)
         {
             tls::print_server_name(&name, &mut self.facts, out);
@@ -214,4 +223,28 @@ fn crypto_frames(frames: Data<'_>, hello: &mut Hello) -> Printed {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::print::{Style, messages};
+
+    #[test]
+    fn only_the_first_initial_packets_of_a_datagram_are_decrypted() {
+        let name_after = |others: usize| {
+            let [other, hello] = [
+                messages::initial(Version::V1, &[7; 8], 9000, b"x"),
+                messages::initial(Version::V1, &[8; 8], 0, &messages::hello("one.example.org")),
+            ];
+            let datagram = [other.repeat(others), hello].concat();
+            let (mut printer, mut out) = (Printer::new(Style::default()), Text::default());
+            assert!(printer.quic(Data::from(&*datagram), &mut out).is_ok());
+            String::from_utf8_lossy(out.bytes()).contains("server name one.example.org")
+        };
+        assert_eq!(
+            [MAX_DECRYPTED - 1, MAX_DECRYPTED].map(name_after),
+            [true, false]
+        );
+    }
 }
