@@ -52,7 +52,8 @@ pub fn listen(wanted: &[Asked], act: impl Fn(Asked) + Send + 'static) -> Result<
     let usr1 = usr1.into_iter().find(|asked| wanted.contains(asked));
     heard.extend(usr1.map(|_| SIGUSR1));
     heard.extend(wanted.contains(&Asked::Flush).then_some(SIGUSR2));
-    heard.extend(wanted.contains(&Asked::Suspend).then_some(SIGTSTP));
+    let suspends = wanted.contains(&Asked::Suspend) && !is_ignored(SIGTSTP);
+    heard.extend(suspends.then_some(SIGTSTP));
     heard.extend(wanted.contains(&Asked::Resume).then_some(SIGCONT));
     // A HUP that only means the next file is handled under nohup, too.
     let rotates = wanted.contains(&Asked::Rotate);

@@ -2,6 +2,7 @@
 
 mod support;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
     fs::File,
     io::{Read, Write},
@@ -55,6 +56,12 @@ fn read_until(screen: &mut File, expected: &str) {
     let mut shown = String::new();
     let mut bytes = [0; 4096];
     while !shown.contains(expected) {
+        let wait = Timespec {
+            tv_sec: 30,
+            tv_nsec: 0,
+        };
+        let ready = poll(&mut [PollFd::new(screen, PollFlags::IN)], Some(&wait));
+        assert_eq!(ready, Ok(1), "no {expected:?} in {shown}");
         let count = screen.read(&mut bytes).expect(expected);
         shown += &String::from_utf8_lossy(&bytes[..count]);
         assert!(shown.len() < 1 << 20, "no {expected:?} in {shown}");
@@ -67,7 +74,7 @@ fn complete_in(program: &str, flags: &str, setup: &str) {
         return;
     }
     let folder = Folder::new();
-    let name = format!("{program}{}", std::process::id());
+    let name = format!("{program}{}x", std::process::id());
     let mut capture = captured(&name, &folder);
     let terminal = Terminal::new(400);
     let mut screen = terminal.screen();

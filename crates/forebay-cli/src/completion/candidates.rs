@@ -2,8 +2,8 @@
 
 use crate::control::place;
 use clap::{Arg, Command};
+use forebay::queue;
 use forebay_net::{link, share};
-use std::fs;
 
 /// Words of a flag's value that clap does not know, by the subcommand (none: any) and the flag.
 const WORDS: &[(&str, &str, &[&str])] = &[
@@ -157,11 +157,8 @@ impl Candidates {
         self.interfaces();
         self.add(["any"], "all interfaces");
         self.add(["sim"], "a simulated card");
-        for share in share::list().unwrap_or_default() {
-            self.add(
-                [format!("share:{}", share.name)],
-                "packets that a capture shares",
-            );
+        for name in share::offered().unwrap_or_default() {
+            self.add([format!("share:{name}")], "packets that a capture shares");
         }
     }
 
@@ -172,12 +169,7 @@ impl Candidates {
     }
 
     fn queues(&mut self) {
-        let entries = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
-        let names = entries.filter_map(|entry| {
-            let name = entry.file_name().into_string().ok()?;
-            Some(name.strip_prefix("forebay.")?.to_owned())
-        });
-        self.add(names, "a queue");
+        self.add(queue::shared::list().unwrap_or_default(), "a queue");
     }
 }
 

@@ -29,6 +29,9 @@ pub fn answer() -> Option<ExitCode> {
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
     let ready = privileges::reject_setuid().and_then(|()| privileges::drop_all());
+    if ready.is_err() {
+        return Some(ExitCode::FAILURE);
+    }
     let found = Candidates::of(&args::command(), &words);
     let lines = found
         .list
@@ -37,7 +40,7 @@ pub fn answer() -> Option<ExitCode> {
             true => format!("{word}\n"),
             false => format!("{word}\t{about}\n"),
         });
-    let printed = ready.and_then(|()| output::answer(&lines.collect::<String>()));
+    let printed = output::answer(&lines.collect::<String>());
     Some(match (printed, found.files) {
         (Err(_), _) => ExitCode::FAILURE,
         (Ok(()), true) => ExitCode::from(AND_FILES),

@@ -5,10 +5,7 @@ use crate::{output, shares};
 use anyhow::{Context, Result, bail};
 use forebay_net::port::Owner;
 use nix::unistd::geteuid;
-use rustix::{
-    net::{SendFlags, send, sockopt},
-    process::Pid,
-};
+use rustix::net::{SendFlags, send, sockopt};
 use serde_json::{Value, json};
 use std::{
     ffi::OsStr,
@@ -50,9 +47,9 @@ impl Client {
     }
 
     /// The process that answers; `None`: it is in a container that this process does not see.
-    pub fn process(&self) -> Option<Pid> {
-        let peer = sockopt::socket_peercred(self.socket.get_ref()).ok()?;
-        Some(peer.pid)
+    pub fn process(&self) -> Option<u32> {
+        let peer = Owner::of(self.socket.get_ref()).ok()?;
+        (peer.pid > 0).then_some(peer.pid)
     }
 
     /// Sends a command and waits for the answer: for `stop` as long as the capture takes to end.
@@ -62,10 +59,13 @@ impl Client {
     pub fn ask(&mut self, command: &str) -> Result<Value> {
         let name = &self.name;
         let socket = self.socket.get_ref();
-        // A request that was given up is not carried out later.
-        let until = SystemTime::now() + self.patience.mul_f64(0.8);
-        let until = until.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let object = json!({ "command": command, "valid_until": until.as_secs_f64() });
+        let mut object = json!({ "command": command });
+        // A request that was given up is not carried out later. `stop` is not given up.
+        if command != "stop" {
+            let until = SystemTime::now() + self.patience.mul_f64(0.8);
+            let until = until.duration_since(UNIX_EPOCH).unwrap_or_default();
+            object["valid_until"] = until.as_secs_f64().into();
+        }
         let request = format!("{object}\n");
         let sent = send(socket.as_fd(), request.as_bytes(), SendFlags::NOSIGNAL);
         sent.with_context(|| format!("{name}: the capture takes no request"))?;
@@ -119,13 +119,10 @@ impl Client {
 
 /// Warns if the process that answers belongs to another user and so may answer anything.
 fn warn_of_another_user(socket: &OwnedFd, name: &OsStr) {
-    let Ok(peer) = sockopt::socket_peercred(socket) else {
+    let Ok(peer) = Owner::of(socket) else {
         return;
     };
-    let owner = Owner {
-        uid: peer.uid.as_raw(),
-        pid: 0,
-    };
+    let owner = Owner { pid: 0, ..peer };
     if owner.uid != 0 && owner.uid != geteuid().as_raw() {
         output::warning(format_args!(
             "{}: the process that answers belongs to {}, and neither to you nor to root: its answer is what that user wants to show",

@@ -55,7 +55,8 @@ fn rotated(before: &Value, status: &Value) -> Option<String> {
 fn flushed(before: &Value, status: &Value) -> Option<String> {
     let seconds = |status: &Value| status["seconds"].as_f64().unwrap_or(0.0);
     // The counts are published four times a second; those of the request's moment follow.
-    if seconds(status) <= seconds(before) || number(status, "bytes") < number(before, "bytes") {
+    let wanted = number(before, "bytes") + number(before, "pending_bytes");
+    if seconds(status) <= seconds(before) || number(status, "bytes") < wanted {
         return None;
     }
     let more = number(status, "bytes") - number(before, "bytes");

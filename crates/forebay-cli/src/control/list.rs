@@ -37,11 +37,11 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
             .ask("status")
             .map(|mut answer| answer["status"].take());
         let mut status = status.unwrap_or_else(|error| json!({ "error": error.to_string() }));
+        if !status.is_object() {
+            status = json!({ "error": "not an answer" });
+        }
         if status["pid"].is_null() {
-            status["pid"] = client
-                .process()
-                .map(|pid| pid.as_raw_nonzero().get())
-                .into();
+            status["pid"] = client.process().into();
         }
         captures.push((name.clone(), status));
     }
@@ -56,7 +56,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     }
     if captures.is_empty() {
         output::note(
-            "no capture with a control socket runs. Start one with: forebay capture --control NAME",
+            "no capture listens in this user's folder for sockets. Start one with: forebay capture --control NAME",
         );
         return Ok(ExitCode::SUCCESS);
     }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use nix::unistd::geteuid;
 use rustix::{
     fs::{FlockOperation, Mode, fchmod, flock},
-    io::Errno,
+    io::{Errno, ioctl_fionbio},
     net::{
         AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
     },
@@ -98,7 +98,10 @@ pub fn running() -> Result<Vec<(OsString, OwnedFd)>> {
     let reached = names.into_iter().filter_map(|name| {
         let path = find(&name).ok()?;
         let is_socket = fs::symlink_metadata(&path).ok()?.file_type().is_socket();
-        let socket = reach(&path).ok().filter(|_| is_socket)?;
+        // A capture that hangs, with a full queue of connections, must not stop the list.
+        let socket = reach_with(&path, SocketFlags::NONBLOCK).ok();
+        let socket = socket.filter(|_| is_socket)?;
+        ioctl_fionbio(&socket, false).ok()?;
         Some((name, socket))
     });
     Ok(reached.collect())
@@ -127,7 +130,7 @@ impl Bound {
         let _lock = lock(folder)?;
         refuse_what_is_there(path)?;
         let failed = || format!("--control {shown}: the socket cannot be created");
-        let listener = socket().with_context(failed)?;
+        let listener = socket(SocketFlags::empty()).with_context(failed)?;
         let address = address(path)?;
         // Before `bind`, so that the file never has another mode.
         fchmod(&listener, Mode::RUSR | Mode::WUSR).with_context(failed)?;
@@ -156,8 +159,12 @@ impl Drop for Bound {
 /// # Errors
 /// No capture answers there.
 pub fn reach(path: &Path) -> Result<OwnedFd> {
+    reach_with(path, SocketFlags::empty())
+}
+
+fn reach_with(path: &Path, flags: SocketFlags) -> Result<OwnedFd> {
     let shown = path.display();
-    let stream = socket().context("a socket cannot be created")?;
+    let stream = socket(flags).context("a socket cannot be created")?;
     match connect(&stream, &address(path)?) {
         Ok(()) => Ok(stream),
         Err(Errno::NOENT) => bail!(
@@ -171,8 +178,8 @@ pub fn reach(path: &Path) -> Result<OwnedFd> {
     }
 }
 
-fn socket() -> rustix::io::Result<OwnedFd> {
-    let flags = SocketFlags::CLOEXEC;
+fn socket(flags: SocketFlags) -> rustix::io::Result<OwnedFd> {
+    let flags = flags | SocketFlags::CLOEXEC;
     socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
 }
 
@@ -244,7 +251,7 @@ fn refuse_what_is_there(path: &Path) -> Result<()> {
     if !about.file_type().is_socket() {
         bail!("--control {shown}: this file exists and is no socket. Choose another name");
     }
-    let stream = socket().context("a socket cannot be created")?;
+    let stream = socket(SocketFlags::empty()).context("a socket cannot be created")?;
     match connect(&stream, &address(path)?) {
         Err(Errno::CONNREFUSED) => {
             fs::remove_file(path).with_context(|| format!("--control {shown}: cannot be replaced"))

@@ -16,7 +16,6 @@ use crate::{
 };
 use anyhow::{Context, Result};
 use forebay_net::{open::Name, session::Progress, share};
-use rustix::process::Pid;
 use serde_json::Value;
 use std::{
     ffi::OsStr,
@@ -108,11 +107,10 @@ impl Attached {
 }
 
 /// Why the share of a running capture cannot be read: its name exists in one network namespace only.
-fn out_of_reach(process: Option<Pid>) -> String {
-    let Some(process) = process else {
+fn out_of_reach(process: Option<u32>) -> String {
+    let Some(pid) = process else {
         return "no flows: the share is in another container".into();
     };
-    let pid = process.as_raw_nonzero();
     format!(
         "no flows: the share is in another network namespace. From there: nsenter -t {pid} -n forebay top --control NAME"
     )

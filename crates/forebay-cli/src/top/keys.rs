@@ -87,7 +87,9 @@ impl State {
         let at = step(self.position(&rows), self.page);
         let at = at.min(rows.len().saturating_sub(1));
         // At the top the selection stays there when rows change places.
-        let row = rows.get(at).filter(|_| at > 0);
+        let row = rows
+            .get(at)
+            .filter(|_| at > 0 || self.mode == Mode::Details);
         self.selected = row.map(|row| row.name.clone());
     }
 }

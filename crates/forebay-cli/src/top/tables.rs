@@ -237,7 +237,12 @@ impl Tables {
         };
         let (about, last) = self.flows.add(flow, packets, bytes);
         put(about, ways);
+        let first = last.span_ns.map(|span| span.0);
         *last = history;
+        // The counts of frames without a known protocol are never replaced, and so do not begin with what is known.
+        if let (Some(first), Some(span)) = (first, &mut last.span_ns) {
+            span.0 = span.0.min(first);
+        }
         let all = Count { packets, bytes };
         let none = Count::default();
         put(

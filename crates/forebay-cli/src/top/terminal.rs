@@ -21,7 +21,7 @@ use rustix::{
 };
 use signal_hook::{consts::SIGSTOP, low_level::raise};
 use std::{
-    io::stdout,
+    io::{IsTerminal, stdin, stdout},
     mem::ManuallyDrop,
     os::fd::AsFd,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
@@ -102,7 +102,17 @@ fn resume(terminal: &mut DefaultTerminal) -> Result<()> {
         let _ = write(stdout(), ENTER_SCREEN);
         let _ = write(stdout(), WHEEL_SCROLLS);
     }
-    terminal.clear().context("cannot draw on the terminal")
+    repaint(terminal)
+}
+
+/// Draws everything anew with the next frame. Unlike `clear`, it does not ask the terminal where the cursor is, which a slow one answers too late.
+fn repaint(terminal: &mut DefaultTerminal) -> Result<()> {
+    let size = terminal
+        .size()
+        .context("cannot read the size of the terminal")?;
+    terminal
+        .resize(size.into())
+        .context("cannot draw on the terminal")
 }
 
 /// Ends the process although the main thread may be blocked by the terminal.
@@ -124,7 +134,41 @@ pub fn is_writable(file: impl AsFd, wait: Duration) -> bool {
     ready.is_ok_and(|files| files > 0)
 }
 
-/// Draws, until the user quits or a signal ends the program.
+enum Arrived {
+    Key,
+    Nothing,
+    HangUp,
+}
+
+/// Waits for a key. crossterm would read a terminal that is gone, such as a closed window, again and again.
+fn key_within(wait: Duration) -> Arrived {
+    let wait = Timespec {
+        tv_sec: 0,
+        tv_nsec: wait.subsec_nanos().into(),
+    };
+    let (stdin, stdout) = (stdin(), stdout());
+    // Keys come from standard input if it is a terminal.
+    let keys = match stdin.is_terminal() {
+        true => stdin.as_fd(),
+        false => stdout.as_fd(),
+    };
+    let mut files = [PollFd::from_borrowed_fd(keys, PollFlags::IN)];
+    // A signal ends the wait, too: the caller looks what it requests.
+    let ready = poll(&mut files, Some(&wait)).unwrap_or(0);
+    match files[0].revents() {
+        _ if ready == 0 => Arrived::Nothing,
+        found if found.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) => {
+            Arrived::HangUp
+        }
+        _ => Arrived::Key,
+    }
+}
+
+fn is_gone() -> bool {
+    matches!(key_within(Duration::ZERO), Arrived::HangUp)
+}
+
+/// Draws, until the user quits, a signal ends the program, or the terminal is gone.
 pub fn show(
     terminal: &mut DefaultTerminal,
     mut state: State,
@@ -132,6 +176,9 @@ pub fn show(
 ) -> Result<()> {
     let mut waiting = None;
     let mut is_changed = true;
+    let mut size = terminal
+        .size()
+        .context("cannot read the size of the terminal")?;
     loop {
         waiting = updates.take().or(waiting);
         if let Some(update) = waiting.take_if(|update| !state.is_paused || update.ended.is_some()) {
@@ -144,7 +191,11 @@ pub fn show(
                 state.fit(screen::table_rows(frame.area()));
                 screen::draw(frame, &state);
             };
-            (terminal.draw(draw)).context("cannot draw on the terminal")?;
+            let drawn = terminal.draw(draw).map(drop);
+            if is_gone() {
+                return Ok(());
+            }
+            drawn.context("cannot draw on the terminal")?;
             is_changed = false;
         }
         if signals::stops() > 0 {
@@ -158,7 +209,19 @@ pub fn show(
             resume(terminal)?;
             is_changed = true;
         }
-        if event::poll(KEY_WAIT).context("cannot read keys")? {
+        match key_within(KEY_WAIT) {
+            Arrived::Key => {}
+            Arrived::Nothing => {
+                let now = terminal
+                    .size()
+                    .context("cannot read the size of the terminal")?;
+                is_changed |= now != size;
+                size = now;
+                continue;
+            }
+            Arrived::HangUp => return Ok(()),
+        }
+        while event::poll(Duration::ZERO).context("cannot read keys")? {
             match event::read().context("cannot read keys")? {
                 Input::Key(key) if key.kind != KeyEventKind::Release => {
                     is_changed = true;
@@ -166,9 +229,7 @@ pub fn show(
                         Action::None => {}
                         Action::Quit => return Ok(()),
                         Action::Suspend => suspend(terminal)?,
-                        Action::Repaint => {
-                            (terminal.clear()).context("cannot draw on the terminal")?
-                        }
+                        Action::Repaint => repaint(terminal)?,
                     }
                 }
                 Input::Resize(..) => is_changed = true,

@@ -1,6 +1,7 @@
 //! `forebay top --control NAME`: a running capture as its user watches it.
 
 use crate::{running, support::*};
+use std::io::Read;
 
 #[test]
 fn top_shows_the_counts_of_a_capture_and_the_flows_that_it_shares() {
@@ -89,4 +90,21 @@ fn the_counts_of_a_capture_in_another_network_namespace_are_shown_without_its_fl
     );
     interrupt(&capture.0, "-INT");
     capture.ends_well();
+}
+
+#[test]
+fn top_ends_when_its_terminal_is_gone() {
+    let terminal = terminal::Terminal::new(80);
+    let mut top = terminal.command(FOREBAY);
+    let mut top = top.args(["top", "-i", "sim:rate=1M"]).spawn().unwrap();
+    let mut screen = terminal.screen();
+    let mut shown = Vec::new();
+    while !String::from_utf8_lossy(&shown).contains("forebay top") {
+        let mut bytes = [0; 1000];
+        let len = screen.read(&mut bytes).unwrap();
+        shown.extend(&bytes[..len]);
+    }
+    drop((terminal, screen));
+    wait_until(|| top.try_wait().unwrap().is_some());
+    assert!(top.wait().unwrap().success());
 }

@@ -20,7 +20,7 @@ pub struct Terminal {
 
 impl Terminal {
     pub fn new(columns: u16) -> Self {
-        let flags = pty::OpenptFlags::RDWR | pty::OpenptFlags::NOCTTY;
+        let flags = pty::OpenptFlags::RDWR | pty::OpenptFlags::NOCTTY | pty::OpenptFlags::CLOEXEC;
         let controller = pty::openpt(flags).unwrap();
         pty::grantpt(&controller).unwrap();
         pty::unlockpt(&controller).unwrap();
@@ -28,7 +28,7 @@ impl Terminal {
         let name = std::ffi::OsStr::from_bytes(name.as_bytes());
         let theirs = rustix::fs::open(
             name,
-            rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY,
+            rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::CLOEXEC,
             rustix::fs::Mode::empty(),
         );
         let terminal = Terminal {

@@ -23,12 +23,26 @@ use rustix::{
     },
 };
 use std::{
-    io::{IoSlice, IoSliceMut},
+    io::{self, IoSlice, IoSliceMut},
     mem::MaybeUninit,
     os::fd::{AsFd, BorrowedFd},
     str::FromStr,
     time::Duration,
 };
+
+impl Owner {
+    /// The process at the other end of a connected Unix socket; for the side that connected, the process that listens.
+    ///
+    /// # Errors
+    /// It is no such socket.
+    pub fn of(socket: impl AsFd) -> io::Result<Owner> {
+        let peer = sys::peer(socket.as_fd())?;
+        Ok(Owner {
+            uid: peer.uid,
+            pid: peer.pid.unsigned_abs(),
+        })
+    }
+}
 
 /// The names of the sockets, without the null byte that makes them abstract.
 pub(super) const PREFIX: &str = "forebay/share/";
@@ -197,14 +211,9 @@ impl ShareLink {
             Err(Errno::CONNREFUSED) => return Ok(None),
             Err(error) => return Err(failed("connecting to the capture", error)),
         }
-        let peer = sys::peer(socket.as_fd());
-        let peer = peer.map_err(|error| {
+        let owner = Owner::of(&socket).map_err(|error| {
             Error::new(name.in_messages(), "asking whose share it is").because(error)
         })?;
-        let owner = Owner {
-            uid: peer.uid,
-            pid: peer.pid as u32,
-        };
         Ok(Some(ShareLink { socket, owner }))
     }
 

@@ -39,9 +39,7 @@ pub struct Listed {
 /// # Errors
 /// The kernel's list of sockets cannot be read.
 pub fn list() -> Result<Vec<Listed>> {
-    let mut names = offered()?;
-    names.sort();
-    names.dedup();
+    let names = offered()?;
     let end = Instant::now() + PATIENCE;
     let groups = names.chunks(MAX_ASKED);
     let left = (1..=groups.len() as u32).rev();
@@ -61,10 +59,17 @@ pub fn is_offered(name: &ShareName) -> Result<bool> {
     Ok(offered()?.contains(name))
 }
 
-fn offered() -> Result<Vec<ShareName>> {
+/// The names of the shares of this network namespace, in order. Connects to nothing.
+///
+/// # Errors
+/// The kernel's list of sockets cannot be read.
+pub fn offered() -> Result<Vec<ShareName>> {
     let read = std::fs::read(SOCKETS);
     let sockets = read.map_err(|error| Error::new(SOCKETS, "reading it").because(error))?;
-    Ok(names(&String::from_utf8_lossy(&sockets)))
+    let mut names = names(&String::from_utf8_lossy(&sockets));
+    names.sort();
+    names.dedup();
+    Ok(names)
 }
 
 /// Asks several shares at the same time, until `end`. Leaves out those that have just ended.

@@ -150,8 +150,12 @@ impl Bound {
     /// Lets readers attach to the packets of `source`, which knows its first interfaces by now.
     ///
     /// # Errors
-    /// The system has no more descriptors or threads.
+    /// The system has no more descriptors or threads, or the memory of `source` grows.
     pub fn start(self, source: &ShareSource, access: Access) -> Result<Listener> {
+        if source.is_growing() {
+            let what = "sharing memory that grows, which other processes refuse";
+            return Err(Error::new(format!("share {}", self.name), what));
+        }
         let stop = Arc::new(Signal::new()?);
         let max_readers = Arc::new(AtomicU32::new(0));
         let mut door = Door {

@@ -38,7 +38,7 @@ mod tests;
 mod wire;
 
 pub use handshake::ShareName;
-pub use list::{Listed, is_offered, list};
+pub use list::{Listed, is_offered, list, offered};
 pub use listener::{Bound, Listener};
 pub use publish::{MIN_RING_BYTES, Publisher, ShareSource};
 pub use tap::Tap;

@@ -411,6 +411,10 @@ impl Publisher {
 }
 
 impl ShareSource {
+    pub(super) fn is_growing(&self) -> bool {
+        self.0.is_growing
+    }
+
     /// Attaches a reader in this process.
     ///
     /// # Errors

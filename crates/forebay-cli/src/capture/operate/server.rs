@@ -7,11 +7,12 @@ use super::{
 };
 use crate::{control::place::Bound, output, signals};
 use forebay::sync::Signal;
+use forebay_net::port::Owner;
 use nix::unistd::geteuid;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
-    net::{SocketFlags, acceptfrom_with, sockopt::socket_peercred},
+    net::{SocketFlags, acceptfrom_with},
 };
 use std::{
     net::{SocketAddr, TcpListener},
@@ -168,7 +169,7 @@ impl Server {
                 Err(_) => return false,
             };
             if protocol == Protocol::Control {
-                let user = socket_peercred(&socket).map(|peer| peer.uid.as_raw());
+                let user = Owner::of(&socket).map(|peer| peer.uid);
                 let allowed = [0, self.owner, geteuid().as_raw()];
                 if !user.is_ok_and(|user| allowed.contains(&user)) {
                     continue;

@@ -20,7 +20,7 @@ const CONTRADICTIONS: &[Contradiction] = &[
     ),
     (
         |it| it.command.is_some() && !writes_file(it),
-        "-z runs a program on the files of -w, and there is none. For statistics use forebay top -r FILE --once, or forebay info FILE",
+        "-z runs a program on files: name one with -w. For statistics use forebay flows FILE, or forebay info FILE",
     ),
     (
         |it| it.sharing.share_size.is_some() && !shares(it),

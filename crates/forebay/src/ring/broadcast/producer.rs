@@ -52,7 +52,7 @@ impl Producer {
     /// let mut reader = Reader::attach_growing(memory())?;
     /// producer.publish(&[b"hello"]).unwrap();
     /// let mut buffer = [0; 1500];
-    /// assert_eq!(reader.try_recv(&mut buffer).unwrap().unwrap().len, 5);
+    /// assert_eq!(reader.try_recv(&mut buffer).unwrap().len, 5);
     /// # Ok::<(), forebay::Error>(())
     /// ```
     ///
