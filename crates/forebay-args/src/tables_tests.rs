@@ -42,15 +42,27 @@ fn default(arg: &Arg) -> String {
 
 fn table(command: &Command) -> String {
     let mut text = String::from("| Flag | Meaning | Default |\n|---|---|---|\n");
-    for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
-        let help = arg.get_long_help().or(arg.get_help());
-        let help = help.expect("every flag has a help text").to_string();
-        let paragraphs = help.split("\n\n").map(|text| text.split_whitespace());
-        let paragraphs = paragraphs.map(|words| words.collect::<Vec<_>>().join(" "));
-        let help = paragraphs.collect::<Vec<_>>().join(". ");
-        let help = help.replace('|', "\\|").replace('<', "\\<");
-        let (flag, default) = (spelling(arg), default(arg));
-        writeln!(text, "| {flag} | {help} | {default} |").unwrap();
+    let args = || command.get_arguments().filter(|arg| !arg.is_hide_set());
+    let mut groups = Vec::new();
+    for group in args().map(Arg::get_help_heading) {
+        if !groups.contains(&group) {
+            groups.push(group);
+        }
+    }
+    for group in &groups {
+        if groups.len() > 2 {
+            writeln!(text, "| **{}** | | |", group.unwrap_or("Other")).unwrap();
+        }
+        for arg in args().filter(|arg| arg.get_help_heading() == *group) {
+            let help = arg.get_long_help().or(arg.get_help());
+            let help = help.expect("every flag has a help text").to_string();
+            let paragraphs = help.split("\n\n").map(|text| text.split_whitespace());
+            let paragraphs = paragraphs.map(|words| words.collect::<Vec<_>>().join(" "));
+            let help = paragraphs.collect::<Vec<_>>().join(". ");
+            let help = help.replace('|', "\\|").replace('<', "\\<");
+            let (flag, default) = (spelling(arg), default(arg));
+            writeln!(text, "| {flag} | {help} | {default} |").unwrap();
+        }
     }
     text
 }
