@@ -6,7 +6,7 @@ use std::ffi::OsString;
 pub const HELP: &str = "\
 stop waits for the end of the capture and prints its final counts. The exit code is that of the capture.
 
-Exit codes: 0 success, 1 failure, 2 bad request; stop also 3 packets lost with --fail-on-drop, 4 ended by --keep-free.
+Exit codes: 0 success, 1 failure, 2 bad request, 3 stop: packets were lost with --fail-on-drop, 4 stop: --keep-free ended the capture.
 
 Examples:
   forebay capture -i eth0 -w a.pcapng --control lan &

@@ -141,7 +141,7 @@ fn manual_pages_have_the_usual_sections_and_render_without_a_warning() {
 #[test]
 fn each_shell_gets_a_completion_script() {
     for shell in ["bash", "zsh", "fish"] {
-        contains(run!("completions {shell}").succeeds().text(), "capture");
+        contains(run!("completions {shell}").succeeds().text(), "__complete");
     }
     assert_eq!(run!("completions tcsh").status.code(), Some(2));
 }
@@ -220,7 +220,7 @@ const LINES: &str = r#"
     tcpdump | lo                              | 2 | Did you mean -i lo?
     wireshark | -r F F                        | 2 | is a file, and not part of a filter. Read it with -r
     tshark  | -r F -t ad                      | 2 | -tttt the date
-    tshark  | -r F -z io,stat,1               | 2 | top -r FILE --once
+    tshark  | -r F -z io,stat,1               | 2 | forebay flows FILE
     tshark  | -r F -e ip.src                  | 2 | --fields
     dumpcap | -n -i I -w O                    | 0 | 9 packets captured
     tshark  | -i I -Y tcp                     | 2 | capture filter at the end

@@ -193,7 +193,7 @@ fn prepared() -> Folder {
     folder
 }
 
-/// Runs a command in a new folder, and interrupts it after a second if it has not ended.
+/// Runs a command in a new folder, and interrupts it after two seconds if it would not end.
 fn ran(task: &Task, commands: &str) -> (Folder, Output) {
     let folder = prepared();
     let mut script = task.script.clone();
@@ -222,7 +222,9 @@ fn ran(task: &Task, commands: &str) -> (Folder, Output) {
     let mut child = shell(&script).spawn().unwrap();
     let group = format!("-{}", child.id());
     let begun = Instant::now();
-    while child.try_wait().unwrap().is_none() && begun.elapsed() < Duration::from_secs(3) {
+    let ends = !script.contains("eth0") || script.contains("sleep") || script.contains("-c ");
+    let limit = Duration::from_secs(if ends { 60 } else { 2 });
+    while child.try_wait().unwrap().is_none() && begun.elapsed() < limit {
         thread::sleep(Duration::from_millis(20));
     }
     let signal = |signal: &str| {
@@ -231,7 +233,10 @@ fn ran(task: &Task, commands: &str) -> (Folder, Output) {
         kill.status().unwrap();
     };
     signal("-INT");
-    child.wait().unwrap();
+    let begun = Instant::now();
+    while child.try_wait().unwrap().is_none() && begun.elapsed() < Duration::from_secs(60) {
+        thread::sleep(Duration::from_millis(20));
+    }
     // What a script leaves in the background may not have been listening yet.
     signal("-TERM");
     let mut output = child.wait_with_output().unwrap();

@@ -39,7 +39,7 @@ const CAPTURE: Flags = &[
     ),
     (
         &["-N", "-H", "-O", "--no-optimize", "-u"],
-        "leave it out: names are never looked up, and filters need no such flag",
+        "leave it out: names are never looked up (--names prints those in the capture), and filters need no such flag",
     ),
     (
         &["-m", "-2"],
@@ -243,10 +243,12 @@ const GET: Flags = &[
             "-F",
             "-T",
             "-r",
-            "-x",
-            "--proxy",
         ],
         "get sends a plain GET request only. Use curl for this one",
+    ),
+    (
+        &["-x", "--proxy"],
+        "name the proxy in the environment: http_proxy=http://HOST:PORT, or https_proxy",
     ),
 ];
 
@@ -262,6 +264,11 @@ const INTERFACES: Flags = &[
 ];
 
 const NAMED_FILE: Flags = &[(&["-r", "-f", "-i"], "name the file without a flag")];
+
+const FLOWS: Flags = &[
+    (&["-r", "-i"], "name the file without a flag"),
+    (&["-f", "-Y", "-R"], FILTER_AT_THE_END),
+];
 
 const NAMED_CAPTURE: Flags = &[(
     &["-n", "--name", "--control"],
@@ -284,6 +291,7 @@ pub fn instead(subcommand: &str, flag: &str, value: Option<&str>) -> Option<Stri
         "get" => GET,
         "interfaces" | "ports" | "doctor" => INTERFACES,
         "repair" | "records" => NAMED_FILE,
+        "flows" => FLOWS,
         "control" | "trigger" => NAMED_CAPTURE,
         _ => return None,
     };

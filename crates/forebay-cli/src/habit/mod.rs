@@ -31,7 +31,7 @@ const WORDS: &[(&[&str], &str)] = &[
     ),
     (
         &["stats", "stat", "statistics", "conversations"],
-        "of a file: forebay top -r FILE --once, or forebay info FILE; of an interface: forebay top -i eth0",
+        "of a file: forebay flows FILE, or forebay info FILE; of an interface: forebay top eth0",
     ),
     (
         &["capinfos", "summary"],

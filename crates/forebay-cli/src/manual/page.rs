@@ -25,7 +25,12 @@ const ENVIRONMENT: &[(&str, &str, &[&str])] = &[
     (
         "TZ",
         "the time zone of printed times and of names of files",
-        &["capture", "info"],
+        &["capture", "control", "flows", "info"],
+    ),
+    (
+        "http_proxy, https_proxy, all_proxy, no_proxy",
+        "the proxies, and the hosts that are asked directly, as curl reads them",
+        &["get"],
     ),
     (
         "XDG_RUNTIME_DIR",
@@ -61,7 +66,7 @@ const FILES: &[(&str, &str, &[&str])] = &[
     (
         "/etc/services, /etc/protocols",
         "names in filter expressions",
-        &["capture", "top", "verify", "bridge", "replay"],
+        &["capture", "flows", "top", "verify", "bridge", "replay"],
     ),
 ];
 
@@ -69,11 +74,11 @@ const FILES: &[(&str, &str, &[&str])] = &[
 const SEE_ALSO: &[(&str, &[&str])] = &[
     (
         "forebay-filter(7)",
-        &["capture", "top", "verify", "bridge", "replay"],
+        &["capture", "flows", "top", "verify", "bridge", "replay"],
     ),
     (
         "pcap-filter(7)",
-        &["capture", "top", "verify", "bridge", "replay"],
+        &["capture", "flows", "top", "verify", "bridge", "replay"],
     ),
     ("tcpdump(1)", &["capture"]),
     ("dumpcap(1)", &["capture"]),

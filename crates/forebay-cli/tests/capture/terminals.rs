@@ -185,7 +185,7 @@ const LOSSY: &str = "sim:clock=virtual,ring=64,host=none,cost=1us,count=20000";
 fn lines_for_people_fit_80_columns_and_details_need_v() {
     let (_folder, path) = Folder::with("a.pcapng");
     for (flags, has, lacking) in [
-        ("", "received = ", "processor time"),
+        ("", "received = ", "asleep "),
         ("-v", "processor time a packet, asleep ", "busy"),
         (
             "-b packets:5000 -b files:2",
