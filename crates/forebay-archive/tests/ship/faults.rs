@@ -77,6 +77,9 @@ fn ship_to(store: &str, spool: &str, more: &[&str]) -> Outcome {
     done(command.output().unwrap())
 }
 
+/// What a store without matching objects answers to a list.
+const EMPTY_LIST: &str = "<ListBucketResult><Name>captures</Name><KeyCount>0</KeyCount><IsTruncated>false</IsTruncated></ListBucketResult>";
+
 #[test]
 fn wrong_credentials_are_named_and_the_file_stays() {
     let (folder, spool, _) = places();
@@ -100,18 +103,15 @@ fn a_store_that_replaces_objects_which_must_only_be_created_is_refused() {
     let (folder, spool, _) = places();
     captured(&folder, "spool/a.pcapng", "count=10");
     let mut objects = HashMap::new();
-    let address = store(move |method, path, body| {
-        let list = "<ListBucketResult><Name>captures</Name><KeyCount>0</KeyCount><IsTruncated>false</IsTruncated></ListBucketResult>";
-        match method {
-            "PUT" => {
-                objects.insert(path.to_owned(), body);
-                (200, Vec::new())
-            }
-            _ if path.contains('?') => (200, list.into()),
-            _ => objects
-                .get(path)
-                .map_or((404, Vec::new()), |it| (200, it.clone())),
+    let address = store(move |method, path, body| match method {
+        "PUT" => {
+            objects.insert(path.to_owned(), body);
+            (200, Vec::new())
         }
+        _ if path.contains('?') => (200, EMPTY_LIST.into()),
+        _ => objects
+            .get(path)
+            .map_or((404, Vec::new()), |it| (200, it.clone())),
     });
     reports(ship_to(&address, &spool, &[]), 1, "although it exists");
     assert_eq!(names(&spool), ["a.pcapng"]);
@@ -139,6 +139,7 @@ fn the_limit_of_the_spool_is_kept_during_an_upload() {
             }
         }
         match (method, objects.get(path)) {
+            ("GET", _) if path.contains('?') => (200, EMPTY_LIST.into()),
             ("PUT", Some(_)) => (412, Vec::new()),
             ("PUT", None) => {
                 objects.insert(path.to_owned(), body);

@@ -298,7 +298,7 @@ fn without_a_name_the_running_captures_are_listed() {
     };
     contains(
         list("").succeeds().log(),
-        "no capture with a control socket runs",
+        "no capture listens in this user's folder",
     );
     let file = runtime.path("a.pcapng");
     let begin = |line: String| {
