@@ -157,7 +157,8 @@ fn values_that_are_null_do_not_prevent_a_checkpoint() {
 fn the_day_up_to_which_transactions_were_forgotten_is_in_the_log() {
     let folder = Folder::new();
     let (archive, mut log) = log(&folder, 0);
-    let (now, today) = (now_ms(), now_ms() / state::DAY_MS);
+    let today = now_ms() / state::DAY_MS;
+    let now = today * state::DAY_MS + state::DAY_MS / 4;
     for (name, version, age_days) in [("a", today, 0), ("b", today - 3, 1), ("old", 1, 2)] {
         let txn = action::Txn {
             app_id: format!("segments/sensor=a/{name}"),

@@ -136,6 +136,11 @@ pub(crate) fn is_same_file(one: &Metadata, two: &Metadata) -> bool {
 /// The process that has locked a file for writing (`flock(2)`), as `/proc/locks` lists it; `None` if none has, or if the kernel does not
 /// show it, as for processes of another PID namespace.
 pub(super) fn writer_of(about: &Metadata) -> Option<u32> {
+    // The kernel gives the list in pieces, and a lock that is released between two of them hides another one.
+    (0..3).find_map(|_| listed_writer_of(about))
+}
+
+fn listed_writer_of(about: &Metadata) -> Option<u32> {
     let (major, minor) = (
         rustix::fs::major(about.dev()),
         rustix::fs::minor(about.dev()),
