@@ -10,6 +10,8 @@
 
 mod address;
 mod arp;
+#[cfg(test)]
+mod composed;
 mod data;
 mod dhcp;
 mod dns;
