@@ -19,6 +19,7 @@ mod many_tests;
 mod name;
 mod old;
 mod removal;
+mod segments;
 #[cfg(test)]
 mod tests;
 
@@ -40,6 +41,7 @@ use log::{
 pub use name::FOLDER;
 use name::{day_of, transaction};
 pub(crate) use name::{now_ms, unique};
+use segments::segments_in;
 use std::{
     collections::{BTreeMap, HashSet},
     time::Duration,

@@ -26,6 +26,7 @@ const WHOLE_BYTES: u64 = 32 << 10;
 const MIN_ROWS_OF_PAGES: i64 = 8192;
 
 /// The last bytes of a Parquet file of the index.
+#[derive(Clone)]
 pub struct End {
     archive: Archive,
     key: Path,
@@ -88,6 +89,7 @@ impl End {
 }
 
 /// A Parquet file of the index. Its end is read once.
+#[derive(Clone)]
 pub struct IndexFile {
     end: End,
     pub metadata: Arc<ParquetMetaData>,

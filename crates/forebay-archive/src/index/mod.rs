@@ -17,7 +17,7 @@ pub use self::parquet::{IndexFile, Statistics, properties, write};
 pub(crate) use self::{
     merge::{MAX_MERGED, merge},
     parquet::Encoder,
-    read::{batches, columns, options, texts},
+    read::{columns, options, texts},
 };
 
 pub use row::Row;

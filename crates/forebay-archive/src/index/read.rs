@@ -5,11 +5,10 @@ use anyhow::{Context, Result, bail};
 use arrow_array::{Array, ArrayRef, RecordBatch, StringArray, new_null_array};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{FieldRef, Schema};
-use bytes::Bytes;
 use futures::{Stream, StreamExt};
 use parquet::arrow::{
     ProjectionMask,
-    arrow_reader::{ArrowReaderBuilder, ArrowReaderOptions, ParquetRecordBatchReaderBuilder},
+    arrow_reader::{ArrowReaderBuilder, ArrowReaderOptions},
     async_reader::{AsyncFileReader, ParquetRecordBatchStreamBuilder},
 };
 use std::sync::Arc;
@@ -19,17 +18,7 @@ pub(crate) fn options() -> ArrowReaderOptions {
     ArrowReaderOptions::new().with_skip_arrow_metadata(true)
 }
 
-/// These columns of a file, with the types of the index.
-pub(crate) fn batches(
-    bytes: Bytes,
-    columns: &[&str],
-) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<>> {
-    let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(bytes, options())?;
-    let (builder, wanted) = projected(builder, columns)?;
-    Ok(builder.build()?.map(move |batch| conform(batch?, &wanted)))
-}
-
-/// As [`batches`], and reads only these columns of the file.
+/// These columns of a file, with the types of the index. Only they are read.
 pub(crate) async fn columns<R: AsyncFileReader + Unpin + Send + 'static>(
     file: R,
     columns: &[&str],
@@ -55,7 +44,7 @@ fn projected<R>(
     ))
 }
 
-/// A column of text of a batch of [`batches`].
+/// A column of text of a batch of [`columns`].
 pub(crate) fn texts<'b>(batch: &'b RecordBatch, name: &str) -> Result<&'b StringArray> {
     let column = batch.column_by_name(name);
     let texts = column.and_then(|it| it.as_any().downcast_ref());

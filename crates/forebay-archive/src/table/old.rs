@@ -4,10 +4,10 @@ use super::{
     Table, TableFile,
     log::state::{DAY_MS, KEPT_MS},
     name::{day_of, now_ms, transaction},
+    segments_in,
 };
-use crate::{archive, index, schema, segment};
+use crate::{archive, find, schema, segment};
 use anyhow::{Context, Result};
-use std::collections::HashSet;
 
 impl Table {
     /// Whether rows of this segment were committed, up to the version that was read.
@@ -37,18 +37,9 @@ impl Table {
         let archive = &self.log.archive;
         let read = new.iter().map(async |(_, file)| {
             let damaged = || file.damaged(archive);
-            let bytes = archive.get(&file.key).await?.with_context(damaged)?;
-            let mut found = HashSet::new();
-            for batch in index::batches(bytes, &[schema::SEGMENT]).with_context(damaged)? {
-                let batch = batch.with_context(damaged)?;
-                let keys = index::texts(&batch, schema::SEGMENT).with_context(damaged)?;
-                for key in keys.iter().flatten() {
-                    if !found.contains(key) {
-                        found.insert(key.to_owned());
-                    }
-                }
-            }
-            Ok(found)
+            let end = find::End::read(archive, file).await?;
+            let rows = find::IndexFile::open(end).await.with_context(damaged)?;
+            segments_in(rows).await.with_context(damaged)
         });
         let found = archive::at_once(read).await?;
         seen.segments

@@ -1,16 +1,21 @@
 //! Removing the rows of segments.
 
-use super::{Added, MAX_TRIES, Rows, Table, TableFile, committed};
+use super::{Added, MAX_TRIES, Rows, Table, TableFile, committed, segments_in};
 use crate::{
     archive::Archive,
+    find,
     index::{self, Encoder, IndexFile},
     schema, segment,
 };
 use anyhow::{Context, Result};
 use arrow_array::BooleanArray;
 use arrow_select::filter::filter_record_batch;
+use futures::TryStreamExt;
 use serde_json::Value;
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    pin::pin,
+};
 
 /// Files that one commit replaces, if it only removes rows: replacing more would take longer than other programs wait to commit.
 const MAX_REPLACED: usize = 64;
@@ -191,38 +196,37 @@ fn may_have(file: &TableFile, segments: &HashMap<&str, u64>) -> May {
     }
 }
 
-/// The rows of a file without those of these segments, as a new file if any are left. `None`: it has no rows of them.
+/// The rows of a file without those of these segments, as a new file if any are left. `None`: it has no rows of them. Only if it has others,
+/// too, more than the names of its segments is read.
 async fn without(
     archive: &Archive,
     file: &TableFile,
     segments: &HashMap<&str, u64>,
 ) -> Result<Option<Option<IndexFile>>> {
     let damaged = || file.damaged(archive);
-    let bytes = archive.get(&file.key).await?.with_context(damaged)?;
+    let rows = find::End::read(archive, file).await?;
+    let rows = find::IndexFile::open(rows).await.with_context(damaged)?;
+    let has = segments_in(rows.clone()).await.with_context(damaged)?;
+    let (gone, stay): (Vec<_>, Vec<_>) = (has.iter()).partition(|it| segments.contains_key(&***it));
+    if gone.is_empty() {
+        return Ok(None);
+    }
+    if stay.is_empty() {
+        return Ok(Some(None));
+    }
     let mut rest = Encoder::new(&file.date)?;
-    let mut has_any = false;
-    let batches = index::batches(
-        bytes,
-        &schema::COLUMNS[1..]
-            .iter()
-            .map(|it| it.name)
-            .collect::<Vec<_>>(),
-    );
-    for batch in batches.with_context(damaged)? {
-        let batch = batch.with_context(damaged)?;
+    let columns: Vec<&str> = schema::COLUMNS[1..].iter().map(|it| it.name).collect();
+    let batches = index::columns(rows, &columns).await.with_context(damaged)?;
+    let mut batches = pin!(batches);
+    while let Some(batch) = batches.try_next().await.with_context(damaged)? {
         let keys = index::texts(&batch, schema::SEGMENT).with_context(damaged)?;
         let stays: BooleanArray = keys
             .iter()
             .map(|it| it.map(|it| !segments.contains_key(it)))
             .collect();
-        has_any |= stays.false_count() > 0;
         let staying = filter_record_batch(&batch, &stays).with_context(damaged)?;
         // Files of other writers may have other columns or types: these are an error here, not a loss.
         rest.put(&staying).with_context(damaged)?;
     }
-    if !has_any {
-        return Ok(None);
-    }
-    let rest = rest.finish()?;
-    Ok(Some((rest.rows > 0).then_some(rest)))
+    Ok(Some(Some(rest.finish()?)))
 }

@@ -11,7 +11,7 @@ use crate::{
     segment,
     status::packets_by_segment,
 };
-use forebay_testing::folder::Folder;
+use forebay_testing::{dice::Dice, folder::Folder};
 use sha2::{Digest, Sha256};
 use std::{
     collections::{BTreeSet, HashMap},
@@ -103,6 +103,52 @@ fn removing_rows_reads_and_writes_each_file_once_however_many_commits_of_others_
         assert_eq!(written.load(Relaxed) - files, 1);
         let found = packets_by_segment(&table).await.unwrap();
         assert!(found.len() == 8 && !found.contains_key(&removed));
+    });
+}
+
+#[test]
+fn expiring_a_merged_file_reads_the_names_of_its_segments_and_only_one_with_others_as_a_whole() {
+    let folder = Folder::new();
+    let reads = Arc::<Reads>::default();
+    let archive = Archive::open(&folder.path("to"), true).unwrap();
+    let archive = archive.counted(&reads);
+    let many = |sensor: &str| {
+        let mut dice = Dice(sensor.as_bytes()[0].into());
+        let mut rows = rows(sensor, 21);
+        let row = |at: u64| Row {
+            block: (at / 500 * 100, 100),
+            first_ns: first_ns(21) + dice.below(DAY_NS),
+            last_ns: first_ns(21) + DAY_NS,
+            packets: 1,
+            bytes: dice.below(1500),
+            ..Row::default()
+        };
+        let all = (0..30_000).map(row).collect();
+        rows.files = index::write(all, sensor, &rows.segment).unwrap();
+        rows
+    };
+    run(async {
+        let mut table = Table::open_or_create(&archive).await.unwrap();
+        let all = ["a", "b", "c"].map(many);
+        assert_eq!(table.append(&all).await.unwrap(), 3);
+        let file = table.files().unwrap().swap_remove(0).bytes;
+        let mut expire = async |gone: &[&Rows]| {
+            let before = reads.index.bytes();
+            let last = |it: &&Rows| (it.segment.clone(), u64::MAX);
+            let gone: Vec<(String, u64)> = gone.iter().map(last).collect();
+            let gone = gone.iter().map(|it| (&*it.0, it.1)).collect();
+            table.replace_rows(&gone, &[]).await.unwrap();
+            let left = table.files().unwrap().iter().map(|it| it.bytes).sum();
+            (reads.index.bytes() - before, left)
+        };
+        // Its name lies among those of the others.
+        let none = rows_of("b", "other", 21);
+        let (read, left): (u64, u64) = expire(&[&none]).await;
+        assert!(read < file / 4 && left == file, "{read} of {file} bytes");
+        let (read, left) = expire(&[&all[1]]).await;
+        assert!(read > left && left > file / 2, "{read} of {file} bytes");
+        let (read, end) = expire(&[&all[0], &all[2]]).await;
+        assert!(read < left / 4 && end == 0, "{read} of {left} bytes");
     });
 }
 
