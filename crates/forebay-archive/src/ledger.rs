@@ -5,8 +5,10 @@
 //!  sensors/S/expired/DATE/HASH.json   segments of that date that `expire` has removed, or is removing; never changed
 //!  sensors/S/days/DATE/HASH.json      the pages of a day, merged
 //!  sensors/S/days/DATE.json           the sums of a day whose segments have all expired
-//!  sensors/S/expired-SHA256.json      the same, for one segment, as earlier versions wrote it
-//!  sensors/S/vanished-SHA256.json     a segment that is gone, and whose loss was accepted
+//!  sensors/S/vanished/DATE/HASH.json  segments that are gone, and whose loss was accepted
+//!  sensors/S/dropped-NAME.json        a file that left the spool before it was shipped
+//!  sensors/S/dropped/DATE/HASH.json   those whose records were stored on that date
+//!  sensors/S/expired-SHA256.json, vanished-SHA256.json    one segment, as earlier versions wrote it
 //! ```
 //! `ship` adds a segment after it was read back, and before its rows are committed or announced, and before its file leaves the spool. So a
 //! segment that vanishes afterwards, with its rows or before it had any, is still in the account. Nothing else writes these pages; [`roll_up`]

@@ -24,16 +24,11 @@ use crate::{
 use anyhow::Result;
 use config::{Day, add};
 use index::IndexSums;
-use object_store::ObjectMeta;
 use segments::Segment;
-use serde_json::Value;
 use std::{
     collections::{BTreeMap, HashSet},
     time::Duration,
 };
-
-/// A longer record of packets that left is damaged.
-const MAX_RECORD: u64 = 64 << 10;
 
 /// The counts of a sensor, in packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -251,7 +246,11 @@ pub async fn status(archive: &Archive, config: &StatusConfig) -> Result<BTreeMap
             sensor.lose([sum.lost_kernel, sum.lost_interface]);
         }
     }
-    count_dropped(archive, config, &records.others, &mut sensors).await?;
+    for (name, entry) in records.dropped.values() {
+        let sensor = sensors.entry(name.clone()).or_insert_with(known_losses);
+        add(&mut sensor.dropped, entry.packets);
+        add(&mut sensor.captured, entry.packets);
+    }
     for (name, what) in missing.damaged {
         let sensor = sensors.entry(name).or_insert_with(known_losses);
         sensor.damaged.push(what);
@@ -322,51 +321,6 @@ async fn compare(
     }
     differing.retain(|it| !is_equal(it, &sums));
     Ok((differing, in_flight))
-}
-
-/// Adds the packets of files that were dropped.
-async fn count_dropped(
-    archive: &Archive,
-    config: &StatusConfig,
-    records: &[ObjectMeta],
-    sensors: &mut BTreeMap<String, Sensor>,
-) -> Result<()> {
-    let stored_on = |it: &ObjectMeta| {
-        let ms = it.last_modified.timestamp_millis().max(0) as u64;
-        segment::date_and_hour(ms.saturating_mul(1_000_000)).0
-    };
-    let dropped = records.iter().filter_map(|it| {
-        let (key, sensor) = parse_dropped(it.location.as_ref())?;
-        config
-            .wants(sensor, &stored_on(it))
-            .then_some((key, sensor))
-    });
-    let dropped: Vec<_> = dropped.collect();
-    let read = async |(key, _): &(&str, &str)| archive.get_short(key, MAX_RECORD).await;
-    let values = archive::at_once(dropped.iter().map(read)).await?;
-    for ((key, name), record) in dropped.into_iter().zip(values) {
-        let sensor = sensors.entry(name.into()).or_insert_with(known_losses);
-        let record = serde_json::from_slice::<Value>(&record.unwrap_or_default());
-        match record.ok().and_then(|it| it["packets"].as_u64()) {
-            Some(packets) => {
-                add(&mut sensor.dropped, packets);
-                add(&mut sensor.captured, packets);
-            }
-            None => {
-                let name = archive.name();
-                let damage = format!("{name}: {key} is damaged: its packets are not known");
-                sensor.damaged.push(damage);
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The record of a file that was dropped, and its sensor; `None`: it is another object.
-fn parse_dropped(key: &str) -> Option<(&str, &str)> {
-    let (name, file) = key.strip_prefix("sensors/")?.split_once('/')?;
-    let is_record = file.starts_with("dropped-") && file.ends_with(".json") && !file.contains('/');
-    (is_record && segment::is_sensor_name(name)).then_some((key, name))
 }
 
 /// The date (UTC) that was this time ago, as `2026-11-23`.

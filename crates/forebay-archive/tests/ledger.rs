@@ -139,7 +139,7 @@ fn expired_segments_are_not_missing_and_a_damaged_account_is_named() {
     let (code, damaged) = state(&to);
     let what = damaged["damaged"][0].as_str().unwrap();
     assert!(
-        code == 1 && what.contains("the account sensors/hall/shipped/"),
+        code == 1 && what.contains("the record sensors/hall/shipped/"),
         "{what}"
     );
 }

@@ -98,6 +98,7 @@ pub(super) mod tests {
             lost_interface: None,
             stored_bytes: None,
             plain_bytes: None,
+            file: None,
         }
     }
 

@@ -4,7 +4,7 @@
 //! anything new.
 
 use super::{
-    key::{PageKind, id, old_record, parse_old, parse_page, sums_of},
+    key::{PageKind, id, old_record, parse_page, parse_single, sums_of},
     page::{Entry, MAX_TRIES, entries, named, page},
 };
 use crate::{
@@ -24,26 +24,45 @@ const MAX_ENTRIES: usize = 1000;
 /// # Errors
 /// The store failed.
 pub async fn record(archive: &Archive, segments: impl Iterator<Item = Entry>) -> Result<()> {
+    let dated = segments.filter_map(|it| {
+        let date = segment::parse_key(&it.segment)?.1.to_owned();
+        Some((date, it))
+    });
+    put_all(archive, PageKind::Expired, dated).await
+}
+
+/// Writes entries, each with the date that it counts for, to pages of their days.
+pub(super) async fn put_all(
+    archive: &Archive,
+    kind: PageKind,
+    entries: impl Iterator<Item = (String, Entry)>,
+) -> Result<()> {
     let mut by_day: BTreeMap<(String, String), Vec<Entry>> = BTreeMap::new();
-    for entry in segments {
-        if let Some((sensor, date, _)) = segment::parse_key(&entry.segment) {
-            let day = by_day.entry((sensor.to_owned(), date.to_owned()));
+    for (date, entry) in entries {
+        if let Some((sensor, _)) = entry.identity() {
+            let day = by_day.entry((sensor.to_owned(), date));
             day.or_default().push(entry);
         }
     }
     let pages = by_day.iter().flat_map(|((sensor, date), entries)| {
         let pages = entries.chunks(MAX_ENTRIES);
-        pages.map(async move |it| put(archive, sensor, date, it.to_vec()).await)
+        pages.map(move |it| put(archive, kind, sensor, date, it.to_vec()))
     });
     archive::at_once(pages).await.map(|_| ())
 }
 
 /// Writes a page. One that is there becomes young again. On a day with sums it is a new page: the same segments may have expired, and be in
 /// the sums, before they were shipped again.
-async fn put(archive: &Archive, sensor: &str, date: &str, segments: Vec<Entry>) -> Result<()> {
+async fn put(
+    archive: &Archive,
+    kind: PageKind,
+    sensor: &str,
+    date: &str,
+    segments: Vec<Entry>,
+) -> Result<()> {
     let has_sums = archive.len(&sums_of(sensor, date)).await?.is_some();
     let recorded_ms = has_sums.then(|| Timestamp::now().as_millisecond() as u64);
-    let folder = format!("sensors/{sensor}/expired/{date}");
+    let folder = format!("sensors/{sensor}/{}/{date}", kind.folder());
     let (key, text) = named(&folder, recorded_ms, segments)?;
     archive.put(&key, text).await
 }
@@ -180,7 +199,8 @@ pub async fn expired(
                 key: object.location.to_string(),
                 is_young: archive::is_young(object),
             };
-            let old = parse_old(&record.key).map(|(sensor, sha256)| id(sensor, sha256));
+            let old = parse_single(&record.key).filter(|it| it.1 == PageKind::Expired);
+            let old = old.map(|it| it.2);
             let on_page = entries
                 .iter()
                 .filter_map(|it| segment::identity(&it.segment));
@@ -220,7 +240,7 @@ pub async fn forget(archive: &Archive, key: &str, segments: &HashSet<String>) ->
         let mut rest = entries(&bytes, sensor).with_context(|| damaged(archive, key))?;
         rest.retain(|it| segment::identity(&it.segment).is_none_or(|it| !segments.contains(&it)));
         if !rest.is_empty() {
-            put(archive, sensor, date, rest).await?;
+            put(archive, PageKind::Expired, sensor, date, rest).await?;
         }
     }
     archive.delete(key).await?;

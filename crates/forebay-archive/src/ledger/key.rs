@@ -7,6 +7,20 @@ use crate::segment;
 pub(super) enum PageKind {
     Shipped,
     Expired,
+    Vanished,
+    Dropped,
+}
+
+impl PageKind {
+    /// The folder of its pages that are not the account itself.
+    pub(super) fn folder(self) -> &'static str {
+        match self {
+            PageKind::Shipped => "days",
+            PageKind::Expired => "expired",
+            PageKind::Vanished => "vanished",
+            PageKind::Dropped => "dropped",
+        }
+    }
 }
 
 /// The sensor, the date and the kind of a page; `None`: it is another object.
@@ -17,6 +31,8 @@ pub(super) fn parse_page(key: &str) -> Option<(&str, &str, PageKind)> {
     let kind = match folder {
         "shipped" | "days" => PageKind::Shipped,
         "expired" => PageKind::Expired,
+        "vanished" => PageKind::Vanished,
+        "dropped" => PageKind::Dropped,
         _ => return None,
     };
     let is_page =
@@ -40,11 +56,18 @@ pub(super) fn old_record(sensor: &str, sha256: &str) -> String {
     format!("sensors/{sensor}/expired-{sha256}.json")
 }
 
-/// The sensor and the hash in the key of such a record.
-pub(super) fn parse_old(key: &str) -> Option<(&str, &str)> {
+/// A record of a single segment or file: its sensor, its kind, and the identity of what it is about. That of a file that was dropped is
+/// the key of its record.
+pub(super) fn parse_single(key: &str) -> Option<(&str, PageKind, String)> {
     let (sensor, file) = key.strip_prefix("sensors/")?.split_once('/')?;
-    let sha256 = file.strip_prefix("expired-")?.strip_suffix(".json")?;
-    (segment::is_sensor_name(sensor) && !sha256.contains('/')).then_some((sensor, sha256))
+    let (kind, name) = file.strip_suffix(".json")?.split_once('-')?;
+    let (kind, id) = match kind {
+        "expired" => (PageKind::Expired, id(sensor, name)),
+        "vanished" => (PageKind::Vanished, id(sensor, name)),
+        "dropped" => (PageKind::Dropped, key.to_owned()),
+        _ => return None,
+    };
+    (segment::is_sensor_name(sensor) && !name.contains('/')).then_some((sensor, kind, id))
 }
 
 /// The key of the sums of a day.
@@ -57,9 +80,4 @@ pub(super) fn parse_sums(key: &str) -> Option<(&str, &str)> {
     let (sensor, rest) = key.strip_prefix("sensors/")?.split_once('/')?;
     let date = rest.strip_prefix("days/")?.strip_suffix(".json")?;
     (segment::is_sensor_name(sensor) && !date.contains('/')).then_some((sensor, date))
-}
-
-/// The record that says that the loss of a segment was accepted.
-pub(super) fn vanished_record(sensor: &str, sha256: &str) -> String {
-    format!("sensors/{sensor}/vanished-{sha256}.json")
 }

@@ -1,9 +1,9 @@
 //! Segments that have vanished.
 
 use super::{
-    expired::Expired,
-    key::vanished_record,
-    page::{Entry, SCHEMA},
+    expired::{Expired, put_all},
+    key::PageKind,
+    page::Entry,
     read::Records,
 };
 use crate::{
@@ -11,7 +11,6 @@ use crate::{
     segment,
 };
 use anyhow::Result;
-use serde_json::json;
 use std::collections::{BTreeMap, HashSet};
 
 /// Segments that were shipped, and that are neither stored nor expired.
@@ -35,8 +34,7 @@ pub async fn missing(
     let mut missing = Missing::default();
     for (sensor, key) in &records.damaged {
         let name = archive.name();
-        let what =
-            format!("{name}: the account {key} is damaged: which segments it had is not known");
+        let what = format!("{name}: the record {key} is damaged: what it counted is not known");
         missing.damaged.push((sensor.clone(), what));
     }
     let is_gone =
@@ -51,12 +49,10 @@ pub async fn missing(
     let stored = archive::at_once(stored).await?;
     let keys: Vec<&str> = gone.iter().map(|it| &*it.1.segment).collect();
     let expired = Expired::default().among(archive, &keys).await?;
-    let others = records.others.iter().map(|it| it.location.as_ref());
-    let others: HashSet<&str> = others.collect();
-    for ((_, entry), is_stored) in gone.into_iter().zip(stored) {
-        let (sensor, _, sha256) = segment::parse_key(&entry.segment).unwrap_or_default();
+    for ((id, entry), is_stored) in gone.into_iter().zip(stored) {
+        let (sensor, ..) = segment::parse_key(&entry.segment).unwrap_or_default();
         if !is_stored && !expired.contains(&*entry.segment) {
-            let is_accepted = others.contains(&*vanished_record(sensor, sha256));
+            let is_accepted = records.accepted.contains(id);
             let it = (sensor.to_owned(), entry.clone(), is_accepted);
             missing.segments.insert(entry.segment.clone(), it);
         }
@@ -75,15 +71,13 @@ pub async fn accept(archive: &Archive) -> Result<u64> {
     let stored = stored.collect();
     let records = Records::read(archive, &[], &|_, _| true).await?;
     let missing = missing(archive, &records, &stored).await?;
-    let mut accepted = 0;
-    for (key, (sensor, entry, is_accepted)) in &missing.segments {
-        let (.., sha256) = segment::parse_key(key).unwrap_or_default();
-        if !is_accepted {
-            let record = json!({"schema": SCHEMA, "segment": key, "packets": entry.packets});
-            let name = vanished_record(sensor, sha256);
-            archive.put_new(&name, record.to_string().into()).await?;
-            accepted += 1;
-        }
-    }
+    let new = missing.segments.into_values().filter(|it| !it.2);
+    let new = new.filter_map(|(_, entry, _)| {
+        let date = segment::parse_key(&entry.segment)?.1.to_owned();
+        Some((date, entry))
+    });
+    let new: Vec<_> = new.collect();
+    let accepted = new.len() as u64;
+    put_all(archive, PageKind::Vanished, new.into_iter()).await?;
     Ok(accepted)
 }

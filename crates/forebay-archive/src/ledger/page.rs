@@ -1,5 +1,6 @@
 //! Pages: objects with the entries of segments.
 
+use super::key::{id, parse_single};
 use crate::{
     archive::Archive,
     segment::{self, Directory},
@@ -16,10 +17,10 @@ const MAX_PAGE: u64 = 64 << 20;
 /// Times that the list is read again because `compact` has merged pages meanwhile.
 pub(super) const MAX_TRIES: usize = 5;
 
-/// A segment that was shipped.
+/// A segment that was shipped, or a file that was dropped before that.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Its key. Empty: a record of an earlier version does not have it.
+    /// Its key. Empty: a record of an earlier version does not have it. For a file that was dropped, the key of its record.
     #[serde(default)]
     pub segment: String,
     /// Its packets.
@@ -34,8 +35,11 @@ pub struct Entry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stored_bytes: Option<u64>,
     /// The length of its capture file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, alias = "bytes", skip_serializing_if = "Option::is_none")]
     pub plain_bytes: Option<u64>,
+    /// The name of a file that was dropped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
 }
 
 impl Entry {
@@ -49,6 +53,15 @@ impl Entry {
             lost_interface: directory.lost_interface,
             stored_bytes: Some(stored_bytes),
             plain_bytes: Some(directory.plain_bytes),
+            file: None,
+        }
+    }
+
+    /// Its sensor, and what all records about the same segment or file have in common.
+    pub(super) fn identity(&self) -> Option<(&str, String)> {
+        match segment::parse_key(&self.segment) {
+            Some((sensor, _, sha256)) => Some((sensor, id(sensor, sha256))),
+            None => parse_single(&self.segment).map(|(sensor, _, id)| (sensor, id)),
         }
     }
 }
@@ -81,7 +94,7 @@ pub(super) fn parse(bytes: &[u8]) -> Option<Page> {
 /// The segments on a page of a sensor. A sensor accounts only for itself.
 pub(super) fn entries(bytes: &[u8], sensor: &str) -> Option<Vec<Entry>> {
     let Page { mut segments, .. } = parse(bytes)?;
-    segments.retain(|it| segment::parse_key(&it.segment).is_some_and(|it| it.0 == sensor));
+    segments.retain(|it| it.identity().is_some_and(|it| it.0 == sensor));
     Some(segments)
 }
 

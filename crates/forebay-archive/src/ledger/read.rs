@@ -1,7 +1,7 @@
 //! Reading the records of sensors.
 
 use super::{
-    key::{PageKind, id, parse_old, parse_page, parse_sums},
+    key::{PageKind, parse_page, parse_single, parse_sums},
     page::{Entry, MAX_TRIES, entries, page},
     sums::Sums,
 };
@@ -20,12 +20,14 @@ pub struct Records {
     pub shipped: HashMap<String, Entry>,
     /// Those that `expire` has removed, or is removing.
     pub expired: HashMap<String, Entry>,
+    /// Files that were dropped, by the keys of their records, each with its sensor.
+    pub dropped: HashMap<String, (String, Entry)>,
+    /// The identities of segments whose loss was accepted.
+    pub(super) accepted: HashSet<String>,
     /// The sums of days that have nothing else, each with its sensor.
     pub sums: Vec<(String, Sums)>,
     /// Records that cannot be read: the sensor, and the key.
     pub damaged: Vec<(String, String)>,
-    /// All other objects in `sensors`.
-    pub others: Vec<ObjectMeta>,
 }
 
 impl Records {
@@ -49,19 +51,17 @@ impl Records {
             let (mut sums, mut pages) = (Vec::new(), Vec::new());
             for object in listed {
                 let key = object.location.to_string();
-                let of_page = parse_page(&key).map(|(sensor, date, _)| (sensor, date));
-                match (
-                    parse_sums(&key),
-                    of_page.or(parse_old(&key).map(|it| (it.0, ""))),
-                ) {
-                    (Some((sensor, date)), _) if wanted(sensor, date) => sums.push(key),
-                    (Some(_), _) => {}
-                    // The date of a segment with a record of an earlier version is in the record.
-                    (None, Some((sensor, date))) if date.is_empty() || wanted(sensor, date) => {
-                        pages.push(key);
+                if let Some((sensor, date)) = parse_sums(&key) {
+                    wanted(sensor, date).then(|| sums.push(key.clone()));
+                } else if let Some((sensor, date, _)) = parse_page(&key) {
+                    wanted(sensor, date).then(|| pages.push(key.clone()));
+                } else if let Some((sensor, kind, id)) = parse_single(&key) {
+                    match kind {
+                        PageKind::Vanished => drop(records.accepted.insert(id)),
+                        PageKind::Dropped if !wanted(sensor, &stored_on(&object)) => {}
+                        // The date of a segment with a record of an earlier version is in the record.
+                        _ => pages.push(key),
                     }
-                    (None, Some(_)) => {}
-                    (None, None) => records.others.push(object),
                 }
             }
             // Of a segment that was shipped again, the last entry counts.
@@ -106,38 +106,43 @@ impl Records {
         }
     }
 
-    /// Adds the entries of a page, or of a record of an earlier version. `None`: they cannot be read.
+    /// Adds the entries of a page, or of a single record. `None`: they cannot be read.
     fn add(&mut self, key: &str, entries: Option<Vec<Entry>>, wanted: &dyn Fn(&str, &str) -> bool) {
         let of_page = parse_page(key).map(|(sensor, _, kind)| (sensor, kind, None));
-        let of_old = |(sensor, sha256)| (sensor, PageKind::Expired, Some(id(sensor, sha256)));
-        let Some((sensor, kind, old)) = of_page.or_else(|| parse_old(key).map(of_old)) else {
+        let of_single = |(sensor, kind, id)| (sensor, kind, Some(id));
+        let Some((sensor, kind, single)) = of_page.or_else(|| parse_single(key).map(of_single))
+        else {
             return;
         };
         let Some(entries) = entries else {
             return self.damaged.push((sensor.to_owned(), key.to_owned()));
         };
-        let to = match kind {
-            PageKind::Shipped => &mut self.shipped,
-            PageKind::Expired => &mut self.expired,
-        };
         for entry in entries {
-            match &old {
-                None => {
-                    let id = segment::identity(&entry.segment).unwrap_or_default();
-                    to.insert(id, entry);
-                }
-                Some(id) => {
-                    let date = segment::parse_key(&entry.segment).map(|it| it.1);
-                    if date.is_none_or(|date| wanted(sensor, date)) {
-                        to.insert(id.clone(), entry);
-                    }
-                }
+            let is_wanted = match segment::parse_key(&entry.segment) {
+                Some((_, date, _)) if single.is_some() => wanted(sensor, date),
+                _ => true,
+            };
+            let id = single.clone().or(entry.identity().map(|it| it.1));
+            let Some(id) = id.filter(|_| is_wanted) else {
+                continue;
+            };
+            match kind {
+                PageKind::Shipped => drop(self.shipped.insert(id, entry)),
+                PageKind::Expired => drop(self.expired.insert(id, entry)),
+                PageKind::Vanished => drop(self.accepted.insert(id)),
+                PageKind::Dropped => drop(self.dropped.insert(id, (sensor.to_owned(), entry))),
             }
         }
     }
 }
 
-/// The entries of a page, or of a record of an earlier version. `None`: they cannot be read.
+/// The date (UTC) on which an object was stored.
+pub(super) fn stored_on(object: &ObjectMeta) -> String {
+    let ms = object.last_modified.timestamp_millis().max(0) as u64;
+    segment::date_and_hour(ms.saturating_mul(1_000_000)).0
+}
+
+/// The entries of a page, or of a single record. `None`: they cannot be read.
 fn parse(key: &str, bytes: &[u8]) -> Option<Vec<Entry>> {
     match parse_page(key) {
         Some((sensor, ..)) => entries(bytes, sensor),

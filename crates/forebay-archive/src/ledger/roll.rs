@@ -1,16 +1,19 @@
 //! Rolling up the accounts of sensors, by day.
 //!
 //! ```text
-//!  shipped/DATE/0000.json 0001.json …  ─▶ days/DATE/HASH.json     ┐ all segments have expired
-//!  expired/DATE/HASH.json HASH.json …  ─▶ expired/DATE/HASH.json  ┴──────────────────────────▶ days/DATE.json: only sums
+//!  shipped/DATE/0000.json 0001.json …  ─▶ days/DATE/HASH.json      ┐
+//!  expired/DATE/HASH.json HASH.json …  ─▶ expired/DATE/HASH.json   ├ all segments have expired ─▶ days/DATE.json: only sums
+//!  vanished/DATE/HASH.json …           ─▶ vanished/DATE/HASH.json  ┘
+//!  dropped-….json dropped-….json …     ─▶ dropped/DATE/HASH.json
 //! ```
 //! The new object is there before the old ones are deleted, and says nothing else than they do. So a program that reads both counts nothing twice,
 //! and a run that was killed is completed by the next one.
 
 use super::{
-    expired::record,
-    key::{PageKind, id, parse_old, parse_page, parse_sums, sums_of, vanished_record},
+    expired::put_all,
+    key::{PageKind, parse_page, parse_single, parse_sums, sums_of},
     page::{Entry, SCHEMA, entries, named, page},
+    read::stored_on,
     sums::{Sum, Sums},
 };
 use crate::{
@@ -46,7 +49,19 @@ pub struct RolledUp {
 struct Day {
     shipped: Vec<ObjectMeta>,
     expired: Vec<ObjectMeta>,
+    vanished: Vec<ObjectMeta>,
+    dropped: Vec<ObjectMeta>,
     has_sums: bool,
+}
+
+impl Day {
+    /// The pages that its sums replace.
+    fn summed(&self) -> impl Iterator<Item = &ObjectMeta> {
+        self.shipped
+            .iter()
+            .chain(&self.expired)
+            .chain(&self.vanished)
+    }
 }
 
 /// Merges the pages of days that ended more than two days ago, and leaves only the sums of days whose segments have all expired. Damaged pages
@@ -57,7 +72,7 @@ struct Day {
 pub async fn roll_up(archive: &Archive) -> Result<RolledUp> {
     let mut done = RolledUp::default();
     let listed = archive.list("sensors").await?;
-    done.objects += gather_old(archive, &listed).await?;
+    done.objects += gather(archive, &listed).await?;
     let mut days: BTreeMap<(&str, &str), Day> = BTreeMap::new();
     for object in &listed {
         let key = object.location.as_ref();
@@ -66,6 +81,8 @@ pub async fn roll_up(archive: &Archive) -> Result<RolledUp> {
             let pages = match kind {
                 PageKind::Shipped => &mut day.shipped,
                 PageKind::Expired => &mut day.expired,
+                PageKind::Vanished => &mut day.vanished,
+                PageKind::Dropped => &mut day.dropped,
             };
             pages.push(object.clone());
         } else if let Some(day) = parse_sums(key) {
@@ -76,42 +93,38 @@ pub async fn roll_up(archive: &Archive) -> Result<RolledUp> {
     let ended = since.unwrap_or_default().saturating_sub(MIN_AGE);
     let (today, _) = segment::date_and_hour(u64::try_from(ended.as_nanos()).unwrap_or(u64::MAX));
     days.retain(|day, _| day.1 < &*today);
-    let accepted = listed.iter().map(|it| it.location.as_ref());
-    let accepted: HashSet<&str> = accepted.filter(|it| it.contains("/vanished-")).collect();
+    let singles = listed.iter().map(|it| it.location.as_ref());
+    let accepted = singles.filter_map(parse_single);
+    let accepted = accepted.filter(|it| it.1 == PageKind::Vanished);
+    let accepted: HashSet<String> = accepted.map(|it| it.2).collect();
     let mut stored: HashMap<&str, BTreeSet<String>> = HashMap::new();
     for ((sensor, date), day) in &days {
+        let mut merged = 0;
+        let mut kinds = vec![(PageKind::Dropped, &day.dropped)];
         if day.has_sums {
             done.objects += finish(archive, sensor, date, day).await?;
-            continue;
+        } else {
+            kinds.push((PageKind::Shipped, &day.shipped));
+            kinds.push((PageKind::Expired, &day.expired));
+            kinds.push((PageKind::Vanished, &day.vanished));
         }
-        let is_numbered = |it: &ObjectMeta| it.location.as_ref().contains("/shipped/");
-        let (shipped, expired) = (&day.shipped, &day.expired);
-        if shipped.iter().any(is_numbered) || shipped.len() > 1 {
-            if !shipped.iter().all(|it| is_older(it, MIN_AGE)) {
-                continue;
-            }
-            let folder = format!("sensors/{sensor}/days/{date}");
-            if let Some(objects) = merge(archive, &folder, shipped).await? {
-                done.objects += objects;
-                continue;
-            }
-        }
-        if expired.len() > 1 {
+        for (kind, pages) in kinds {
+            let is_numbered = |it: &ObjectMeta| it.location.as_ref().contains("/shipped/");
             // `undelete` takes segments out of pages that are not young.
-            if expired.iter().any(archive::is_young) {
-                continue;
-            }
-            let folder = format!("sensors/{sensor}/expired/{date}");
-            if let Some(objects) = merge(archive, &folder, expired).await? {
-                done.objects += objects;
-                continue;
+            let may_change = |it: &ObjectMeta| match kind {
+                PageKind::Shipped => !is_older(it, MIN_AGE),
+                _ => archive::is_young(it),
+            };
+            if (pages.len() > 1 || pages.iter().any(is_numbered)) && !pages.iter().any(may_change) {
+                let folder = format!("sensors/{sensor}/{}/{date}", kind.folder());
+                merged += merge(archive, &folder, pages).await?;
             }
         }
-        if !expired.is_empty()
-            && shipped
-                .iter()
-                .chain(expired)
-                .all(|it| is_older(it, MIN_EXPIRED_AGE))
+        done.objects += merged;
+        if merged == 0
+            && !day.has_sums
+            && !day.expired.is_empty()
+            && day.summed().all(|it| is_older(it, MIN_EXPIRED_AGE))
         {
             let stored = match stored.entry(sensor) {
                 std::collections::hash_map::Entry::Occupied(it) => it.into_mut(),
@@ -144,17 +157,16 @@ async fn read(archive: &Archive, pages: &[ObjectMeta]) -> Result<Option<BTreeMap
         let Some(entries) = bytes.and_then(|it| entries(&it, sensor)) else {
             return Ok(None);
         };
-        let by_id = |it: Entry| (segment::identity(&it.segment).unwrap_or_default(), it);
-        all.extend(entries.into_iter().map(by_id));
+        let by_id = |it: Entry| Some((it.identity()?.1, it));
+        all.extend(entries.into_iter().filter_map(by_id));
     }
     Ok(Some(all))
 }
 
-/// Replaces pages by as few as possible. Returns the number of objects that were deleted. `None`: there is nothing to do, because they are
-/// as few already.
-async fn merge(archive: &Archive, folder: &str, pages: &[ObjectMeta]) -> Result<Option<u64>> {
+/// Replaces pages by as few as possible, unless one of them is damaged. Returns the number of objects that were deleted.
+async fn merge(archive: &Archive, folder: &str, pages: &[ObjectMeta]) -> Result<u64> {
     let Some(all) = read(archive, pages).await? else {
-        return Ok(Some(0));
+        return Ok(0);
     };
     let all: Vec<Entry> = all.into_values().collect();
     let made = all.chunks(MAX_ENTRIES);
@@ -162,7 +174,7 @@ async fn merge(archive: &Archive, folder: &str, pages: &[ObjectMeta]) -> Result<
     let made: HashMap<String, Bytes> = made.collect::<Result<_>>()?;
     let is_made = |it: &ObjectMeta| made.contains_key(it.location.as_ref());
     if made.len() == pages.len() && pages.iter().all(is_made) {
-        return Ok(None);
+        return Ok(0);
     }
     for (key, text) in &made {
         archive.put(key, text.clone()).await?;
@@ -179,8 +191,7 @@ async fn merge(archive: &Archive, folder: &str, pages: &[ObjectMeta]) -> Result<
     };
     // One that `ship` has written again meanwhile has more than was read.
     let old = old.iter().zip(&now).filter(|it| is_same((it.0, it.1)));
-    let deleted = delete(archive, old.map(|it| it.0.location.as_ref())).await?;
-    Ok(Some(deleted))
+    delete(archive, old.map(|it| it.0.location.as_ref())).await
 }
 
 async fn delete<'k>(archive: &Archive, keys: impl Iterator<Item = &'k str>) -> Result<u64> {
@@ -194,27 +205,26 @@ async fn close(
     sensor: &str,
     date: &str,
     day: &Day,
-    accepted: &HashSet<&str>,
+    accepted: &HashSet<String>,
 ) -> Result<bool> {
-    let shipped = read(archive, &day.shipped).await?;
-    let Some((shipped, expired)) = shipped.zip(read(archive, &day.expired).await?) else {
+    let [Some(shipped), Some(expired), Some(vanished)] = [
+        read(archive, &day.shipped).await?,
+        read(archive, &day.expired).await?,
+        read(archive, &day.vanished).await?,
+    ] else {
         return Ok(false);
     };
     let others = shipped.iter().filter(|it| !expired.contains_key(it.0));
-    let others: Vec<&Entry> = others.map(|it| it.1).collect();
-    let is_accepted = |it: &&Entry| {
-        let sha256 = segment::parse_key(&it.segment).map_or("", |it| it.2);
-        accepted.contains(&*vanished_record(sensor, sha256))
-    };
-    if !others.iter().all(is_accepted) {
+    let others: Vec<_> = others.collect();
+    let is_accepted = |id: &String| accepted.contains(id) || vanished.contains_key(id);
+    if !others.iter().all(|it| is_accepted(it.0)) {
         return Ok(false);
     }
-    let pages = day.shipped.iter().chain(&day.expired);
     let sums = Sums {
         schema: SCHEMA,
         expired: Sum::of(expired.values()),
-        vanished: Sum::of(others.into_iter()),
-        pages: pages.map(|it| it.location.to_string()).collect(),
+        vanished: Sum::of(others.into_iter().map(|it| it.1)),
+        pages: day.summed().map(|it| it.location.to_string()).collect(),
     };
     let text = serde_json::to_vec(&sums)?;
     archive.put_new(&sums_of(sensor, date), text.into()).await
@@ -222,8 +232,7 @@ async fn close(
 
 /// Deletes the pages that are in the sums of a day.
 async fn finish(archive: &Archive, sensor: &str, date: &str, day: &Day) -> Result<u64> {
-    let pages = day.shipped.iter().chain(&day.expired);
-    let mut pages = pages.map(|it| it.location.as_ref()).peekable();
+    let mut pages = day.summed().map(|it| it.location.as_ref()).peekable();
     if pages.peek().is_none() {
         return Ok(0);
     }
@@ -232,26 +241,35 @@ async fn finish(archive: &Archive, sensor: &str, date: &str, day: &Day) -> Resul
     delete(archive, pages.filter(|it| sums.pages.contains(*it))).await
 }
 
-/// Brings the records of earlier versions, one for each segment, to the pages of their days.
-async fn gather_old(archive: &Archive, listed: &[ObjectMeta]) -> Result<u64> {
+/// Brings the records of single segments and files to the pages of their days.
+async fn gather(archive: &Archive, listed: &[ObjectMeta]) -> Result<u64> {
     let old = listed.iter().filter(|it| !archive::is_young(it));
-    let old = old.map(|it| it.location.as_ref());
-    let old: Vec<&str> = old.filter(|it| parse_old(it).is_some()).collect();
+    let singles = old.filter_map(|it| Some((it, parse_single(it.location.as_ref())?)));
+    let singles: Vec<_> = singles.collect();
     let mut moved = 0;
-    for keys in old.chunks(MAX_ENTRIES) {
-        let bytes = archive::at_once(keys.iter().map(async |it| page(archive, it).await)).await?;
-        let mut entries = Vec::new();
-        for (key, bytes) in keys.iter().zip(bytes) {
-            let entry = serde_json::from_slice::<Entry>(&bytes.unwrap_or_default()).ok();
-            let named = parse_old(key).map(|(sensor, sha256)| id(sensor, sha256));
-            entries.extend(
-                entry
-                    .filter(|it| segment::identity(&it.segment) == named)
-                    .map(|it| (*key, it)),
-            );
+    for kind in [PageKind::Expired, PageKind::Vanished, PageKind::Dropped] {
+        let of_kind: Vec<_> = singles.iter().filter(|it| it.1.1 == kind).collect();
+        for singles in of_kind.chunks(MAX_ENTRIES) {
+            let keys = singles.iter().map(|it| it.0.location.as_ref());
+            let bytes = archive::at_once(keys.map(async |it| page(archive, it).await)).await?;
+            let mut entries = Vec::new();
+            for ((object, (.., id)), bytes) in singles.iter().copied().zip(bytes) {
+                let bytes = bytes.unwrap_or_default();
+                let Ok(mut entry) = serde_json::from_slice::<Entry>(&bytes) else {
+                    continue;
+                };
+                if kind == PageKind::Dropped {
+                    entry.segment.clone_from(id);
+                }
+                let date = segment::parse_key(&entry.segment).map(|it| it.1.to_owned());
+                let date = date.unwrap_or_else(|| stored_on(object));
+                if entry.identity().is_some_and(|it| it.1 == *id) {
+                    entries.push((object.location.as_ref(), (date, entry)));
+                }
+            }
+            put_all(archive, kind, entries.iter().map(|it| it.1.clone())).await?;
+            moved += delete(archive, entries.iter().map(|it| it.0)).await?;
         }
-        record(archive, entries.iter().map(|it| it.1.clone())).await?;
-        moved += delete(archive, entries.iter().map(|it| it.0)).await?;
     }
     Ok(moved)
 }
@@ -401,6 +419,62 @@ mod tests {
     }
 
     #[test]
+    fn records_of_dropped_files_and_of_accepted_losses_become_a_page_a_day_and_count_once() {
+        let folder = Folder::new();
+        let archive = Archive::open(&folder.path("to"), true).unwrap();
+        tokio::runtime::Runtime::new().unwrap().block_on(async {
+            let mut ledger = Ledger::default();
+            let mut singles = Vec::new();
+            for number in 0..20 {
+                ledger.add(&archive, named(number)).await.unwrap();
+                let lost = serde_json::to_vec(&named(number)).unwrap();
+                singles.push((format!("sensors/hall/vanished-{number:064x}.json"), lost));
+                let dropped =
+                    format!(r#"{{"schema": 1, "file": "a{number}", "packets": 2, "bytes": 9}}"#);
+                singles.push((
+                    format!("sensors/hall/dropped-{number}.json"),
+                    dropped.into(),
+                ));
+            }
+            for (key, text) in &singles {
+                archive.put(key, text.clone().into()).await.unwrap();
+            }
+            age(&folder, 3);
+            let state = async || {
+                let records = records(&archive).await;
+                let dropped = records.dropped.values().map(|it| it.1.packets);
+                (dropped.sum::<u64>(), records.accepted.len())
+            };
+            assert_eq!(state().await, (40, 20));
+            assert_eq!(roll_up(&archive).await.unwrap().objects, 41);
+            assert_eq!(keys(&archive).await.len(), 3);
+            assert_eq!(state().await, (40, 20));
+            // A run that was killed, and records that came later. What is damaged stays.
+            for (key, text) in &singles[10..30] {
+                archive.put(key, text.clone().into()).await.unwrap();
+            }
+            let damaged = "sensors/hall/dropped-x.json";
+            archive.put(damaged, "{".into()).await.unwrap();
+            let late = "sensors/hall/dropped-y.json";
+            archive.put(late, r#"{"packets": 2}"#.into()).await.unwrap();
+            assert_eq!(state().await, (42, 20));
+            for _ in 0..2 {
+                age(&folder, 3);
+                roll_up(&archive).await.unwrap();
+            }
+            assert_eq!(state().await, (42, 20));
+            let left = keys(&archive).await;
+            assert!(
+                left.len() == 4 && left.iter().any(|it| it == damaged),
+                "{left:?}"
+            );
+            let dropped = &records(&archive).await.dropped["sensors/hall/dropped-7.json"];
+            assert_eq!(dropped.1.file.as_deref(), Some("a7"));
+            assert_eq!((&*dropped.0, dropped.1.plain_bytes), ("hall", Some(9)));
+        });
+    }
+
+    #[test]
     fn no_segment_is_taken_as_unexpired_because_a_page_is_damaged() {
         let folder = Folder::new();
         let archive = Archive::open(&folder.path("to"), true).unwrap();
@@ -472,8 +546,9 @@ mod tests {
             // It stays until its loss is accepted, and while a segment is stored.
             age(&folder, 8);
             assert_eq!(roll_up(&archive).await.unwrap(), rolled(0, 0));
-            let gone = vanished_record("hall", &format!("{:064x}", 250));
-            archive.put(&gone, "{}".into()).await.unwrap();
+            let gone = serde_json::to_vec(&named(250)).unwrap();
+            let key = format!("sensors/hall/vanished-{:064x}.json", 250);
+            archive.put(&key, gone.into()).await.unwrap();
             let stored = named(3).segment;
             archive.put(&stored, "".into()).await.unwrap();
             assert_eq!(roll_up(&archive).await.unwrap(), rolled(0, 0));
@@ -482,7 +557,7 @@ mod tests {
             let page = archive.get(&pages[0]).await.unwrap().unwrap();
             assert_eq!(roll_up(&archive).await.unwrap(), rolled(2, 1));
             let sums = format!("sensors/hall/days/{}.json", *DAY);
-            assert_eq!(keys(&archive).await, [sums, gone]);
+            assert_eq!(keys(&archive).await, [sums, key]);
             // Again, a run that was killed: nothing counts twice.
             archive.put(&pages[0], page).await.unwrap();
             let left = records(&archive).await;
