@@ -145,7 +145,11 @@ fn each_role_may_make_the_requests_that_it_needs_and_no_others() {
             &["janitor"],
             with_hall,
         ),
-        ("sensors/hall/dropped-a.json", &["hall", "janitor"], with_hall),
+        (
+            "sensors/hall/dropped-a.json",
+            &["hall", "janitor"],
+            with_hall,
+        ),
         ("sensors/hall/expired-a.json", &["janitor"], with_hall),
         (
             "sensors/hall/expired/2026-01-01/a.json",

@@ -98,18 +98,18 @@ pub async fn roll_up(archive: &Archive) -> Result<RolledUp> {
     let accepted = accepted.filter(|it| it.1 == PageKind::Vanished);
     let accepted: HashSet<String> = accepted.map(|it| it.2).collect();
     let mut stored: HashMap<&str, BTreeSet<String>> = HashMap::new();
-    for ((sensor, date), day) in &days {
+    for ((sensor, date), mut day) in days {
         let mut merged = 0;
-        let mut kinds = vec![(PageKind::Dropped, &day.dropped)];
         if day.has_sums {
-            done.objects += finish(archive, sensor, date, day).await?;
-        } else {
-            kinds.push((PageKind::Shipped, &day.shipped));
-            kinds.push((PageKind::Expired, &day.expired));
-            kinds.push((PageKind::Vanished, &day.vanished));
+            merged += finish(archive, sensor, date, &mut day).await?;
         }
+        let kinds = [
+            (PageKind::Shipped, &day.shipped),
+            (PageKind::Expired, &day.expired),
+            (PageKind::Vanished, &day.vanished),
+            (PageKind::Dropped, &day.dropped),
+        ];
         for (kind, pages) in kinds {
-            let is_numbered = |it: &ObjectMeta| it.location.as_ref().contains("/shipped/");
             // `undelete` takes segments out of pages that are not young.
             let may_change = |it: &ObjectMeta| match kind {
                 PageKind::Shipped => !is_older(it, MIN_AGE),
@@ -117,7 +117,7 @@ pub async fn roll_up(archive: &Archive) -> Result<RolledUp> {
             };
             if (pages.len() > 1 || pages.iter().any(is_numbered)) && !pages.iter().any(may_change) {
                 let folder = format!("sensors/{sensor}/{}/{date}", kind.folder());
-                merged += merge(archive, &folder, pages).await?;
+                merged += merge(archive, &folder, pages, day.has_sums).await?;
             }
         }
         done.objects += merged;
@@ -132,13 +132,18 @@ pub async fn roll_up(archive: &Archive) -> Result<RolledUp> {
                     it.insert(archive.dates_of(sensor).await?)
                 }
             };
-            if !stored.contains(*date) && close(archive, sensor, date, day, &accepted).await? {
-                done.objects += finish(archive, sensor, date, day).await?;
+            if !stored.contains(date) && close(archive, sensor, date, &day, &accepted).await? {
+                done.objects += finish(archive, sensor, date, &mut day).await?;
                 done.closed += 1;
             }
         }
     }
     Ok(done)
+}
+
+/// Whether it is a page of `ship`.
+fn is_numbered(page: &ObjectMeta) -> bool {
+    page.location.as_ref().contains("/shipped/")
 }
 
 fn is_older(object: &ObjectMeta, age: Duration) -> bool {
@@ -164,16 +169,25 @@ async fn read(archive: &Archive, pages: &[ObjectMeta]) -> Result<Option<BTreeMap
 }
 
 /// Replaces pages by as few as possible, unless one of them is damaged. Returns the number of objects that were deleted.
-async fn merge(archive: &Archive, folder: &str, pages: &[ObjectMeta]) -> Result<u64> {
+///
+/// The pages may be those that came after the sums of their day. The same segments may be in the sums, so the new page must have another name.
+async fn merge(
+    archive: &Archive,
+    folder: &str,
+    pages: &[ObjectMeta],
+    has_sums: bool,
+) -> Result<u64> {
     let Some(all) = read(archive, pages).await? else {
         return Ok(0);
     };
+    let stored = pages.iter().map(|it| it.last_modified.timestamp_millis());
+    let recorded_ms = stored.max().filter(|_| has_sums);
+    let recorded_ms = recorded_ms.map(|it| it.max(0) as u64);
     let all: Vec<Entry> = all.into_values().collect();
     let made = all.chunks(MAX_ENTRIES);
-    let made = made.map(|it| named(folder, None, it.to_vec()));
+    let made = made.map(|it| named(folder, recorded_ms, it.to_vec()));
     let made: HashMap<String, Bytes> = made.collect::<Result<_>>()?;
-    let is_made = |it: &ObjectMeta| made.contains_key(it.location.as_ref());
-    if made.len() == pages.len() && pages.iter().all(is_made) {
+    if made.len() >= pages.len() && !pages.iter().any(is_numbered) {
         return Ok(0);
     }
     for (key, text) in &made {
@@ -230,15 +244,21 @@ async fn close(
     archive.put_new(&sums_of(sensor, date), text.into()).await
 }
 
-/// Deletes the pages that are in the sums of a day.
-async fn finish(archive: &Archive, sensor: &str, date: &str, day: &Day) -> Result<u64> {
-    let mut pages = day.summed().map(|it| it.location.as_ref()).peekable();
-    if pages.peek().is_none() {
+/// Deletes the pages that are in the sums of a day, and leaves those that came later.
+async fn finish(archive: &Archive, sensor: &str, date: &str, day: &mut Day) -> Result<u64> {
+    if day.summed().next().is_none() {
         return Ok(0);
     }
     let bytes = archive.get(&sums_of(sensor, date)).await?;
     let sums = bytes.and_then(|it| Sums::parse(&it)).unwrap_or_default();
-    delete(archive, pages.filter(|it| sums.pages.contains(*it))).await
+    let is_late = |it: &ObjectMeta| !sums.pages.contains(it.location.as_ref());
+    let in_sums = day.summed().map(|it| it.location.as_ref());
+    let in_sums = in_sums.filter(|it| sums.pages.contains(*it));
+    let deleted = delete(archive, in_sums).await?;
+    for pages in [&mut day.shipped, &mut day.expired, &mut day.vanished] {
+        pages.retain(is_late);
+    }
+    Ok(deleted)
 }
 
 /// Brings the records of single segments and files to the pages of their days.
@@ -345,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_of_a_closed_day_that_are_shipped_and_expire_again_are_recorded_again() {
+    fn segments_of_a_closed_day_that_are_shipped_and_expire_again_are_recorded_and_merged_again() {
         let folder = Folder::new();
         tokio::runtime::Runtime::new().unwrap().block_on(async {
             let archive = closed(&folder, 3).await;
@@ -377,8 +397,20 @@ mod tests {
             }
             assert_eq!(expired_().await, 3);
             age(&folder, 8);
-            assert_eq!(roll_up(&archive).await.unwrap(), RolledUp::default());
+            // What comes after the sums is merged, too, and then left alone.
+            assert_eq!(roll_up(&archive).await.unwrap().closed, 0);
             assert_eq!(expired_().await, 3);
+            let late = keys(&archive).await;
+            assert_eq!(late.len(), 3, "{late:?}");
+            age(&folder, 8);
+            assert_eq!(roll_up(&archive).await.unwrap(), RolledUp::default());
+            // All that was in the sums again: its page is not taken for that in the sums.
+            record(&archive, (0..3).map(named)).await.unwrap();
+            record(&archive, (1..4).map(named)).await.unwrap();
+            age(&folder, 8);
+            assert_eq!(roll_up(&archive).await.unwrap().objects, 3);
+            assert_eq!(keys(&archive).await.len(), 3);
+            assert_eq!(expired_().await, 4);
         });
     }
 
