@@ -22,6 +22,7 @@ mod page;
 mod read;
 mod roll;
 mod sums;
+mod turn;
 
 pub(crate) use account::Ledger;
 pub use expired::{Expired, Record, expired, forget, has_expired, record};
@@ -31,3 +32,4 @@ pub use page::Entry;
 pub use read::Records;
 pub use roll::{RolledUp, roll_up};
 pub use sums::{Sum, Sums};
+pub use turn::{Change, Turn};

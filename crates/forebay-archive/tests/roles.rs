@@ -133,6 +133,7 @@ fn each_role_may_make_the_requests_that_it_needs_and_no_others() {
         ),
         ("segments/.probe", &["janitor"], readers),
         ("sensors/.archive.json", &["hall", "dmz"], &all[..]),
+        ("sensors/.turns/compact-1-1.json", &["janitor"], readers),
         ("sensors/hall/claim.json", &["hall"], with_hall),
         ("sensors/hall/clock.json", &["hall"], with_hall),
         (

@@ -3,11 +3,11 @@
 use super::clock;
 use crate::{
     archive::{self, Archive},
-    ledger::{self, Entry},
+    ledger::{self, Change, Entry, Turn},
     segment::{self, Directory},
     table::Table,
 };
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use object_store::ObjectMeta;
 use std::collections::{HashMap, HashSet};
 
@@ -114,8 +114,20 @@ pub struct Undeleted {
 /// Deletes the records of segments that have expired and are still stored. `rebuild` adds their rows then.
 ///
 /// # Errors
-/// The store failed.
+/// The store failed, or `compact` is merging these records.
 pub async fn undelete(archive: &Archive) -> Result<Undeleted> {
+    let Some(turn) = Turn::take(archive, Change::Undelete).await? else {
+        bail!(
+            "{}: `compact` is merging the records of expired segments, or was killed less than an hour ago. Nothing was brought back: try again later",
+            archive.name()
+        );
+    };
+    let done = take_back(archive, &turn).await;
+    turn.end().await?;
+    done
+}
+
+async fn take_back(archive: &Archive, turn: &Turn) -> Result<Undeleted> {
     let mut objects = archive.list(segment::FOLDER).await?;
     objects.retain(|it| segment::parse_key(it.location.as_ref()).is_some());
     let (mut done, mut by_record) = (Undeleted::default(), HashMap::new());
@@ -131,6 +143,7 @@ pub async fn undelete(archive: &Archive) -> Result<Undeleted> {
     }
     // An `expire` that has begun since the list was read has renewed them.
     let forget = async |(key, ids): (String, HashSet<String>)| {
+        turn.check()?;
         let is_done = ledger::forget(archive, &key, &ids).await?;
         Ok(ids.into_iter().map(move |id| (id, is_done)))
     };
@@ -139,7 +152,7 @@ pub async fn undelete(archive: &Archive) -> Result<Undeleted> {
     for (id, is_forgotten) in forgotten.into_iter().flatten() {
         *is_done.entry(id).or_insert(true) &= is_forgotten;
     }
-    // `compact` may have copied a record meanwhile.
+    // An `expire` may have recorded them meanwhile.
     let left = ledger::expired(archive, &objects).await?;
     for (id, is_done) in is_done {
         match is_done && !left.contains_key(&id) {
@@ -148,4 +161,122 @@ pub async fn undelete(archive: &Archive) -> Result<Undeleted> {
         }
     }
     Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        archive::faulty::{Faulty, Put},
+        ledger::RolledUp,
+        status::date_before,
+    };
+    use forebay_testing::folder::Folder;
+    use std::{
+        fs,
+        sync::{Arc, Mutex},
+        time::{Duration, SystemTime},
+    };
+
+    fn run<T>(work: impl Future<Output = T>) -> T {
+        tokio::runtime::Runtime::new().unwrap().block_on(work)
+    }
+
+    /// Two segments that have expired and are stored, with two records three days old.
+    async fn expired(folder: &Folder) -> Archive {
+        let archive = Archive::open(&folder.path("to"), true).unwrap();
+        let date = date_before(Duration::from_hours(24 * 10));
+        for number in 0..2 {
+            let key = format!("segments/sensor=hall/date={date}/hour=00/{number:064x}.pcapng.zst");
+            archive.put(&key, "".into()).await.unwrap();
+            let entry = Entry::of(&key, &Directory::default(), 0);
+            ledger::record(&archive, std::iter::once(entry))
+                .await
+                .unwrap();
+        }
+        age(folder, &format!("sensors/hall/expired/{date}"));
+        archive
+    }
+
+    fn age(folder: &Folder, of: &str) {
+        for entry in fs::read_dir(folder.path(&format!("to/{of}"))).unwrap() {
+            let file = fs::File::options().write(true).open(entry.unwrap().path());
+            let then = SystemTime::now() - Duration::from_hours(24 * 3);
+            file.unwrap().set_modified(then).unwrap();
+        }
+    }
+
+    async fn left(archive: &Archive) -> usize {
+        let objects = archive.list(segment::FOLDER).await.unwrap();
+        ledger::expired(archive, &objects).await.unwrap().len()
+    }
+
+    /// The archive with `other` run by another program before the first write of a page.
+    fn with<T: Send + 'static>(
+        archive: &Archive,
+        other: impl FnOnce(Archive) -> T + Send + 'static,
+    ) -> (Archive, Arc<Mutex<Option<T>>>) {
+        let other = Mutex::new(Some(other));
+        let (plain, answer) = (archive.clone(), Arc::<Mutex<Option<T>>>::default());
+        let answered = answer.clone();
+        let put = Arc::new(move |key: &str| {
+            if key.contains("/expired/")
+                && let Some(other) = other.lock().unwrap().take()
+            {
+                let plain = plain.clone();
+                let done = std::thread::spawn(move || other(plain)).join().unwrap();
+                *answered.lock().unwrap() = Some(done);
+            }
+            Put::Done
+        });
+        let raced = archive.wrapped(|store| Arc::new(Faulty::over(store, put.clone())));
+        (raced, answer)
+    }
+
+    #[test]
+    fn what_undelete_brings_back_while_compact_merges_is_never_lost() {
+        run(async {
+            let folder = Folder::new();
+            let archive = expired(&folder).await;
+            // `compact` has read the pages, and writes the merged one.
+            let (raced, answer) = with(&archive, |it| run(undelete(&it)));
+            assert_eq!(ledger::roll_up(&raced).await.unwrap().objects, 2);
+            let refused = answer.lock().unwrap().take().unwrap().unwrap_err();
+            assert!(format!("{refused:#}").contains("try again later"));
+            assert_eq!(left(&archive).await, 2);
+            let page = archive.list("sensors/hall/expired").await.unwrap();
+            let page = page[0].location.as_ref().rsplit_once('/').unwrap().0;
+            age(&folder, page);
+            assert_eq!(undelete(&archive).await.unwrap().segments, 2);
+            assert_eq!(left(&archive).await, 0);
+        });
+    }
+
+    #[test]
+    fn compact_leaves_records_alone_while_undelete_takes_segments_out_and_no_killed_run_is_in_the_way()
+     {
+        run(async {
+            let folder = Folder::new();
+            let archive = expired(&folder).await;
+            // One of them was deleted, so the record of the other stays.
+            let objects = archive.list(segment::FOLDER).await.unwrap();
+            ledger::roll_up(&archive).await.unwrap();
+            let page = archive.list("sensors/hall/expired").await.unwrap();
+            age(
+                &folder,
+                page[0].location.as_ref().rsplit_once('/').unwrap().0,
+            );
+            archive.delete(objects[0].location.as_ref()).await.unwrap();
+            let killed = "sensors/.turns/compact-1-1.json";
+            archive.put(killed, "".into()).await.unwrap();
+            assert!(undelete(&archive).await.is_err());
+            age(&folder, "sensors/.turns");
+            let (raced, answer) = with(&archive, |it| run(ledger::roll_up(&it)));
+            assert_eq!(undelete(&raced).await.unwrap().segments, 1);
+            let rolled = answer.lock().unwrap().take().unwrap().unwrap();
+            assert_eq!(rolled, RolledUp::default());
+            assert_eq!(left(&archive).await, 0);
+            assert!(archive.list("sensors/.turns").await.unwrap().is_empty());
+        });
+    }
 }

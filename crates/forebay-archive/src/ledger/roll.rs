@@ -15,6 +15,7 @@ use super::{
     page::{Entry, SCHEMA, entries, named, page},
     read::stored_on,
     sums::{Sum, Sums},
+    turn::{Change, Turn},
 };
 use crate::{
     archive::{self, Archive},
@@ -65,14 +66,23 @@ impl Day {
 }
 
 /// Merges the pages of days that ended more than two days ago, and leaves only the sums of days whose segments have all expired. Damaged pages
-/// stay, and so do the others of their day.
+/// stay, and so do the others of their day. Does nothing while `undelete` is running.
 ///
 /// # Errors
 /// The store failed.
 pub async fn roll_up(archive: &Archive) -> Result<RolledUp> {
+    let Some(turn) = Turn::take(archive, Change::Merge).await? else {
+        return Ok(RolledUp::default());
+    };
+    let done = roll(archive, &turn).await;
+    turn.end().await?;
+    done
+}
+
+async fn roll(archive: &Archive, turn: &Turn) -> Result<RolledUp> {
     let mut done = RolledUp::default();
     let listed = archive.list("sensors").await?;
-    done.objects += gather(archive, &listed).await?;
+    done.objects += gather(archive, &listed, turn).await?;
     let mut days: BTreeMap<(&str, &str), Day> = BTreeMap::new();
     for object in &listed {
         let key = object.location.as_ref();
@@ -117,7 +127,7 @@ pub async fn roll_up(archive: &Archive) -> Result<RolledUp> {
             };
             if (pages.len() > 1 || pages.iter().any(is_numbered)) && !pages.iter().any(may_change) {
                 let folder = format!("sensors/{sensor}/{}/{date}", kind.folder());
-                merged += merge(archive, &folder, pages, day.has_sums).await?;
+                merged += merge(archive, &folder, pages, day.has_sums, turn).await?;
             }
         }
         done.objects += merged;
@@ -176,6 +186,7 @@ async fn merge(
     folder: &str,
     pages: &[ObjectMeta],
     has_sums: bool,
+    turn: &Turn,
 ) -> Result<u64> {
     let Some(all) = read(archive, pages).await? else {
         return Ok(0);
@@ -190,6 +201,7 @@ async fn merge(
     if made.len() >= pages.len() && !pages.iter().any(is_numbered) {
         return Ok(0);
     }
+    turn.check()?;
     for (key, text) in &made {
         archive.put(key, text.clone()).await?;
     }
@@ -262,7 +274,7 @@ async fn finish(archive: &Archive, sensor: &str, date: &str, day: &mut Day) -> R
 }
 
 /// Brings the records of single segments and files to the pages of their days.
-async fn gather(archive: &Archive, listed: &[ObjectMeta]) -> Result<u64> {
+async fn gather(archive: &Archive, listed: &[ObjectMeta], turn: &Turn) -> Result<u64> {
     let old = listed.iter().filter(|it| !archive::is_young(it));
     let singles = old.filter_map(|it| Some((it, parse_single(it.location.as_ref())?)));
     let singles: Vec<_> = singles.collect();
@@ -287,6 +299,7 @@ async fn gather(archive: &Archive, listed: &[ObjectMeta]) -> Result<u64> {
                     entries.push((object.location.as_ref(), (date, entry)));
                 }
             }
+            turn.check()?;
             put_all(archive, kind, entries.iter().map(|it| it.1.clone())).await?;
             moved += delete(archive, entries.iter().map(|it| it.0)).await?;
         }
