@@ -67,10 +67,19 @@ pub struct Compacted {
     pub files: u64,
     /// Objects of the log that were deleted.
     pub log_objects: u64,
-    /// What was done with the accounts of the sensors.
+    /// What was done with the accounts of the sensors; in a dry run, what would be done at first.
     pub accounts: RolledUp,
     /// Why the accounts could not be rolled up. The index was compacted nevertheless.
     pub accounts_error: Option<String>,
+}
+
+impl Compacted {
+    fn account(&mut self, rolled: Result<RolledUp>) {
+        match rolled {
+            Ok(accounts) => self.accounts = accounts,
+            Err(error) => self.accounts_error = Some(format!("{error:#}")),
+        }
+    }
 }
 
 /// Merges small files until none are left, or until `progress`, which is called after each commit with the group and its new file,
@@ -96,6 +105,7 @@ pub async fn compact(
             done.merged_bytes = files().map(|it| it.bytes).sum();
             done.made = groups.len() as u64;
             done.files = done.files_before - done.merged + done.made;
+            done.account(ledger::plan_roll_up(archive).await);
             return Ok(done);
         }
         let is_last = groups.is_empty();
@@ -119,10 +129,7 @@ pub async fn compact(
         if !goes_on {
             done.log_objects = table.clean_log().await?;
             if is_last {
-                match ledger::roll_up(archive).await {
-                    Ok(accounts) => done.accounts = accounts,
-                    Err(error) => done.accounts_error = Some(format!("{error:#}")),
-                }
+                done.account(ledger::roll_up(archive).await);
             }
             done.files = table.files()?.len() as u64;
             return Ok(done);

@@ -11,14 +11,14 @@
 use crate::{
     announce::{Announcement, Queue, Taken},
     archive::{Archive, StoreFault},
-    ledger, rebuild,
+    clock, ledger, rebuild, segment,
     table::{Rows, Table},
 };
 use anyhow::{Error, Result, ensure};
 use futures::{StreamExt, future::join_all, stream};
 use std::{
     cell::Cell,
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     future::Future,
     pin::Pin,
     time::Duration,
@@ -90,8 +90,9 @@ pub enum Event<'a> {
     SetAside(&'a str, &'a str),
     /// Something a person should know.
     Warning(String),
-    /// The counts, and the messages that are not acknowledged, if the server answers.
-    Progress(Counts, Option<u64>),
+    /// The counts, the messages that are not acknowledged, if the server answers, and the sensors whose clocks were wrong when they shipped
+    /// their last segment here, each with the seconds that it was ahead.
+    Progress(Counts, Option<u64>, &'a BTreeMap<String, i64>),
 }
 
 /// Indexes announced segments.
@@ -104,6 +105,10 @@ pub struct Gather<'a> {
     failed: HashMap<u64, u64>,
     /// Other archives that were reported.
     warned: HashSet<String>,
+    /// Sensors whose segments were indexed since the last report.
+    shipped: BTreeSet<String>,
+    /// Sensors whose clocks are wrong, with the seconds that they are ahead.
+    clocks: BTreeMap<String, i64>,
     /// What was done so far.
     pub counts: Counts,
     report: &'a mut (dyn FnMut(Event<'_>) + 'a),
@@ -151,6 +156,8 @@ impl<'a> Gather<'a> {
             readable: None,
             failed: HashMap::new(),
             warned: HashSet::new(),
+            shipped: BTreeSet::new(),
+            clocks: BTreeMap::new(),
             counts: Counts::default(),
             report,
         }
@@ -191,7 +198,14 @@ impl<'a> Gather<'a> {
     async fn report_progress(&mut self) {
         if self.config.snapshots {
             let left = self.config.queue.left(self.config.hold).await.ok();
-            (self.report)(Event::Progress(self.counts, left));
+            // If the store fails, the next report asks again.
+            if let Ok(wrong) = clock::wrong(&self.config.archive, self.shipped.iter()).await {
+                self.clocks.retain(|it, _| !self.shipped.contains(it));
+                let wrong = wrong.into_iter().map(|it| (it.0.to_owned(), it.1));
+                self.clocks.extend(wrong);
+                self.shipped.clear();
+            }
+            (self.report)(Event::Progress(self.counts, left, &self.clocks));
         }
     }
 
@@ -278,6 +292,8 @@ impl<'a> Gather<'a> {
             self.counts.commits += u64::from(added.contains(&true));
             for ((it, announced), is_new) in read.built.iter().zip(added) {
                 done.push(*it);
+                let sensor = segment::parse_key(&announced.segment).map(|it| it.0.to_owned());
+                self.shipped.extend(sensor);
                 if !is_new {
                     self.counts.repeated += 1;
                     continue;

@@ -30,6 +30,6 @@ pub use key::{id, sensor_of};
 pub use missing::{Missing, accept, missing};
 pub use page::Entry;
 pub use read::Records;
-pub use roll::{RolledUp, roll_up};
+pub use roll::{RolledUp, plan_roll_up, roll_up};
 pub use sums::{Sum, Sums};
 pub use turn::{Change, Turn};

@@ -200,7 +200,9 @@ async fn index(flags: &args::Index) -> Result<ExitCode> {
             text::note(&format!("{reason}. The message is set aside: {message}"));
         }
         gather::Event::Warning(what) => text::note(&what),
-        gather::Event::Progress(counts, left) => metrics.renew(metrics::of_index(&counts, left)),
+        gather::Event::Progress(counts, left, clocks) => {
+            metrics.renew(metrics::of_index(&counts, left, clocks));
+        }
     };
     // The first signal lets a commit finish. The second one does not wait for that.
     let (stop, abort) = (signals(1)?, signals(2)?);

@@ -423,6 +423,8 @@ fn messages_that_cannot_be_indexed_are_set_aside_and_the_others_are_indexed() {
 fn a_segment_that_the_store_refuses_is_set_aside_unless_it_refuses_all_of_them() {
     let python = python_or_skip!();
     let mut fleet = Fleet::new(&python);
+    // The clock of the sensor is two hours slow.
+    fleet.store.set_clock("7200");
     fleet.start();
     fleet.spool("hall");
     let ship = |seeds: std::ops::RangeInclusive<u64>| {
@@ -448,7 +450,7 @@ fn a_segment_that_the_store_refuses_is_set_aside_unless_it_refuses_all_of_them()
         let (code, counts, _, err) = index();
         assert_eq!((code, &counts["set_aside"]), (1, &0.into()), "{err}");
     }
-    // Only one of them can be read.
+    // Only one of them cannot be read.
     fleet.store.fail("");
     ship(2..=3);
     let keys = fleet.segments();
@@ -474,6 +476,11 @@ fn a_segment_that_the_store_refuses_is_set_aside_unless_it_refuses_all_of_them()
     ] {
         assert!(text.contains(line), "{line}: {text}");
     }
+    let clock = text
+        .split("\nforebay_index_clock_ahead_seconds{sensor=\"hall\"} ")
+        .nth(1);
+    let ahead_s: i64 = clock.unwrap().trim().parse().unwrap();
+    assert!((ahead_s + 7200).abs() < 30, "{text}");
     // A segment of another archive: the message stays.
     fleet.store.fail("");
     let key = keys[0].replace("sensor=hall", "sensor=other");

@@ -4,6 +4,7 @@ use super::args::MetricsFlags;
 use anyhow::{Context, Result};
 use forebay_archive::{gather, ship::Snapshot};
 use std::{
+    collections::BTreeMap,
     fmt::{Display, Write},
     fs, io,
     path::{Path, PathBuf},
@@ -173,7 +174,11 @@ impl Page {
 }
 
 /// The metrics of `index`.
-pub fn of_index(counts: &gather::Counts, left: Option<u64>) -> String {
+pub fn of_index(
+    counts: &gather::Counts,
+    left: Option<u64>,
+    clocks: &BTreeMap<String, i64>,
+) -> String {
     let mut page = Page::new("forebay_index", String::new());
     for (name, help, count) in [
         (
@@ -220,6 +225,11 @@ pub fn of_index(counts: &gather::Counts, left: Option<u64>) -> String {
     if let Some(left) = left {
         let help = "Messages that are not acknowledged, those of other indexers included";
         page.put("waiting_messages", "gauge", help, left);
+    }
+    for (sensor, ahead_s) in clocks {
+        page.labels = format!("{{sensor=\"{sensor}\"}}");
+        let help = "How far the clock of a sensor is ahead of that of the store, if it is wrong";
+        page.put("clock_ahead_seconds", "gauge", help, ahead_s);
     }
     page.text
 }

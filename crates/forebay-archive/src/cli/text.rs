@@ -365,7 +365,12 @@ pub fn compacted(dry_run: bool, done: &Compacted, vacuumed: Option<&Vacuumed>) -
         );
     }
     if done.accounts.objects > 0 {
-        text += &format!("; merged {} records of sensors", done.accounts.objects);
+        let verb = if dry_run { "would merge" } else { "merged" };
+        let (objects, days) = (done.accounts.objects, done.accounts.closed);
+        text += &format!("; {verb} {objects} records of sensors");
+        if days > 0 {
+            text += &format!(", and only sums are left of {days} days");
+        }
     }
     if let Some(vacuumed) = vacuumed {
         let verb = if dry_run { "would delete" } else { "deleted" };

@@ -74,12 +74,21 @@ pub async fn roll_up(archive: &Archive) -> Result<RolledUp> {
     let Some(turn) = Turn::take(archive, Change::Merge).await? else {
         return Ok(RolledUp::default());
     };
-    let done = roll(archive, &turn).await;
+    let done = roll(archive, Some(&turn)).await;
     turn.end().await?;
     done
 }
 
-async fn roll(archive: &Archive, turn: &Turn) -> Result<RolledUp> {
+/// What the next [`roll_up`] would do now.
+///
+/// # Errors
+/// The store failed.
+pub async fn plan_roll_up(archive: &Archive) -> Result<RolledUp> {
+    roll(archive, None).await
+}
+
+/// Without a turn, only counts.
+async fn roll(archive: &Archive, turn: Option<&Turn>) -> Result<RolledUp> {
     let mut done = RolledUp::default();
     let listed = archive.list("sensors").await?;
     done.objects += gather(archive, &listed, turn).await?;
@@ -111,7 +120,7 @@ async fn roll(archive: &Archive, turn: &Turn) -> Result<RolledUp> {
     for ((sensor, date), mut day) in days {
         let mut merged = 0;
         if day.has_sums {
-            merged += finish(archive, sensor, date, &mut day).await?;
+            merged += finish(archive, sensor, date, &mut day, turn).await?;
         }
         let kinds = [
             (PageKind::Shipped, &day.shipped),
@@ -142,8 +151,12 @@ async fn roll(archive: &Archive, turn: &Turn) -> Result<RolledUp> {
                     it.insert(archive.dates_of(sensor).await?)
                 }
             };
-            if !stored.contains(date) && close(archive, sensor, date, &day, &accepted).await? {
-                done.objects += finish(archive, sensor, date, &mut day).await?;
+            if !stored.contains(date) && close(archive, sensor, date, &day, &accepted, turn).await?
+            {
+                done.objects += match turn {
+                    Some(_) => finish(archive, sensor, date, &mut day, turn).await?,
+                    None => day.summed().count() as u64,
+                };
                 done.closed += 1;
             }
         }
@@ -186,7 +199,7 @@ async fn merge(
     folder: &str,
     pages: &[ObjectMeta],
     has_sums: bool,
-    turn: &Turn,
+    turn: Option<&Turn>,
 ) -> Result<u64> {
     let Some(all) = read(archive, pages).await? else {
         return Ok(0);
@@ -201,9 +214,11 @@ async fn merge(
     if made.len() >= pages.len() && !pages.iter().any(is_numbered) {
         return Ok(0);
     }
-    turn.check()?;
-    for (key, text) in &made {
-        archive.put(key, text.clone()).await?;
+    if let Some(turn) = turn {
+        turn.check()?;
+        for (key, text) in &made {
+            archive.put(key, text.clone()).await?;
+        }
     }
     let old = pages
         .iter()
@@ -217,10 +232,18 @@ async fn merge(
     };
     // One that `ship` has written again meanwhile has more than was read.
     let old = old.iter().zip(&now).filter(|it| is_same((it.0, it.1)));
-    delete(archive, old.map(|it| it.0.location.as_ref())).await
+    delete(archive, old.map(|it| it.0.location.as_ref()), turn).await
 }
 
-async fn delete<'k>(archive: &Archive, keys: impl Iterator<Item = &'k str>) -> Result<u64> {
+async fn delete<'k>(
+    archive: &Archive,
+    keys: impl Iterator<Item = &'k str>,
+    turn: Option<&Turn>,
+) -> Result<u64> {
+    let Some(turn) = turn else {
+        return Ok(keys.count() as u64);
+    };
+    turn.check()?;
     let deleted = archive::at_once(keys.map(async |it| archive.delete(it).await)).await?;
     Ok(deleted.len() as u64)
 }
@@ -232,6 +255,7 @@ async fn close(
     date: &str,
     day: &Day,
     accepted: &HashSet<String>,
+    turn: Option<&Turn>,
 ) -> Result<bool> {
     let [Some(shipped), Some(expired), Some(vanished)] = [
         read(archive, &day.shipped).await?,
@@ -253,11 +277,20 @@ async fn close(
         pages: day.summed().map(|it| it.location.to_string()).collect(),
     };
     let text = serde_json::to_vec(&sums)?;
-    archive.put_new(&sums_of(sensor, date), text.into()).await
+    match turn {
+        Some(_) => archive.put_new(&sums_of(sensor, date), text.into()).await,
+        None => Ok(true),
+    }
 }
 
 /// Deletes the pages that are in the sums of a day, and leaves those that came later.
-async fn finish(archive: &Archive, sensor: &str, date: &str, day: &mut Day) -> Result<u64> {
+async fn finish(
+    archive: &Archive,
+    sensor: &str,
+    date: &str,
+    day: &mut Day,
+    turn: Option<&Turn>,
+) -> Result<u64> {
     if day.summed().next().is_none() {
         return Ok(0);
     }
@@ -266,7 +299,7 @@ async fn finish(archive: &Archive, sensor: &str, date: &str, day: &mut Day) -> R
     let is_late = |it: &ObjectMeta| !sums.pages.contains(it.location.as_ref());
     let in_sums = day.summed().map(|it| it.location.as_ref());
     let in_sums = in_sums.filter(|it| sums.pages.contains(*it));
-    let deleted = delete(archive, in_sums).await?;
+    let deleted = delete(archive, in_sums, turn).await?;
     for pages in [&mut day.shipped, &mut day.expired, &mut day.vanished] {
         pages.retain(is_late);
     }
@@ -274,7 +307,7 @@ async fn finish(archive: &Archive, sensor: &str, date: &str, day: &mut Day) -> R
 }
 
 /// Brings the records of single segments and files to the pages of their days.
-async fn gather(archive: &Archive, listed: &[ObjectMeta], turn: &Turn) -> Result<u64> {
+async fn gather(archive: &Archive, listed: &[ObjectMeta], turn: Option<&Turn>) -> Result<u64> {
     let old = listed.iter().filter(|it| !archive::is_young(it));
     let singles = old.filter_map(|it| Some((it, parse_single(it.location.as_ref())?)));
     let singles: Vec<_> = singles.collect();
@@ -299,9 +332,11 @@ async fn gather(archive: &Archive, listed: &[ObjectMeta], turn: &Turn) -> Result
                     entries.push((object.location.as_ref(), (date, entry)));
                 }
             }
-            turn.check()?;
-            put_all(archive, kind, entries.iter().map(|it| it.1.clone())).await?;
-            moved += delete(archive, entries.iter().map(|it| it.0)).await?;
+            if let Some(turn) = turn {
+                turn.check()?;
+                put_all(archive, kind, entries.iter().map(|it| it.1.clone())).await?;
+            }
+            moved += delete(archive, entries.iter().map(|it| it.0), turn).await?;
         }
     }
     Ok(moved)
@@ -463,6 +498,15 @@ mod tests {
         });
     }
 
+    /// Rolls up what a plan says, and the plan changes nothing.
+    async fn planned(archive: &Archive) -> RolledUp {
+        let before = keys(archive).await;
+        let plan = plan_roll_up(archive).await.unwrap();
+        assert_eq!(keys(archive).await, before);
+        assert_eq!(roll_up(archive).await.unwrap(), plan);
+        plan
+    }
+
     #[test]
     fn records_of_dropped_files_and_of_accepted_losses_become_a_page_a_day_and_count_once() {
         let folder = Folder::new();
@@ -491,7 +535,7 @@ mod tests {
                 (dropped.sum::<u64>(), records.accepted.len())
             };
             assert_eq!(state().await, (40, 20));
-            assert_eq!(roll_up(&archive).await.unwrap().objects, 41);
+            assert_eq!(planned(&archive).await.objects, 41);
             assert_eq!(keys(&archive).await.len(), 3);
             assert_eq!(state().await, (40, 20));
             // A run that was killed, and records that came later. What is damaged stays.
@@ -505,7 +549,7 @@ mod tests {
             assert_eq!(state().await, (42, 20));
             for _ in 0..2 {
                 age(&folder, 3);
-                roll_up(&archive).await.unwrap();
+                planned(&archive).await;
             }
             assert_eq!(state().await, (42, 20));
             let left = keys(&archive).await;
@@ -551,7 +595,7 @@ mod tests {
             }
             // `ship` may write the last page again.
             age(&folder, 1);
-            assert_eq!(roll_up(&archive).await.unwrap(), rolled(0, 0));
+            assert_eq!(planned(&archive).await, rolled(0, 0));
             // After a day it begins a new one, also after a restart.
             Ledger::default().add(&archive, named(250)).await.unwrap();
             assert_eq!(keys(&archive).await.len(), 4);
@@ -563,15 +607,15 @@ mod tests {
             fs::create_dir(&kept).unwrap();
             let page = folder.path(&format!("to/sensors/hall/shipped/{}/0001.json", *DAY));
             fs::copy(&page, format!("{kept}/page")).unwrap();
-            assert_eq!(roll_up(&archive).await.unwrap(), rolled(4, 0));
+            assert_eq!(planned(&archive).await, rolled(4, 0));
             assert_eq!(keys(&archive).await.len(), 1);
             fs::create_dir_all(folder.path(&format!("to/sensors/hall/shipped/{}", *DAY))).unwrap();
             fs::copy(format!("{kept}/page"), &page).unwrap();
             assert_eq!(records(&archive).await.shipped, before);
             age(&folder, 2);
-            assert_eq!(roll_up(&archive).await.unwrap(), rolled(1, 0));
+            assert_eq!(planned(&archive).await, rolled(1, 0));
             assert_eq!(records(&archive).await.shipped, before);
-            assert_eq!(roll_up(&archive).await.unwrap(), rolled(0, 0));
+            assert_eq!(planned(&archive).await, rolled(0, 0));
 
             // Two runs of `expire`, and a record of an earlier version. One segment has vanished.
             record(&archive, (0..100).map(named)).await.unwrap();
@@ -583,24 +627,24 @@ mod tests {
             let expired = records(&archive).await.expired;
             assert_eq!(expired.len(), 250);
             age(&folder, 2);
-            assert_eq!(roll_up(&archive).await.unwrap(), rolled(3, 0));
+            assert_eq!(planned(&archive).await, rolled(3, 0));
             assert_eq!(keys(&archive).await.len(), 3); // the record of the last one is young
             age(&folder, 2);
-            assert_eq!(roll_up(&archive).await.unwrap(), rolled(2, 0));
+            assert_eq!(planned(&archive).await, rolled(2, 0));
             assert_eq!(records(&archive).await.expired, expired);
             // It stays until its loss is accepted, and while a segment is stored.
             age(&folder, 8);
-            assert_eq!(roll_up(&archive).await.unwrap(), rolled(0, 0));
+            assert_eq!(planned(&archive).await, rolled(0, 0));
             let gone = serde_json::to_vec(&named(250)).unwrap();
             let key = format!("sensors/hall/vanished-{:064x}.json", 250);
             archive.put(&key, gone.into()).await.unwrap();
             let stored = named(3).segment;
             archive.put(&stored, "".into()).await.unwrap();
-            assert_eq!(roll_up(&archive).await.unwrap(), rolled(0, 0));
+            assert_eq!(planned(&archive).await, rolled(0, 0));
             archive.delete(&stored).await.unwrap();
             let pages = keys(&archive).await;
             let page = archive.get(&pages[0]).await.unwrap().unwrap();
-            assert_eq!(roll_up(&archive).await.unwrap(), rolled(2, 1));
+            assert_eq!(planned(&archive).await, rolled(2, 1));
             let sums = format!("sensors/hall/days/{}.json", *DAY);
             assert_eq!(keys(&archive).await, [sums, key]);
             // Again, a run that was killed: nothing counts twice.
@@ -621,7 +665,7 @@ mod tests {
                 )
             };
             assert_eq!(packets(&sums.expired), (250, 250, Some(0), None));
-            assert_eq!(roll_up(&archive).await.unwrap(), rolled(1, 0));
+            assert_eq!(planned(&archive).await, rolled(1, 0));
             assert_eq!(keys(&archive).await.len(), 2);
         });
     }

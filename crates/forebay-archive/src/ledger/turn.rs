@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 /// No sensor has a name that begins with a dot.
 const FOLDER: &str = "sensors/.turns";
-/// A turn is taken as over after an hour, by the clocks of other machines.
+/// For others, a turn ends after an hour.
 const MAX_AGE: Duration = Duration::from_secs(1800);
 
 /// The right to change the records of expired segments.
