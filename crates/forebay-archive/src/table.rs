@@ -267,11 +267,11 @@ impl Table {
             self.refresh().await?;
             let mut transactions: Vec<Action> = Vec::new();
             let (mut new, mut is_new) = (Vec::new(), Vec::new());
+            let mut seen = HashSet::new();
             for rows in rows {
-                let id = transaction(&rows.segment);
                 // A batch may have the same segment twice.
-                let is_here = new.iter().any(|it: &&Rows| transaction(&it.segment) == id);
-                is_new.push(!is_here && !self.has(&rows.segment).await?);
+                let is_first = seen.insert(transaction(&rows.segment));
+                is_new.push(is_first && !self.has(&rows.segment).await?);
                 if is_new.last() == Some(&true) {
                     new.push(rows);
                     transactions.push(committed(&rows.segment));
