@@ -4,7 +4,8 @@
 //! $ FOREBAY_LONG=1 cargo test -p forebay-archive --test year -- --nocapture
 //! ```
 //! The log is whole. The index has files only for one hour and for the oldest day, with few rows, and entries for all other days. Segments
-//! exist only in lists, and as directories. Without `FOREBAY_LONG` it is a small archive.
+//! exist only in lists, and as directories, and so do the other files of the index, and the account of the sensor, which is merged by day.
+//! Without `FOREBAY_LONG` it is a small archive.
 
 mod common;
 
@@ -15,7 +16,9 @@ use forebay_archive::{
     compact::{CompactConfig, compact},
     expire::{ExpireConfig, expire},
     index::{self, Row, flow::Flow},
+    ledger::Entry,
     segment::{self, Block, Directory},
+    status::{StatusConfig, status},
     table::{Rows, Table},
 };
 use forebay_net::port::LinkType;
@@ -115,15 +118,58 @@ impl Year {
         [&0x8000_f0b5_u32.to_le_bytes(), &len[..], &json, &len].concat()
     }
 
+    /// The segments of a day. In the middle, only those of an hour have rows, so there are no others.
+    fn numbers(&self, day: i64) -> impl Iterator<Item = u64> + use<> {
+        let (year, is_middle) = (*self, day == self.days / 2);
+        (0..self.segments).filter(move |it| !is_middle || it * HOURS / year.segments == 9)
+    }
+
     fn object(&self, day: i64, number: u64) -> ObjectMeta {
         let time = self.time(day, number, self.segments);
-        ObjectMeta {
-            location: Path::from(self.key(day, number)),
-            last_modified: (SystemTime::UNIX_EPOCH + Duration::from_nanos(time)).into(),
-            size: TAIL_BYTES as u64,
-            e_tag: None,
-            version: None,
-        }
+        object(&self.key(day, number), TAIL_BYTES as u64, time)
+    }
+
+    /// The path in the table of a file that `compact` has made; the numbers from `files` on are those that it has removed.
+    fn path(&self, day: i64, number: u64) -> String {
+        let name = hash(day as u64, number);
+        format!("date={}/part-{}.parquet", self.date(day), &name[..32])
+    }
+
+    /// The days whose files of the index have only entries in the log.
+    fn logged(&self) -> impl Iterator<Item = i64> + use<> {
+        let middle = self.days / 2;
+        (1..self.days).filter(move |it| *it != middle)
+    }
+
+    fn index(&self) -> impl Iterator<Item = ObjectMeta> + use<> {
+        let year = *self;
+        let files = move |day| (0..year.files).map(move |it| (day, it));
+        let object = move |(day, it)| {
+            let key = format!("index/{}", year.path(day, it));
+            object(&key, FILE_BYTES, year.begin_ns(day + 1))
+        };
+        self.logged().flat_map(files).map(object)
+    }
+
+    /// The key of the account of a day.
+    fn account(&self, day: i64) -> String {
+        let name = hash(day as u64, 0);
+        format!("sensors/{SENSOR}/days/{}/{name}.json", self.date(day))
+    }
+
+    fn account_of(&self, day: i64) -> String {
+        let entry = |it| {
+            let directory = self.directory(day, it);
+            Entry::of(&self.key(day, it), &directory, TAIL_BYTES as u64)
+        };
+        let entries: Vec<Entry> = self.numbers(day).map(entry).collect();
+        json!({"schema": 1, "segments": entries}).to_string()
+    }
+
+    fn accounts(&self) -> impl Iterator<Item = ObjectMeta> + use<> {
+        let year = *self;
+        let len = self.account_of(0).len() as u64;
+        (0..self.days).map(move |day| object(&year.account(day), len, year.begin_ns(day + 1)))
     }
 
     /// The day and the number of a segment that exists.
@@ -164,8 +210,19 @@ impl Year {
     }
 }
 
-/// The length of a segment in this test.
+/// The length of a segment in this test, and of a file of the index that has only an entry in the log.
 const TAIL_BYTES: usize = 4096;
+const FILE_BYTES: u64 = 32 << 20;
+
+fn object(key: &str, size: u64, time_ns: u64) -> ObjectMeta {
+    ObjectMeta {
+        location: Path::from(key),
+        last_modified: (SystemTime::UNIX_EPOCH + Duration::from_nanos(time_ns)).into(),
+        size,
+        e_tag: None,
+        version: None,
+    }
+}
 
 /// 64 hexadecimal digits.
 fn hash(a: u64, b: u64) -> String {
@@ -220,20 +277,30 @@ impl Counting {
     fn listed(
         &self,
         prefix: Option<&Path>,
+        after: Option<&Path>,
         all: BoxStream<'static, Result<ObjectMeta>>,
     ) -> BoxStream<'static, Result<ObjectMeta>> {
         let path = prefix.map_or(String::new(), Path::to_string);
         self.count("list", &path, 1, 0);
         let (store, year) = (self.clone(), self.year);
         let mut number = 0;
+        let after = after.cloned();
+        let is_after =
+            move |it: &ObjectMeta| after.as_ref().is_none_or(|after| it.location > *after);
+        let also = |all: BoxStream<'static, _>, mut more: Vec<ObjectMeta>| {
+            more.retain(&is_after);
+            all.chain(futures::stream::iter(more).map(Ok)).boxed()
+        };
         let all = match path.as_str() {
-            "segments" => {
+            it if it.starts_with("segments") => {
                 let days = (0..year.days)
-                    .flat_map(move |day| (0..year.segments).map(move |it| year.object(day, it)));
+                    .flat_map(move |day| year.numbers(day).map(move |it| year.object(day, it)));
                 let deleted = self.deleted.lock().unwrap().clone();
-                let there = days.filter(move |it| !deleted.contains(&it.location));
+                let there = days.filter(move |it| is_after(it) && !deleted.contains(&it.location));
                 futures::stream::iter(there.map(Ok)).boxed()
             }
+            "index" => also(all, year.index().collect()),
+            "sensors" => also(all, year.accounts().collect()),
             _ => all,
         };
         all.inspect(move |_| {
@@ -281,11 +348,19 @@ impl ObjectStore for Counting {
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let kind = if options.head { "head" } else { "get" };
-        let found = match self.year.segment(location.as_ref()) {
-            Some((day, number)) => {
+        let segment = self.year.segment(location.as_ref());
+        let of_segment = segment.map(|(day, number)| self.year.tail(day, number));
+        let mut days = 0..self.year.days;
+        let is_of = |day: &i64| self.year.account(*day) == location.as_ref();
+        let mut account = || Some(self.year.account_of(days.find(is_of)?).into());
+        let made: Option<Vec<u8>> = match location.as_ref().contains("/days/") {
+            true => account(),
+            false => of_segment,
+        };
+        let found = match made {
+            Some(bytes) => {
                 let one = InMemory::new();
-                one.put(location, self.year.tail(day, number).into())
-                    .await?;
+                one.put(location, bytes.into()).await?;
                 one.get_opts(location, options).await
             }
             None => self.inner.get_opts(location, options).await,
@@ -318,7 +393,7 @@ impl ObjectStore for Counting {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.listed(prefix, self.inner.list(prefix))
+        self.listed(prefix, None, self.inner.list(prefix))
     }
 
     fn list_with_offset(
@@ -326,7 +401,8 @@ impl ObjectStore for Counting {
         prefix: Option<&Path>,
         offset: &Path,
     ) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.listed(prefix, self.inner.list_with_offset(prefix, offset))
+        let listed = self.inner.list_with_offset(prefix, offset);
+        self.listed(prefix, Some(offset), listed)
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
@@ -342,11 +418,7 @@ impl ObjectStore for Counting {
 /// The segments whose rows exist: those of the oldest day, and those of an hour in the middle.
 fn real(year: &Year) -> [Vec<Rows>; 2] {
     let middle = year.days / 2;
-    let in_hour = |number: &u64| number * HOURS / year.segments == 9;
-    let oldest = (0..year.segments).map(|number| year.rows(0, number));
-    let hour = (0..year.segments).filter(in_hour);
-    let hour = hour.map(|number| year.rows(middle, number));
-    [oldest.collect(), hour.collect()]
+    [0, middle].map(|day| year.numbers(day).map(|it| year.rows(day, it)).collect())
 }
 
 /// The commits of the year, one a day: as they are after `compact`, with the transactions and removals of the last seven days. The days
@@ -354,22 +426,18 @@ fn real(year: &Year) -> [Vec<Rows>; 2] {
 async fn write_log(archive: &Archive, year: &Year) {
     Table::open_or_create(archive).await.unwrap();
     let mut version = 0;
-    for day in (1..year.days).filter(|it| *it != year.days / 2) {
+    for day in year.logged() {
         let date = year.date(day).to_string();
         let time_ms = year.begin_ns(day + 1) / 1_000_000;
-        let path = |number: u64| {
-            format!(
-                "date={date}/part-{}.parquet",
-                &hash(day as u64, number)[..32]
-            )
-        };
+        let path = |number: u64| year.path(day, number);
         let mut commit = json!({"commitInfo": {}}).to_string();
         let mut add = |action: Value| commit += &format!("\n{action}");
         let example = year.rows(day, 0).files.remove(0);
-        let packets = serde_json::to_string(&example.packets_by_day).unwrap();
         let mut stats: Value = serde_json::from_str(&example.statistics.to_json()).unwrap();
         for number in 0..year.files {
             let segments = year.segments_of(number);
+            let packets = (segments.end - segments.start) * 48 * 5842;
+            let packets = json!({format!("{SENSOR}/{date}"): packets}).to_string();
             for (bound, time, segment) in [
                 (
                     "minValues",
@@ -394,7 +462,7 @@ async fn write_log(archive: &Archive, year: &Year) {
                 }
             }
             add(json!({"add": {
-                "path": path(number), "partitionValues": {"date": date}, "size": 32 << 20, "modificationTime": time_ms,
+                "path": path(number), "partitionValues": {"date": date}, "size": FILE_BYTES, "modificationTime": time_ms,
                 "dataChange": false, "stats": stats.to_string(), "tags": {"forebay.packets": packets},
             }}));
         }
@@ -502,5 +570,16 @@ async fn a_year_by_its_metadata() {
     let done = compact(&archive, &config, &mut |_, _| true).await.unwrap();
     assert_eq!(done.merged, 0, "{done:?}");
     store.report("compact", step);
-    // `status` belongs here: `forebay_archive::status` with `archive`.
+
+    let day = format!("{}", year.date(year.days - 8));
+    for (what, since) in [("status", None), ("status --since 8d", Some(day))] {
+        let config = StatusConfig {
+            since,
+            ..StatusConfig::default()
+        };
+        let step = Instant::now();
+        let sensor = status(&archive, &config).await.unwrap().remove(SENSOR);
+        assert!(sensor.is_some_and(|it| it.is_sound()));
+        store.report(what, step);
+    }
 }
