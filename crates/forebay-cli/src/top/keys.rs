@@ -12,7 +12,6 @@ impl State {
         let with_control = key.modifiers.contains(KeyModifiers::CONTROL);
         match (self.mode, key.code) {
             (_, KeyCode::Char('c')) if with_control => return Action::Quit,
-            (_, KeyCode::Char('z')) if with_control => return Action::Suspend,
             (_, KeyCode::Char('l')) if with_control => return Action::Repaint,
             (Mode::Help, _) => self.mode = Mode::Table,
             (Mode::Details, KeyCode::Enter | KeyCode::Esc | KeyCode::Char('q')) => {

@@ -37,7 +37,6 @@ pub enum Mode {
 pub enum Action {
     None,
     Quit,
-    Suspend,
     Repaint,
 }
 

@@ -18,6 +18,7 @@ use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::{retry_on_intr, write},
     process::{getpgrp, getsid},
+    termios::{LocalModes, OptionalActions, SpecialCodeIndex, tcgetattr, tcsetattr},
 };
 use signal_hook::{consts::SIGSTOP, low_level::raise};
 use std::{
@@ -61,8 +62,10 @@ pub struct Terminal(ManuallyDrop<DefaultTerminal>);
 impl Terminal {
     pub fn with<T>(act: impl FnOnce(&mut DefaultTerminal) -> Result<T>) -> Result<T> {
         let terminal = ratatui::try_init().context("the terminal cannot be used")?;
+        let mut terminal = Terminal(ManuallyDrop::new(terminal));
         let _ = write(stdout(), WHEEL_SCROLLS);
-        act(&mut Terminal(ManuallyDrop::new(terminal)).0)
+        leave_suspending_to_the_terminal();
+        act(&mut terminal.0)
     }
 }
 
@@ -82,6 +85,20 @@ fn restore(wait: Duration) {
     }
 }
 
+/// Raw mode turns Ctrl-Z into a plain key. The terminal itself sends its signal to every process of a pipeline, without which the shell
+/// would wait for the others; no process in the sandbox could. Ctrl-C and Ctrl-\ stay keys.
+fn leave_suspending_to_the_terminal() {
+    let stdout = stdout();
+    let Ok(mut modes) = tcgetattr(&stdout) else {
+        return;
+    };
+    modes.local_modes |= LocalModes::ISIG;
+    for code in [SpecialCodeIndex::VINTR, SpecialCodeIndex::VQUIT] {
+        modes.special_codes[code] = 0;
+    }
+    let _ = tcsetattr(&stdout, OptionalActions::Now, &modes);
+}
+
 /// Stops the process with the terminal restored, until a shell continues it. Nothing happens if no shell could do that.
 fn suspend(terminal: &mut DefaultTerminal) -> Result<()> {
     // A shell with job control puts each job into its own process group.
@@ -98,6 +115,7 @@ fn resume(terminal: &mut DefaultTerminal) -> Result<()> {
     // After a STOP, raw mode was not ended by us, but by the shell.
     let _ = disable_raw_mode();
     enable_raw_mode().context("the terminal cannot be used")?;
+    leave_suspending_to_the_terminal();
     if is_writable(stdout(), TERMINAL_WAIT) {
         let _ = write(stdout(), ENTER_SCREEN);
         let _ = write(stdout(), WHEEL_SCROLLS);
@@ -228,7 +246,6 @@ pub fn show(
                     match state.key(key) {
                         Action::None => {}
                         Action::Quit => return Ok(()),
-                        Action::Suspend => suspend(terminal)?,
                         Action::Repaint => repaint(terminal)?,
                     }
                 }

@@ -1,0 +1,94 @@
+//! A terminal with a shell, of a tmux server that the test has alone.
+
+use crate::support::*;
+use std::{
+    path::Path,
+    process::Command,
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+const MAX_WAIT: Duration = Duration::from_secs(60);
+
+const PROMPT: &str = "READY>";
+
+pub struct Tmux {
+    folder: Folder,
+}
+
+impl Tmux {
+    /// A shell with job control on a terminal of this size; `None`, with a message, if tmux is not installed.
+    pub fn new(width: u16, height: u16) -> Option<Self> {
+        if !has("tmux") {
+            return None;
+        }
+        let tmux = Tmux {
+            folder: Folder::new(),
+        };
+        let (width, height) = (width.to_string(), height.to_string());
+        let shell = format!("env PS1='{PROMPT} ' TZ=UTC bash --norc --noprofile");
+        let session = ["-f", "/dev/null", "new-session", "-d"];
+        // Before there is a session, tmux 3.3 crashes.
+        let options = words("; set-option -g window-size manual ; set-option -g status off");
+        let size = ["-x", &width, "-y", &height, &shell];
+        tmux.run(&[&session[..], &size, &options].concat());
+        tmux.shows(PROMPT);
+        Some(tmux)
+    }
+
+    fn run(&self, words: &[&str]) -> String {
+        let programs = Path::new(FOREBAY).parent().unwrap().display();
+        let path = std::env::var("PATH").unwrap();
+        let mut tmux = Command::new("tmux");
+        tmux.args(["-u", "-S", &self.folder.path("tmux")])
+            .args(words);
+        tmux.env("PATH", format!("{programs}:{path}"))
+            .env_remove("TMUX")
+            .current_dir(self.folder.path(""));
+        tmux.output().unwrap().succeeds().text().to_owned()
+    }
+
+    /// The rows of the screen.
+    pub fn screen(&self) -> String {
+        self.run(&["capture-pane", "-p"])
+    }
+
+    /// Presses a key, such as `q` or `C-z`.
+    pub fn press(&self, key: &str) {
+        self.run(&["send-keys", key]);
+    }
+
+    /// Types a line and Enter.
+    pub fn enter(&self, line: &str) {
+        self.run(&["send-keys", "-l", line]);
+        self.press("Enter");
+    }
+
+    /// Waits until the screen has `part`, and returns it.
+    #[track_caller]
+    pub fn shows(&self, part: &str) -> String {
+        self.waits_for(|screen| screen.contains(part))
+    }
+
+    /// Waits until the screen `is_so`, for at most a minute, and returns it.
+    #[track_caller]
+    pub fn waits_for(&self, is_so: impl Fn(&str) -> bool) -> String {
+        let begun = Instant::now();
+        loop {
+            let screen = self.screen();
+            if is_so(&screen) {
+                return screen;
+            }
+            assert!(begun.elapsed() < MAX_WAIT, "it stays so:\n{screen}");
+            sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Tmux {
+    fn drop(&mut self) {
+        let _ = Command::new("tmux")
+            .args(["-S", &self.folder.path("tmux"), "kill-server"])
+            .output();
+    }
+}
