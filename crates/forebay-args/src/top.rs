@@ -25,6 +25,8 @@ Examples:
   # The busiest hosts of ten seconds, for a script
   forebay top -i eth0 --once --interval 10 --json | \\
     jq '.hosts[:3]'
+  # Enter and w write the selected flow to a file, here
+  forebay top eth0 --write-flows .
   # A running capture
   forebay top --control lan
   # Of a file
@@ -63,6 +65,15 @@ pub struct Top {
     /// With --once, print one JSON object
     #[arg(help_heading = "Output", long, requires = "once")]
     pub json: bool,
+
+    /// Let the key w, in the details of a flow, write this flow to a new file in FOLDER. Packets are then read as a whole
+    #[arg(
+        help_heading = "Output",
+        long,
+        value_name = "FOLDER",
+        conflicts_with = "once"
+    )]
+    pub write_flows: Option<PathBuf>,
 
     /// Do not put interfaces into promiscuous mode
     #[arg(help_heading = "Input", short = 'p')]

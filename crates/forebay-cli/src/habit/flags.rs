@@ -66,7 +66,7 @@ const TOP: Flags = &[
     (&["-f"], FILTER_AT_THE_END),
     (
         &["-w"],
-        "top writes no packets. Use forebay capture -w FILE",
+        "top writes single flows, with --write-flows FOLDER. To write all packets, use forebay capture -w FILE",
     ),
     (
         &["-P"],

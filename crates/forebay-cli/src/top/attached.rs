@@ -136,7 +136,9 @@ pub fn follow(
     updates: Arc<Latest<Update>>,
 ) -> Result<()> {
     let thread = thread::Builder::new().name("forebay-status".into());
-    let followed = thread.spawn(move || attached.follow(interval, &tables, &updates));
+    let followed = thread.spawn(move || {
+        privileges::drop_files().map(|()| attached.follow(interval, &tables, &updates))
+    });
     followed
         .map(drop)
         .context("cannot start a thread for the counts")
@@ -172,7 +174,7 @@ pub fn without_tables(flags: &Flags, attached: Option<Attached>) -> Result<ExitC
         Arc::new(Latest::new()),
         updates.clone(),
     )?;
-    Terminal::with(|terminal| show(terminal, state, &updates))?;
+    Terminal::with(|terminal| show(terminal, state, &updates, &mut None))?;
     Ok(ExitCode::SUCCESS)
 }
 

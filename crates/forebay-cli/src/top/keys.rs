@@ -9,6 +9,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 impl State {
     /// Handles a key.
     pub fn key(&mut self, key: KeyEvent) -> Action {
+        self.note = None;
         let with_control = key.modifiers.contains(KeyModifiers::CONTROL);
         match (self.mode, key.code) {
             (_, KeyCode::Char('c')) if with_control => return Action::Quit,
@@ -16,6 +17,9 @@ impl State {
             (Mode::Help, _) => self.mode = Mode::Table,
             (Mode::Details, KeyCode::Enter | KeyCode::Esc | KeyCode::Char('q')) => {
                 self.mode = Mode::Table
+            }
+            (Mode::Details, KeyCode::Char('w')) => {
+                return self.flow().map_or(Action::None, Action::Write);
             }
             (Mode::Typing, KeyCode::Enter) => self.mode = Mode::Table,
             (Mode::Typing, KeyCode::Esc) => {

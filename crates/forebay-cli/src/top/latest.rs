@@ -1,7 +1,7 @@
 //! The latest update, on its way from the thread that captures to the one that draws.
 
 use super::{state::Status, tables::Snapshot};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What the session's thread reports.
 #[derive(Default)]
@@ -21,10 +21,15 @@ impl<T> Latest<T> {
     }
 
     pub fn set(&self, update: T) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(update);
+        *locked(&self.0) = Some(update);
     }
 
     pub fn take(&self) -> Option<T> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        locked(&self.0).take()
     }
+}
+
+/// What a thread that panicked has left is used as it is.
+pub fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

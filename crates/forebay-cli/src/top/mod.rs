@@ -10,6 +10,8 @@
 mod attached;
 mod averages;
 mod details;
+mod flow_file;
+mod flow_writer;
 mod keys;
 mod latest;
 mod numbers;
@@ -33,17 +35,19 @@ use crate::{
 };
 use anyhow::{Context, Result};
 use attached::{Attached, follow, of_capture, without_tables};
+use flow_writer::{FlowWriter, Slot, offer};
 use forebay_net::{
     filter::Filter,
     open::{self, Name, Opening, Options},
+    port::DEFAULT_SNAPLEN,
     session::{Control, Event, Output, Progress, Session, SessionConfig, Summary},
 };
-use latest::{Latest, Update};
+use latest::{Latest, Update, locked};
 use state::{KindOfSource, State, Status};
 use std::{
     io::{IsTerminal, stderr, stdout},
     process::ExitCode,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     thread,
     time::{Duration, Instant},
 };
@@ -72,12 +76,23 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         terminal: !flags.once,
         ..Needs::default()
     };
-    let needs = needs.reading(names.iter().filter_map(Name::file));
+    let mut needs = needs.reading(names.iter().filter_map(Name::file));
+    if let Some(folder) = &flags.write_flows {
+        if !folder.is_dir() {
+            return refuse(format!(
+                "--write-flows {}: this is no folder. The key w makes a file in it for each flow",
+                folder.display()
+            ));
+        }
+        needs.new_files.push(folder.clone());
+    }
     if names.is_empty() {
         sandbox::enter(&flags.sandbox, &needs);
         return without_tables(flags, attached);
     }
     let control = Control::new()?;
+    let writer = (flags.write_flows.as_deref())
+        .map(|folder| FlowWriter::new(folder, &names, filter.clone()));
     let session = open_session(flags, &names, filter, &needs, &control)?;
     if let Some(warning) = session.warning() {
         output::warning(warning);
@@ -95,7 +110,10 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     }
     match flags.once {
         true => run_once(flags, session, attached, state),
-        false => run_on_screen(flags.interval, session, &control, attached, state),
+        false => {
+            let interval = flags.interval;
+            run_on_screen(interval, session, &control, attached, state, writer)
+        }
     }
 }
 
@@ -108,11 +126,15 @@ fn open_session(
     control: &Control,
 ) -> Result<Session> {
     let clock = open::clock(names).map_err(|error| Usage(error.to_string()))?;
+    let snaplen = match flags.write_flows {
+        Some(_) => DEFAULT_SNAPLEN,
+        None => SNAPLEN,
+    };
     let options = Options {
         filter: filter.clone(),
         reader_filters: true,
         promiscuous: !flags.not_promiscuous,
-        snaplen: SNAPLEN,
+        snaplen,
         take_traffic: flags.take_traffic,
         ..Options::default()
     };
@@ -122,9 +144,11 @@ fn open_session(
     sandbox::enter(&flags.sandbox, needs);
     let ports = begun.into_iter().map(Opening::finish);
     let ports = ports.collect::<forebay::Result<Vec<_>>>()?;
-    privileges::drop_files()?;
+    if flags.write_flows.is_none() {
+        privileges::drop_files()?;
+    }
     let config = SessionConfig {
-        snaplen: SNAPLEN,
+        snaplen,
         filter,
         stop_after: (flags.once && names.iter().any(Name::is_live)).then_some(flags.interval),
         progress_every: CHECK_EVERY.min(flags.interval),
@@ -165,7 +189,7 @@ fn run_once(
     state: State,
 ) -> Result<ExitCode> {
     let updates = Latest::new();
-    let summary = capture(session, state.is_file, None, &updates);
+    let summary = capture(session, state.is_file, None, &updates, None);
     let mut update = updates.take();
     if let (Some(mut attached), Some(update)) = (attached, &mut update) {
         update.status = attached.ask()?;
@@ -182,8 +206,10 @@ fn run_on_screen(
     control: &Control,
     attached: Option<Attached>,
     state: State,
+    mut writer: Option<FlowWriter>,
 ) -> Result<ExitCode> {
     let updates = Arc::new(Latest::new());
+    let slot = writer.as_ref().map(FlowWriter::slot);
     let (is_attached, is_file) = (attached.is_some(), state.is_file);
     let latest = match attached {
         None => updates.clone(),
@@ -195,14 +221,21 @@ fn run_on_screen(
     };
     let capturing = thread::Builder::new()
         .name("forebay-capture".into())
-        .spawn(move || capture(session, is_file, Some(interval), &latest))
+        .spawn(move || {
+            let latest = &latest;
+            privileges::drop_files()
+                .map(|()| capture(session, is_file, Some(interval), latest, slot))
+        })
         .context("cannot start a thread for the capture")?;
-    let shown = Terminal::with(|terminal| show(terminal, state, &updates));
+    let shown = Terminal::with(|terminal| show(terminal, state, &updates, &mut writer));
     control.stop();
     let summary = match capturing.join() {
-        Ok(summary) => summary,
+        Ok(summary) => summary?,
         Err(panic) => std::panic::resume_unwind(panic),
     };
+    if let Some(writer) = writer {
+        writer.finish();
+    }
     shown?;
     // Usually the same terminal.
     if is_writable(stderr(), TERMINAL_WAIT) && !is_attached {
@@ -212,24 +245,24 @@ fn run_on_screen(
     Ok(exit_code(&summary))
 }
 
-/// Runs the session and reports after every interval, if there is one, and at the end.
+/// Runs the session, shows its packets to what is beside the tables, and reports after every interval, if there is one, and at the end.
 fn capture(
     session: Session,
     is_file: bool,
     interval: Option<Duration>,
     updates: &Latest<Update>,
+    slot: Option<Slot>,
 ) -> Summary {
     let tables = Arc::new(Mutex::new(Tables::new(is_file)));
     let counting = tables.clone();
     let session = session.each(move |frame, interface| {
-        let mut tables = counting.lock().unwrap_or_else(PoisonError::into_inner);
-        tables.count(interface.link, frame);
+        let flow = locked(&counting).count(interface.link, frame);
+        if let Some(slot) = &slot {
+            offer(slot, flow, frame, interface);
+        }
         true
     });
-    let snapshot = || {
-        let mut tables = tables.lock().unwrap_or_else(PoisonError::into_inner);
-        tables.snapshot()
-    };
+    let snapshot = || locked(&tables).snapshot();
     let mut max_fill = 0.0_f64;
     let mut next = Instant::now();
     let mut last = Progress::default();

@@ -22,7 +22,7 @@ r b p  R            sort by rate, bytes, packets; reverse
 /  Esc              show only rows with a text; show all
 j k, up, down       select a row; the wheel does it, too
 PgUp PgDn  g G      a page; the first row, the last row
-Enter               details of the row
+Enter, then w       details of the row; write the flow to a file
 space               hold the screen; counting goes on
 Ctrl-L  Ctrl-Z      draw the screen anew; suspend
 q, Ctrl-C           quit
@@ -66,14 +66,22 @@ pub fn draw(frame: &mut Frame<'_>, state: &State) {
     if state.mode == Mode::Details {
         let rows = state.shown();
         let row = rows.get(state.position(&rows));
-        let lines = row.map(|row| details::lines(row)).unwrap_or_default();
+        let mut lines = row.map(|row| details::lines(row)).unwrap_or_default();
+        let written = state.written.as_ref();
+        let written = written.filter(|it| Some(it.flow) == state.flow());
+        lines.extend(written.map(|it| match it.is_complete {
+            true => format!("written        {it}"),
+            false => format!("writing        {it}"),
+        }));
+        lines.extend(state.note.clone());
         let [_, rest, foot] = Layout::vertical([
             Constraint::Length(head.height),
             Constraint::Fill(1),
             Constraint::Length(1),
         ])
         .areas(area);
-        frame.render_widget(Paragraph::new(lines.join("\n")), rest);
+        let lines = Paragraph::new(lines.join("\n")).wrap(Wrap { trim: false });
+        frame.render_widget(lines, rest);
         draw_foot(frame, foot, state);
         return;
     }
@@ -353,7 +361,11 @@ fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let line = match (state.mode, state.filter.as_str()) {
         (Mode::Typing, filter) => format!("/{filter}_   Enter keeps it, Esc shows all"),
         (Mode::Details, _) => fitting(
-            ["Enter back", "j k next", "space hold"].map(String::from),
+            ["Enter back", "j k next"]
+                .into_iter()
+                .chain(state.flow().map(|_| "w write to a file"))
+                .chain(["space hold"])
+                .map(String::from),
             area.width,
         ),
         (_, "") => fitting(

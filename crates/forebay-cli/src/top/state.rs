@@ -2,9 +2,11 @@
 
 use super::{
     averages::Averages,
-    tables::{Kind, Row, Rows, Snapshot},
+    flow_writer,
+    tables::{Key, Kind, Row, Rows, Snapshot},
     timeline::Timeline,
 };
+use crate::flow::Flow;
 use forebay_net::session::Progress;
 use std::{collections::VecDeque, time::Duration};
 
@@ -38,6 +40,8 @@ pub enum Action {
     None,
     Quit,
     Repaint,
+    /// Write this flow to a file, or end the file.
+    Write(Flow),
 }
 
 #[derive(Default)]
@@ -87,6 +91,10 @@ pub struct State {
     /// Rows that fit on the screen.
     pub page: usize,
     pub is_paused: bool,
+    /// The last flow that was written to a file.
+    pub written: Option<flow_writer::Progress>,
+    /// The answer to the last key.
+    pub note: Option<String>,
 }
 
 /// The counts of a capture at one time.
@@ -220,6 +228,15 @@ impl State {
             order.then_with(|| one.name.cmp(&two.name))
         });
         rows
+    }
+
+    /// The flow of the selected row, if it is one.
+    pub fn flow(&self) -> Option<Flow> {
+        let rows = self.shown();
+        match rows.get(self.position(&rows))?.key {
+            Key::Flow(flow) => Some(flow),
+            _ => None,
+        }
     }
 
     /// Where the selected row is among `rows`: the first one, if none was selected or if it has gone.

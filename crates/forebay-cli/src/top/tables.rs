@@ -182,8 +182,9 @@ impl Tables {
         }
     }
 
+    /// Counts a packet, and returns its flow.
     #[inline]
-    pub fn count(&mut self, link: LinkType, frame: &Frame<'_>) {
+    pub fn count(&mut self, link: LinkType, frame: &Frame<'_>) -> Flow {
         let (time_ns, bytes) = (frame.time_ns, u64::from(frame.wire_len));
         let (first, last) = self.span_ns.unwrap_or((time_ns, time_ns));
         self.span_ns = Some((first.min(time_ns), last.max(time_ns)));
@@ -203,6 +204,7 @@ impl Tables {
         let recent = &mut self.recent[at];
         recent.ways[usize::from(packet.is_back)].add(Count { packets: 1, bytes });
         (recent.history).see(time_ns, packet.is_back, packet.segment);
+        packet.flow
     }
 
     #[inline(never)]

@@ -1,11 +1,15 @@
 //! The terminal: its alternate screen, what is drawn there, and the keys that arrive.
 
 use super::{
+    flow_writer::FlowWriter,
     latest::{Latest, Update},
     screen,
     state::{Action, State},
 };
-use crate::signals::{self, Asked};
+use crate::{
+    flow::Flow,
+    signals::{self, Asked},
+};
 use anyhow::{Context, Result};
 use ratatui::{
     DefaultTerminal, Frame,
@@ -186,11 +190,22 @@ fn is_gone() -> bool {
     matches!(key_within(Duration::ZERO), Arrived::HangUp)
 }
 
+/// Begins or ends the file of this flow. Returns why that is not possible.
+fn write_flow(writer: &mut Option<FlowWriter>, flow: Flow) -> Option<String> {
+    match writer {
+        Some(writer) => writer.toggle(flow).err().map(|error| format!("{error:#}")),
+        None => {
+            Some("w writes a flow to a file if top is started with --write-flows FOLDER".into())
+        }
+    }
+}
+
 /// Draws, until the user quits, a signal ends the program, or the terminal is gone.
 pub fn show(
     terminal: &mut DefaultTerminal,
     mut state: State,
     updates: &Latest<Update>,
+    writer: &mut Option<FlowWriter>,
 ) -> Result<()> {
     let mut waiting = None;
     let mut is_changed = true;
@@ -203,6 +218,10 @@ pub fn show(
             state.update(update.status, &update.snapshot);
             state.ended = update.ended;
             is_changed = true;
+        }
+        if let Some(progress) = writer.as_mut().and_then(FlowWriter::poll) {
+            is_changed |= state.written.as_ref() != Some(&progress);
+            state.written = Some(progress);
         }
         if is_changed && is_writable(stdout(), TERMINAL_WAIT) {
             let draw = |frame: &mut Frame<'_>| {
@@ -247,6 +266,7 @@ pub fn show(
                         Action::None => {}
                         Action::Quit => return Ok(()),
                         Action::Repaint => repaint(terminal)?,
+                        Action::Write(flow) => state.note = write_flow(writer, flow),
                     }
                 }
                 Input::Resize(..) => is_changed = true,

@@ -36,6 +36,11 @@ impl Tmux {
         Some(tmux)
     }
 
+    /// The folder in which the shell is.
+    pub fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
     fn run(&self, words: &[&str]) -> String {
         let programs = Path::new(FOREBAY).parent().unwrap().display();
         let path = std::env::var("PATH").unwrap();
