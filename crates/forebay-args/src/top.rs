@@ -27,6 +27,8 @@ Examples:
     jq '.hosts[:3]'
   # Enter and w write the selected flow to a file, here
   forebay top eth0 --write-flows .
+  # With names of hosts and services
+  forebay top eth0 --names
   # A running capture
   forebay top --control lan
   # Of a file
@@ -79,7 +81,11 @@ pub struct Top {
     #[arg(help_heading = "Input", short = 'p')]
     pub not_promiscuous: bool,
 
-    /// No effect, because addresses and ports are always shown as numbers. Accepted because tcpdump and iftop have this flag
+    /// Show the names of addresses that DNS answers in the packets have named, and of well-known ports. Nothing is looked up
+    #[arg(help_heading = "Output", long, conflicts_with = "numeric")]
+    pub names: bool,
+
+    /// No effect, because addresses and ports are shown as numbers without --names. Accepted because tcpdump and iftop have this flag
     #[arg(help_heading = "Input", short = 'n', action = ArgAction::Count)]
     pub numeric: u8,
 

@@ -50,6 +50,7 @@ mod tls;
 mod tunnels;
 mod udp;
 
+pub use address::Address;
 pub use layout::{Columns, Layout};
 pub use printer::{Dump, Form, Packet, Printer, Style};
 pub use text::Text;

@@ -1,6 +1,7 @@
 //! The printer: the parts of a line that belong to no protocol, and what is remembered from one packet to the next.
 
 use super::{
+    address::Address,
     data::{Data, Printed},
     facts::Facts,
     flows::Flows,
@@ -207,6 +208,11 @@ impl Printer {
             Form::HexAndText => hex::hex_and_text(dumped, out),
             Form::Text => hex::text(dumped, out),
         }
+    }
+
+    /// The name of an address, if `names` is set and an answer has named it.
+    pub fn host_name(&self, address: Address) -> Option<&str> {
+        self.hosts.as_ref()?.name(address)
     }
 
     /// The name that was asked for is the one that people know; the name of an answer may be an alias.

@@ -16,7 +16,9 @@ pub fn zone() -> TimeZone {
 
 /// The lines of a row.
 pub fn lines(row: &Row) -> Vec<String> {
-    let mut lines = vec![row.name.clone(), String::new()];
+    let mut lines = vec![row.name.clone()];
+    lines.extend(row.label.clone());
+    lines.push(String::new());
     let mut put = |name: &str, values: [String; 2]| {
         let [first, second] = values;
         let line = format!("{name:15}{first:22} {second}");

@@ -12,6 +12,7 @@ mod averages;
 mod details;
 mod flow_file;
 mod flow_writer;
+mod host_names;
 mod keys;
 mod latest;
 mod numbers;
@@ -37,11 +38,12 @@ use anyhow::{Context, Result};
 use attached::{Attached, follow, of_capture, without_tables};
 use flow_writer::{FlowWriter, Slot, offer};
 use forebay_net::{
-    filter::Filter,
+    filter::{Filter, read_services},
     open::{self, Name, Opening, Options},
     port::DEFAULT_SNAPLEN,
     session::{Control, Event, Output, Progress, Session, SessionConfig, Summary},
 };
+use host_names::HostNames;
 use latest::{Latest, Update, locked};
 use state::{KindOfSource, State, Status};
 use std::{
@@ -56,6 +58,8 @@ use terminal::{TERMINAL_WAIT, Terminal, heed, is_writable, show};
 
 /// Bytes of a packet that are looked at: all headers fit in.
 const SNAPLEN: u32 = 256;
+/// The same with `--names`: answers of DNS usually fit in.
+const NAMES_SNAPLEN: u32 = 2048;
 /// How often the fill level of the ring is checked.
 const CHECK_EVERY: Duration = Duration::from_millis(250);
 pub fn run(flags: &Flags) -> Result<ExitCode> {
@@ -91,6 +95,10 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         return without_tables(flags, attached);
     }
     let control = Control::new()?;
+    if flags.names {
+        // The sandbox hides the file.
+        read_services();
+    }
     let writer = (flags.write_flows.as_deref())
         .map(|folder| FlowWriter::new(folder, &names, filter.clone()));
     let session = open_session(flags, &names, filter, &needs, &control)?;
@@ -100,6 +108,10 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let state = match &attached {
         Some(attached) => of_capture(attached),
         None => of_sources(&session, !names.iter().any(Name::is_live)),
+    };
+    let state = State {
+        names: (flags.names).then(|| Arc::new(Mutex::new(HostNames::new()))),
+        ..state
     };
     let heard = control.clone();
     if flags.once {
@@ -126,9 +138,10 @@ fn open_session(
     control: &Control,
 ) -> Result<Session> {
     let clock = open::clock(names).map_err(|error| Usage(error.to_string()))?;
-    let snaplen = match flags.write_flows {
-        Some(_) => DEFAULT_SNAPLEN,
-        None => SNAPLEN,
+    let snaplen = match (&flags.write_flows, flags.names) {
+        (Some(_), _) => DEFAULT_SNAPLEN,
+        (None, true) => NAMES_SNAPLEN,
+        (None, false) => SNAPLEN,
     };
     let options = Options {
         filter: filter.clone(),
@@ -189,7 +202,8 @@ fn run_once(
     state: State,
 ) -> Result<ExitCode> {
     let updates = Latest::new();
-    let summary = capture(session, state.is_file, None, &updates, None);
+    let beside = (None, state.names.clone());
+    let summary = capture(session, state.is_file, None, &updates, beside);
     let mut update = updates.take();
     if let (Some(mut attached), Some(update)) = (attached, &mut update) {
         update.status = attached.ask()?;
@@ -209,7 +223,7 @@ fn run_on_screen(
     mut writer: Option<FlowWriter>,
 ) -> Result<ExitCode> {
     let updates = Arc::new(Latest::new());
-    let slot = writer.as_ref().map(FlowWriter::slot);
+    let beside = (writer.as_ref().map(FlowWriter::slot), state.names.clone());
     let (is_attached, is_file) = (attached.is_some(), state.is_file);
     let latest = match attached {
         None => updates.clone(),
@@ -224,7 +238,7 @@ fn run_on_screen(
         .spawn(move || {
             let latest = &latest;
             privileges::drop_files()
-                .map(|()| capture(session, is_file, Some(interval), latest, slot))
+                .map(|()| capture(session, is_file, Some(interval), latest, beside))
         })
         .context("cannot start a thread for the capture")?;
     let shown = Terminal::with(|terminal| show(terminal, state, &updates, &mut writer));
@@ -251,12 +265,17 @@ fn capture(
     is_file: bool,
     interval: Option<Duration>,
     updates: &Latest<Update>,
-    slot: Option<Slot>,
+    (slot, names): (Option<Slot>, Option<Arc<Mutex<HostNames>>>),
 ) -> Summary {
     let tables = Arc::new(Mutex::new(Tables::new(is_file)));
     let counting = tables.clone();
     let session = session.each(move |frame, interface| {
         let flow = locked(&counting).count(interface.link, frame);
+        if let Some(names) = &names
+            && HostNames::are_in(&flow)
+        {
+            locked(names).learn(frame, interface);
+        }
         if let Some(slot) = &slot {
             offer(slot, flow, frame, interface);
         }

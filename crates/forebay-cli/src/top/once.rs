@@ -1,7 +1,8 @@
 //! `--once`: the tables as text or JSON.
 
 use super::{
-    latest::Update,
+    host_names::HostNames,
+    latest::{Update, locked},
     numbers::{cell, number},
     state::State,
     tables::{History, Key, Kind, Row},
@@ -78,7 +79,7 @@ pub fn text(state: &mut State) -> String {
             };
             let [sent, received] = rates;
             let counts = [row.bytes, row.packets].map(|it| cell(it as f64, is_incomplete));
-            let line = line(&row.name, sent, received, counts);
+            let line = line(row.shown(), sent, received, counts);
             let _ = writeln!(text, "{}", line.trim_end());
         }
     }
@@ -115,7 +116,9 @@ pub fn json(state: &mut State) -> String {
     for kind in Kind::ALL {
         state.kind = kind;
         let rows = state.shown().into_iter().take(MAX_JSON_ROWS);
-        object.insert(kind.name().into(), rows.map(row_as_json).collect());
+        let names = state.names.as_deref().map(locked);
+        let rows = rows.map(|row| row_as_json(row, names.as_deref()));
+        object.insert(kind.name().into(), rows.collect());
     }
     output::json(&object.into())
 }
@@ -134,7 +137,8 @@ pub fn print(flags: &Flags, mut state: State, update: Option<Update>) -> Result<
     })
 }
 
-fn row_as_json(row: &Row) -> Value {
+/// With `names`, also what they are called.
+fn row_as_json(row: &Row, names: Option<&HostNames>) -> Value {
     let mut object = json!({
         "name": row.name,
         "packets": row.packets,
@@ -186,6 +190,22 @@ fn row_as_json(row: &Row) -> Value {
             object["protocol"] = protocol.to_string().into();
         }
         Key::Flow(_) | Key::Protocol(_) => {}
+    }
+    let host = |host| names.and_then(|names| names.host(host));
+    let service = |port, protocol| names.and_then(|_| HostNames::service(port, protocol));
+    match row.key {
+        Key::Flow(flow) => {
+            let [name_a, name_b] = match flow.hosts() {
+                Some(hosts) => hosts.map(host),
+                None => [None; 2],
+            };
+            object["name_a"] = name_a.into();
+            object["name_b"] = name_b.into();
+            object["service_name"] = flow.service().and_then(|it| service(it.0, it.1)).into();
+        }
+        Key::Host(address) => object["host_name"] = host(address).into(),
+        Key::Port(port, protocol) => object["service_name"] = service(port, protocol).into(),
+        Key::Protocol(_) => {}
     }
     if let (Some(object), Value::Object(more)) = (object.as_object_mut(), more) {
         object.extend(more);

@@ -316,7 +316,7 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, state: &State) {
             };
             format!("{number:>8}")
         });
-        let name = middle_out(&row.name, room_for_name);
+        let name = middle_out(row.shown(), room_for_name);
         let row = ratatui::widgets::Row::new([name].into_iter().chain(numbers));
         match at == selected {
             true => row.reversed(),

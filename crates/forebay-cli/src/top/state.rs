@@ -3,12 +3,18 @@
 use super::{
     averages::Averages,
     flow_writer,
+    host_names::HostNames,
+    latest::locked,
     tables::{Key, Kind, Row, Rows, Snapshot},
     timeline::Timeline,
 };
 use crate::flow::Flow;
 use forebay_net::session::Progress;
-use std::{collections::VecDeque, time::Duration};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 /// Columns of the history that are kept: more than a terminal is wide.
 const MAX_HISTORY: usize = 500;
@@ -93,6 +99,8 @@ pub struct State {
     pub is_paused: bool,
     /// The last flow that was written to a file.
     pub written: Option<flow_writer::Progress>,
+    /// Names of hosts, if they are wanted.
+    pub names: Option<Arc<Mutex<HostNames>>>,
     /// The answer to the last key.
     pub note: Option<String>,
 }
@@ -201,6 +209,12 @@ impl State {
                 .for_each(|row| row.set_rates(row.way_bytes(), passed.as_secs_f64(), 0.0)),
             false => (self.averages).rate(self.progress.elapsed, &mut self.rows, &old),
         }
+        if let Some(names) = &self.names {
+            let names = locked(names);
+            for row in self.rows.iter_mut().flatten() {
+                row.label = names.label(row.key);
+            }
+        }
     }
 
     /// The rows to show, in order.
@@ -208,7 +222,9 @@ impl State {
         let filter = self.filter.to_ascii_lowercase();
         let mut rows: Vec<_> = self.rows[self.kind as usize]
             .iter()
-            .filter(|row| row.name.contains(&filter))
+            .filter(|row| {
+                row.name.contains(&filter) || row.shown().to_lowercase().contains(&filter)
+            })
             .collect();
         // Equal rows keep their places from one second to the next.
         rows.sort_by(|one, two| {

@@ -96,6 +96,8 @@ pub enum Key {
 pub struct Row {
     pub key: Key,
     pub name: String,
+    /// The same with names of hosts and services.
+    pub label: Option<String>,
     /// Counts that certainly belong to the key.
     pub packets: u64,
     pub bytes: u64,
@@ -128,6 +130,11 @@ impl Row {
         } else {
             self.bits_per_second
         };
+    }
+
+    /// What people read.
+    pub fn shown(&self) -> &str {
+        self.label.as_deref().unwrap_or(&self.name)
     }
 
     pub fn way_bytes(&self) -> [u64; 2] {
@@ -356,6 +363,7 @@ fn row<K, V>(
     Row {
         key,
         name,
+        label: None,
         packets: slot.packets,
         bytes: slot.certain_bytes(),
         ways,

@@ -1,6 +1,8 @@
 //! `forebay top --control NAME`: a running capture as its user watches it.
 
 use crate::{running, support::*};
+use etherparse::PacketBuilder;
+use forebay_testing::lab;
 use std::io::Read;
 
 #[test]
@@ -107,4 +109,45 @@ fn top_ends_when_its_terminal_is_gone() {
     drop((terminal, screen));
     wait_until(|| top.try_wait().unwrap().is_some());
     assert!(top.wait().unwrap().success());
+}
+
+#[test]
+fn hosts_and_ports_have_the_names_that_the_packets_contain() {
+    let between = |from: u8, to: u8| {
+        let address = |host| [10, 0, 0, host];
+        PacketBuilder::ethernet2([1; 6], [2; 6]).ipv4(address(from), address(to), 64)
+    };
+    let name = b"\x07example\x03com\x00\x00\x01\x00\x01";
+    let answer = [
+        b"\x12\x34\x81\x80\x00\x01\x00\x01\x00\x00\x00\x00",
+        &name[..],
+        b"\xc0\x0c\x00\x01\x00\x01\x00\x00\x00\x3c\x00\x04\x0a\x00\x00\x07",
+    ];
+    let [mut dns, mut syn] = [Vec::new(), Vec::new()];
+    let udp = between(1, 9).udp(53, 40000);
+    udp.write(&mut dns, &answer.concat()).unwrap();
+    let tcp = between(9, 7).tcp(50000, 443, 1, 1000).syn();
+    tcp.write(&mut syn, &[]).unwrap();
+    let folder = Folder::new();
+    // The name is also that of the packets before it.
+    let file = folder.file("a.pcap", lab::classic(&[syn.clone(), dns, syn]));
+    let text = run!("top -r {file} --once --names");
+    for line in [
+        "tcp  10.0.0.9:50000 - example.com:https ",
+        "udp  10.0.0.9:40000 - 10.0.0.1:domain ",
+        "example.com ",
+        "https/tcp ",
+    ] {
+        contains(text.succeeds().text(), format!("\n{line}"));
+    }
+    let json = run!("top -r {file} --once --json --names")
+        .succeeds()
+        .json();
+    let flow = &json["flows"][0];
+    assert_eq!(flow["name"], "tcp  10.0.0.9:50000 - 10.0.0.7:443", "{json}");
+    assert!(flow["name_a"].is_null(), "{json}");
+    assert_eq!(flow["name_b"], "example.com");
+    assert_eq!(flow["service_name"], "https");
+    let numbers = run!("top -r {file} --once");
+    lacks(numbers.succeeds().text(), "example");
 }

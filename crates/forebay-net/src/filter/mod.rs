@@ -51,7 +51,7 @@ pub use programs::{FrameProgram, Programs};
 use crate::port::{Interface, LinkType};
 use bpf::Program;
 use names::Names;
-pub use names::service_name;
+pub use names::{read_services, service_name};
 use std::{str::FromStr, sync::Arc};
 
 /// A parsed expression; cheap to clone. `"".parse()` accepts every packet.

@@ -9,6 +9,7 @@ use std::{
     net::{IpAddr, ToSocketAddrs},
     path::PathBuf,
     rc::Rc,
+    sync::OnceLock,
 };
 
 /// The maximum number of different host names in one expression. Each may cost a lookup over the network.
@@ -168,13 +169,42 @@ fn named(table: &'static str, name: &str) -> Option<&'static str> {
     entries.find_map(|entry| entry.strip_prefix(name)?.strip_prefix('='))
 }
 
-/// The usual name of a port of TCP or UDP, whose number in IP headers this is. Nothing is looked up.
+/// The services of this machine, once they are read.
+static SERVICES: OnceLock<Services> = OnceLock::new();
+
+/// Names by port and transport protocol.
+type Services = BTreeMap<(u16, &'static str), String>;
+
+/// Reads `/etc/services`, so that [`service_name`] knows the names of this machine. Without the file, nothing changes.
+pub fn read_services() {
+    SERVICES.get_or_init(|| services(&fs::read_to_string("/etc/services").unwrap_or_default()));
+}
+
+/// The first name of each port.
+fn services(text: &str) -> Services {
+    let mut services = Services::new();
+    for words in entries(text) {
+        for (transport, suffix) in [("tcp", "/tcp"), ("udp", "/udp")] {
+            let port = words[1].strip_suffix(suffix).map(str::parse);
+            if let Some(Ok(port)) = port {
+                let service = services.entry((port, transport));
+                service.or_insert_with(|| words[0].into());
+            }
+        }
+    }
+    services
+}
+
+/// The name of a port of TCP or UDP, whose number in IP headers this is: that of this machine, after [`read_services`], or the usual one.
 pub fn service_name(port: u16, ip_protocol: u8) -> Option<&'static str> {
     let transport = match ip_protocol {
         6 => "tcp",
         17 => "udp",
         _ => return None,
     };
+    if let Some(name) = SERVICES.get().and_then(|it| it.get(&(port, transport))) {
+        return Some(name);
+    }
     let mut services = COMMON_PORTS.split_ascii_whitespace();
     services.find_map(|service| {
         let (name, rest) = service.split_once('=')?;
@@ -236,6 +266,18 @@ mod tests {
         assert_eq!(names.ether("gateway"), None);
         assert_eq!(service_name(53, 17), Some("domain"));
         assert_eq!(service_name(22, 17), None);
+    }
+
+    #[test]
+    fn services_have_the_first_name_of_each_port() {
+        let found = services(
+            "# comment\nweb 81/tcp www # http\nw3 81/tcp\nweb 81/udp\nbad x/tcp\nodd 7\nbig 70000/tcp\n",
+        );
+        let names = found
+            .iter()
+            .map(|((port, transport), name)| (*port, &**transport, &**name));
+        let expected = [(81, "tcp", "web"), (81, "udp", "web")];
+        assert_eq!(names.collect::<Vec<_>>(), expected);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::{
     usage::Usage,
 };
 use anyhow::Result;
+use forebay_net::filter::read_services;
 
 pub struct Printing {
     /// Without colours and names of interfaces: whether lines have them depends on standard output and on the sources.
@@ -33,6 +34,10 @@ impl Printing {
             }
             false => Layout::Lines,
         };
+        if it.names {
+            // The sandbox hides the file.
+            read_services();
+        }
         Ok(Some(Printing {
             style: Style {
                 times: match is_for_programs {
