@@ -136,12 +136,16 @@ pub struct Pipe {
     pub rate: bool,
 
     /// Display the average rate
-    #[arg(help_heading = "Display", short = 'a', long)]
+    #[arg(hide_short_help = true, help_heading = "Display", short = 'a', long)]
     pub average_rate: bool,
 
     /// Display the bytes written
     #[arg(help_heading = "Display", short = 'b', long)]
     pub bytes: bool,
+
+    /// Count lines, not bytes, also for -s
+    #[arg(help_heading = "Display", short = 'l', long)]
+    pub line_mode: bool,
 
     /// Display the fill level of the buffer
     #[arg(hide_short_help = true, help_heading = "Display", short = 'T', long)]
@@ -150,6 +154,10 @@ pub struct Pipe {
     /// Expect SIZE bytes; not needed for regular files, whose sizes are known (mbuffer's -s is --block-size)
     #[arg(help_heading = "Display", short = 's', long, value_name = "SIZE", value_parser = bytes)]
     pub size: Option<u64>,
+
+    /// Move nothing: display how far process PID is in its files, or in descriptor FD
+    #[arg(help_heading = "Display", short = 'd', long = "watchfd", value_name = "PID[:FD]", value_parser = watched, conflicts_with_all = WATCHING_MOVES_NOTHING)]
+    pub watched: Option<(i32, Option<i32>)>,
 
     /// Update the display every SECONDS
     #[arg(hide_short_help = true, help_heading = "Display", long, value_name = "SECONDS", default_value = "1", value_parser = values::time)]
@@ -183,6 +191,45 @@ pub struct Pipe {
 
     #[command(flatten)]
     pub sandbox: super::sandbox::Sandbox,
+}
+
+/// Flags about bytes that are moved.
+const WATCHING_MOVES_NOTHING: [&str; 19] = [
+    "files",
+    "listen",
+    "outputs",
+    "connect",
+    "truncate",
+    "append",
+    "memory",
+    "no_splice",
+    "wait",
+    "block_size",
+    "start_writing",
+    "start_reading",
+    "read_rate",
+    "write_rate",
+    "hash",
+    "sync",
+    "watchdog",
+    "line_mode",
+    "buffer_percent",
+];
+
+/// pv's `-d PID` and `-d PID:FD`.
+fn watched(text: &str) -> Parsed<(i32, Option<i32>)> {
+    let (pid, fd) = text
+        .split_once(':')
+        .map_or((text, None), |it| (it.0, Some(it.1)));
+    let pid = pid.parse().ok().filter(|&pid| pid > 0);
+    let fd = fd.map(|fd| fd.parse().ok().filter(|&fd| fd >= 0));
+    match (pid, fd) {
+        (Some(pid), None) => Ok((pid, None)),
+        (Some(pid), Some(Some(fd))) => Ok((pid, Some(fd))),
+        _ => Err(format!(
+            "'{text}' is not a process. Use its number, such as 1234, or 1234:3 for its descriptor 3"
+        )),
+    }
 }
 
 /// The value of `-i`, which is pv's with a number and mbuffer's with anything else.

@@ -54,6 +54,8 @@ pub fn keep_for(command: &args::Command) -> Result<()> {
         Command::Replay(flags) => for_opening(slice::from_ref(&flags.interface)),
         // To detect and exclude other programs that write a file.
         Command::Repair(_) => Set::LEASE,
+        // The files of root's processes.
+        Command::Pipe(flags) if flags.watched.is_some() => Set::SYS_PTRACE,
         // More memory in pipes than a user may have, and ports below 1024.
         Command::Pipe(_) => Set::SYS_RESOURCE | Set::NET_BIND_SERVICE,
         // Another user's queue.

@@ -252,6 +252,76 @@ const GET: Flags = &[
     ),
 ];
 
+/// pv, mbuffer.
+const PIPE: Flags = &[
+    (&["-B", "--buffer-size"], "use -m SIZE"),
+    (
+        &["-F", "--format"],
+        "choose fields by their letters: -p -t -e -r -a -b -T",
+    ),
+    (
+        &["-v", "--stats", "--verbose"],
+        "leave it out: the last lines have the averages, and the signal USR1 prints the counts",
+    ),
+    (
+        &["-c", "--cursor"],
+        "leave it out, and name each one with -N: lines of several that share a terminal cannot be kept apart",
+    ),
+    (
+        &["-D", "--delay-start"],
+        "use -W, which shows nothing before the first byte",
+    ),
+    (
+        &["-w", "--width", "-H", "--height"],
+        "leave it out: the display has the width of the terminal. mbuffer's -H is --hash",
+    ),
+    (
+        &["-S", "--stop-at-size"],
+        "limit the input: head -c SIZE FILE | forebay pipe",
+    ),
+    (
+        &["-E", "--skip-errors"],
+        "a read that fails is never skipped: the bytes after it would move. Use ddrescue for a damaged disk",
+    ),
+    (&["-Y"], "use --sync, which syncs output files at the end"),
+    (
+        &["-K", "--direct-io"],
+        "leave it out: files are read and written through the page cache",
+    ),
+    (&["-X", "--discard"], "use -o /dev/null"),
+    (
+        &["-0", "--null"],
+        "-l counts newlines only. Use: tr '\\0' '\\n' before it",
+    ),
+    (
+        &["-8", "--bits", "-k", "--si"],
+        "leave it out: amounts are in bytes, with K for 1024",
+    ),
+    (
+        &["-U", "--store-and-forward"],
+        "use -m SIZE -P 100, which writes when the buffer is full or the input ends",
+    ),
+    (
+        &["-A", "--last-written"],
+        "leave it out: the last bytes are not shown",
+    ),
+    (&["--md5"], "use --hash sha256"),
+    (&["--fineta"], "use -e, which shows the time that is left"),
+    (&["--pidfile"], "use the shell's $!"),
+    (
+        &["-u", "--pause"],
+        "use -R RATE, which limits how fast is written",
+    ),
+    (
+        &["-4", "-6"],
+        "leave it out, or name the address: tcp:127.0.0.1:9000 or tcp:[::1]:9000",
+    ),
+    (
+        &["--remote"],
+        "start it again with another -R: the rate of a running one cannot be changed",
+    ),
+];
+
 const INTERFACES: Flags = &[
     (
         &["-i"],
@@ -289,6 +359,7 @@ pub fn instead(subcommand: &str, flag: &str, value: Option<&str>) -> Option<Stri
         "bridge" => BRIDGE,
         "info" => INFO,
         "get" => GET,
+        "pipe" => PIPE,
         "interfaces" | "ports" | "doctor" => INTERFACES,
         "repair" | "records" => NAMED_FILE,
         "flows" => FLOWS,
@@ -317,6 +388,7 @@ mod tests {
         assert!(of("replay", "-R").contains("-t"));
         assert!(of("get", "-I").contains("-i"));
         assert!(of("capture", "-I").contains("iw dev"));
+        assert!(of("pipe", "-B").contains("-m"));
         assert!(of("top", "-P").contains("table of ports"));
         assert_eq!(instead("queue", "-I", None), None);
         let found = instead("capture", "-Y", Some("ip.addr==10.0.0.1")).unwrap();

@@ -21,4 +21,5 @@ pub use notes::{
 pub use printer::{Stream, finish, hide, keep, report, say, show, start, summary, write_whole};
 pub use progress::{Fields, Layout, Line, percent, wrapped, wrapped_at};
 pub use reports::{Form, report_on};
+pub use terminal::rows_of_stderr;
 pub use time_left::{TimeLeft, clock};

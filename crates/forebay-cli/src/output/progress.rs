@@ -92,8 +92,12 @@ impl Fields {
 pub struct Layout {
     pub fields: Fields,
     pub name: Option<String>,
-    /// Expected number of bytes.
+    /// Expected number of bytes, or of lines.
     pub size: Option<u64>,
+    /// Of what is written, this was there before the start.
+    pub already: u64,
+    /// Lines are counted, not bytes.
+    pub counts_lines: bool,
     pub left: TimeLeft,
 }
 
@@ -144,21 +148,36 @@ pub fn wrapped_at(text: &str, max_columns: usize, indent: &str) -> Vec<String> {
     lines
 }
 
-fn average(progress: &Progress) -> f64 {
-    progress.bytes_written as f64 / progress.elapsed.as_secs_f64().max(1e-9)
-}
-
-/// 0 to 1; `None` if the size is unknown or was too small, so that the rest is unknown.
-fn done(progress: &Progress, size: Option<u64>) -> Option<f64> {
-    let size = size.filter(|&size| size > 0 && progress.bytes_written <= size)?;
-    Some(progress.bytes_written as f64 / size as f64)
-}
-
 impl Layout {
+    /// What was written, in bytes or lines, and how much of that a second.
+    fn written(&self, progress: &Progress) -> (u64, f64) {
+        match self.counts_lines {
+            false => (progress.bytes_written, progress.bytes_per_second),
+            true => (progress.lines_written, progress.lines_per_second),
+        }
+    }
+
+    /// An amount with its unit, in the usual width: ` 118 MiB`, `  1.20 k`.
+    pub fn amount(&self, value: f64) -> String {
+        match self.counts_lines {
+            false => format!("{:>7}B", units::scaled_binary(value)),
+            true => format!("{:>7}", units::scaled(value).trim_end()),
+        }
+    }
+
+    /// 0 to 1; `None` if the size is unknown or was too small, so that the rest is unknown.
+    fn done(&self, written: u64) -> Option<f64> {
+        let size = self.size.filter(|&size| size > 0 && written <= size)?;
+        Some(written as f64 / size as f64)
+    }
+
     /// The line in at most `columns` columns, without fields that do not fit; `ticks` moves the bar if the size is unknown.
     pub fn line(&self, progress: &Progress, ticks: u64, columns: usize) -> String {
         let fields = self.fields;
-        let rate = |value| format!("[{:>7}B/s]", units::scaled_binary(value));
+        let (written, per_second) = self.written(progress);
+        let average =
+            written.saturating_sub(self.already) as f64 / progress.elapsed.as_secs_f64().max(1e-9);
+        let rate = |value| format!("[{}/s]", self.amount(value));
         let mut line = Line::default();
         let mut put = |is_shown: bool, rank, text| {
             if is_shown {
@@ -168,14 +187,13 @@ impl Layout {
         if let Some(name) = &self.name {
             put(true, 0, format!("{name}:"));
         }
-        let bytes = units::scaled_binary(progress.bytes_written as f64);
-        put(fields.bytes, 0, format!("{bytes:>7}B"));
+        put(fields.bytes, 0, self.amount(written as f64));
         put(fields.timer, 3, clock(progress.elapsed));
-        put(fields.rate, 1, rate(progress.bytes_per_second));
-        put(fields.average, 5, rate(average(progress)));
+        put(fields.rate, 1, rate(per_second));
+        put(fields.average, 5, rate(average));
         let fill = progress.fill * 100.0;
         put(fields.buffer, 4, format!("buffer {fill:3.0} %"));
-        let done = done(progress, self.size);
+        let done = self.done(written);
         if fields.bar {
             line.0.push((6, Field::Bar(done, ticks)));
         }
@@ -196,13 +214,14 @@ impl Layout {
             true => format!("{:.4} ", progress.elapsed.as_secs_f64()),
             false => String::new(),
         };
+        let written = self.written(progress).0;
         match self.size.filter(|&size| size > 0 && !self.fields.bytes) {
             // A program that expects percentages gets no byte counts, even beyond the expected size.
             Some(size) => {
-                let percent = u128::from(progress.bytes_written) * 100 / u128::from(size);
+                let percent = u128::from(written) * 100 / u128::from(size);
                 format!("{time}{}", percent.min(100))
             }
-            None => format!("{time}{}", progress.bytes_written),
+            None => format!("{time}{written}"),
         }
     }
 }
@@ -237,9 +256,8 @@ mod tests {
                 bar: has('p'),
                 eta: has('e'),
             },
-            name: None,
             size,
-            left: TimeLeft::default(),
+            ..Layout::default()
         }
     }
 

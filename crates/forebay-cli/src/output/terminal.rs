@@ -8,6 +8,7 @@ use std::{
 
 /// Columns if the width is unknown.
 const USUAL_COLUMNS: usize = 80;
+const USUAL_ROWS: usize = 24;
 
 /// Whether `terminal` is a terminal that we may draw on: a background job would draw over the output of other programs.
 pub fn is_ours(terminal: &impl std::os::fd::AsFd) -> bool {
@@ -28,8 +29,9 @@ pub struct Display {
     is_forced: bool,
     /// The newest text, drawn again below each printed line.
     text: Option<String>,
-    /// Columns of the visible line.
+    /// Columns of the visible line, the last one; and lines above it.
     drawn: usize,
+    above: usize,
 }
 
 impl Display {
@@ -39,6 +41,7 @@ impl Display {
             is_forced,
             text: None,
             drawn: 0,
+            above: 0,
         }
     }
 
@@ -51,7 +54,7 @@ impl Display {
             return Some(usize::MAX);
         }
         // The line that we drew may belong to other programs' output now.
-        self.drawn = 0;
+        (self.drawn, self.above) = (0, 0);
         None
     }
 
@@ -61,11 +64,13 @@ impl Display {
         let Some(columns) = self.columns() else {
             return String::new();
         };
-        let text = clipped(&text, columns);
-        let width = width(text);
+        let start = self.start();
+        let lines: Vec<_> = text.split('\n').map(|it| clipped(it, columns)).collect();
+        self.above = lines.len() - 1;
+        let width = lines.last().map_or(0, |last| width(last));
         let gone = self.drawn.min(columns).saturating_sub(width);
         self.drawn = width;
-        format!("\r{text}{:gone$}", "")
+        format!("{start}{}{:gone$}", lines.join("\n"), "")
     }
 
     /// Text to write so that `line` is printed, and the display is below it.
@@ -88,12 +93,24 @@ impl Display {
     pub fn keep(&mut self) -> String {
         self.text = None;
         let is_drawn = self.columns().is_some() && self.drawn > 0;
-        self.drawn = 0;
+        (self.drawn, self.above) = (0, 0);
         String::from(if is_drawn { "\n" } else { "" })
+    }
+
+    /// Text to write so that the cursor is where the display begins, and no line above its last one is left.
+    fn start(&mut self) -> String {
+        match std::mem::take(&mut self.above) {
+            0 => "\r".into(),
+            above => format!("\r\x1b[{above}A\x1b[J"),
+        }
     }
 
     fn erased(&mut self) -> String {
         let columns = self.columns().unwrap_or(0);
+        if self.above > 0 {
+            self.drawn = 0;
+            return self.start();
+        }
         match std::mem::take(&mut self.drawn).min(columns) {
             0 => String::new(),
             // The terminal shows ^C after the line when it is typed.
@@ -129,4 +146,11 @@ fn clipped(text: &str, columns: usize) -> &str {
 /// Columns for a display on standard error.
 pub fn columns_of_stderr() -> usize {
     columns(&stderr())
+}
+
+/// Lines for a display on standard error.
+pub fn rows_of_stderr() -> usize {
+    let size = termios::tcgetwinsize(stderr());
+    let rows = size.map_or(0, |size| usize::from(size.ws_row));
+    if rows < 2 { USUAL_ROWS } else { rows - 1 }
 }

@@ -13,11 +13,16 @@ pub struct TimeLeft(RefCell<VecDeque<(Duration, f64)>>);
 
 impl Default for TimeLeft {
     fn default() -> Self {
-        TimeLeft(RefCell::new([(Duration::ZERO, 0.0)].into()))
+        TimeLeft::beginning_at(0.0)
     }
 }
 
 impl TimeLeft {
+    /// This share was done before.
+    pub fn beginning_at(done: f64) -> Self {
+        TimeLeft(RefCell::new([(Duration::ZERO, done)].into()))
+    }
+
     /// `ETA 0:00:43` when this share is done after this time, or dashes while the rate is unknown or 0.
     pub fn text(&self, done: f64, elapsed: Duration) -> String {
         let points = &mut *self.0.borrow_mut();

@@ -2,6 +2,7 @@
 
 mod request;
 mod screen;
+mod watch;
 
 use crate::{
     args::Pipe as Flags,
@@ -16,6 +17,9 @@ use screen::Screen;
 use std::process::ExitCode;
 
 pub fn run(flags: &Flags) -> Result<ExitCode> {
+    if let Some((pid, fd)) = flags.watched {
+        return watch::run(flags, pid, fd);
+    }
     let mut request = Request::from_flags(flags)?;
     let mut screen = Screen::new(flags);
     let control = Control::new()?;

@@ -49,6 +49,7 @@ impl Request {
             read_rate: flags.read_rate,
             write_rate: flags.write_rate,
             hash: flags.hash,
+            counts_lines: flags.line_mode,
             sync: flags.sync,
             progress_every: Some(interval),
             watchdog: flags.watchdog,

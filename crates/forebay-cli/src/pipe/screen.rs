@@ -27,6 +27,7 @@ impl Screen {
             layout: Layout {
                 fields: fields(flags),
                 name: flags.name.clone(),
+                counts_lines: flags.line_mode,
                 ..Layout::default()
             },
             is_shown: may_show && !flags.quiet && !flags.numeric,
@@ -41,8 +42,9 @@ impl Screen {
         self.is_shown || self.is_numeric
     }
 
-    /// The expected number of bytes: that of `-s`, unless the input files are known to have more.
+    /// The expected number of bytes: that of `-s`, unless the input files are known to have more. Lines are known only from `-s`.
     pub fn expect(&mut self, said: Option<u64>, known: Option<u64>) {
+        let known = known.filter(|_| !self.layout.counts_lines);
         self.layout.size = said.max(known);
         if let (Some(said), Some(known)) = (said, known)
             && said < known
@@ -63,7 +65,7 @@ impl Screen {
 
     pub fn show(&mut self, progress: &Progress) {
         if progress.asked {
-            let _ = output::report(Stream::Error, &report(progress));
+            let _ = output::report(Stream::Error, &self.report(progress));
             return;
         }
         if self.waits_for_bytes && progress.bytes_written == 0 {
@@ -108,16 +110,54 @@ impl Screen {
                 summary.producer_waited.as_secs_f64(),
                 summary.consumer_waited.as_secs_f64(),
             ));
-            say(&closing_line(summary));
+            say(&self.closing_line(summary));
         }
         if let Some((hash, digits)) = &summary.checksum {
             say(&format!("{hash}: {digits}"));
         }
     }
+
+    /// The counts, on request.
+    fn report(&self, progress: &Progress) -> String {
+        let average = progress.bytes_written as f64 / progress.elapsed.as_secs_f64().max(1e-9);
+        let lines = match self.layout.counts_lines {
+            true => format!(
+                ", {}",
+                output::counted(progress.lines_written, "line", "lines")
+            ),
+            false => String::new(),
+        };
+        format!(
+            "forebay: {} bytes read, {} written{lines}, {}, {}B/s, buffer {:.0} %",
+            progress.bytes_read,
+            progress.bytes_written,
+            clock(progress.elapsed),
+            units::scaled_binary(average),
+            progress.fill * 100.0,
+        )
+    }
+
+    fn closing_line(&self, summary: &Summary) -> String {
+        let seconds = summary.elapsed.as_secs_f64();
+        let (bytes, lines) = (summary.bytes_written, summary.lines_written);
+        let scaled = units::scaled_binary(bytes as f64);
+        let rate = |count: u64| count as f64 / seconds.max(1e-9);
+        match self.layout.counts_lines {
+            true => format!(
+                "summary: {} ({bytes} bytes) in {seconds:.1} sec - average of {} lines/s",
+                output::counted(lines, "line", "lines"),
+                units::scaled(rate(lines).round()).trim_end(),
+            ),
+            false => format!(
+                "summary: {scaled}Byte ({bytes} bytes) in {seconds:.1} sec - average of {}B/s",
+                units::scaled_binary(rate(bytes)),
+            ),
+        }
+    }
 }
 
 /// The fields that were requested; without any, all but the average.
-fn fields(flags: &Flags) -> Fields {
+pub fn fields(flags: &Flags) -> Fields {
     let requested = Fields {
         bytes: flags.bytes,
         timer: flags.timer,
@@ -131,27 +171,4 @@ fn fields(flags: &Flags) -> Fields {
         true => Fields::usual(),
         false => requested,
     }
-}
-
-/// Prints the counts, on request.
-fn report(progress: &Progress) -> String {
-    let average = progress.bytes_written as f64 / progress.elapsed.as_secs_f64().max(1e-9);
-    format!(
-        "forebay: {} bytes read, {} written, {}, {}B/s, buffer {:.0} %",
-        progress.bytes_read,
-        progress.bytes_written,
-        clock(progress.elapsed),
-        units::scaled_binary(average),
-        progress.fill * 100.0,
-    )
-}
-
-fn closing_line(summary: &Summary) -> String {
-    let seconds = summary.elapsed.as_secs_f64();
-    let bytes = summary.bytes_written;
-    format!(
-        "summary: {}Byte ({bytes} bytes) in {seconds:.1} sec - average of {}B/s",
-        units::scaled_binary(bytes as f64),
-        units::scaled_binary(bytes as f64 / seconds.max(1e-9)),
-    )
 }

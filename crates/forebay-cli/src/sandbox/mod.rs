@@ -66,7 +66,8 @@ pub fn enter(flags: &args::Sandbox, needs: &Needs) -> Sandbox {
     // Landlock first: the filter permits none of its calls.
     Sandbox {
         is_off: false,
-        landlock: files::restrict(needs),
+        // Landlock hides all processes outside of its sandbox.
+        landlock: (!needs.processes).then(|| files::restrict(needs)).flatten(),
         seccomp: calls::restrict(needs),
     }
 }

@@ -30,6 +30,8 @@ pub struct Needs {
     pub identity: bool,
     /// Moving the calling thread to a processor.
     pub pins: bool,
+    /// Looking at the files that another process has open.
+    pub processes: bool,
     /// A process group that may be sent signals.
     pub helper: Option<Pid>,
 }

@@ -13,6 +13,7 @@ mod lenders;
 mod neighbours;
 mod requests;
 mod signals;
+mod watch;
 
 use sha2::{Digest, Sha256};
 use std::{

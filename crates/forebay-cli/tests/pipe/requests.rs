@@ -35,6 +35,10 @@ fn each_wrong_request_gets_its_own_clear_answer_and_touches_nothing() {
         1 | -o tcp:127.0.0.1:1        | Does the other end listen already?
         1 | -o /nonexistent/file      | Make the folder first
         2 | --truncate --append       | --append
+        2 | -d 0                      | '0' for '--watchfd <PID[:FD]>': '0' is not a process
+        2 | -d 1:x                    | '1:x' for '--watchfd <PID[:FD]>'
+        2 | -d 1                      | cannot be used with
+        2 | -B 1M                     | use -m SIZE
         2 | --speed 9                 | --speed
     ";
     for [code, arguments, expected] in rows(cases) {

@@ -67,6 +67,7 @@ fn with_each(flag: &str, mode: &str, test: impl Fn(&str, &Folder, &Child)) {
         true => format!("replay {fifo} -i lo | 4"),
         false => String::new(),
     };
+    let pid = std::process::id();
     let cases = format!(
         "
         {sends}
@@ -90,6 +91,7 @@ fn with_each(flag: &str, mode: &str, test: impl Fn(&str, &Folder, &Child)) {
         top -i sim:rate=1M --once --interval 60                 | 2
         pipe                                                    | 3
         pipe -o {output}/e                                      | 3
+        pipe -d {pid}                                           | 3
         queue recv --create {queue}                             | 1
         queue send {queue}                                      | 1
         get {url} -o {output}/f                                 | 2

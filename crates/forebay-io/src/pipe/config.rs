@@ -22,6 +22,8 @@ pub struct PipeConfig {
     pub write_rate: Option<u64>,
     /// The checksum to compute of the bytes written.
     pub hash: Option<Hash>,
+    /// Count the newlines among the bytes written.
+    pub counts_lines: bool,
     /// Make regular files durable at the end.
     pub sync: bool,
     /// The interval of reports to the observer; `None`: only when [`Control::report`](super::Control::report) requests one.
@@ -47,6 +49,7 @@ impl Default for PipeConfig {
             read_rate: None,
             write_rate: None,
             hash: None,
+            counts_lines: false,
             sync: false,
             progress_every: None,
             watchdog: None,

@@ -10,6 +10,8 @@ pub(super) struct Counts {
     pub(super) read: AtomicU64,
     /// Written by the writing thread.
     pub(super) written: AtomicU64,
+    /// Newlines among the bytes written, if they are counted. Written by the writing thread.
+    pub(super) lines: AtomicU64,
     /// When bytes last moved, on the pipe's clock. Written by both threads. Relaxed, like the others.
     pub(super) moved_at: AtomicU64,
     /// The reading thread has ended.

@@ -27,6 +27,7 @@ use rustix::{
 use std::{
     io,
     os::fd::AsFd,
+    sync::atomic::Ordering::Relaxed,
     time::{Duration, Instant},
 };
 
@@ -39,6 +40,7 @@ pub(super) struct Draining<'a> {
     relay: Option<Outlet>,
     outputs: Vec<Output>,
     hasher: Option<Hasher>,
+    counts_lines: bool,
     limiter: Option<Limiter>,
     /// If set, every write except the last has this size, for outputs that accept it completely.
     block: Option<usize>,
@@ -82,6 +84,7 @@ impl<'a> Draining<'a> {
         Draining {
             limiter: config.write_rate.map(limiter),
             hasher: config.hash.map(Hasher::new),
+            counts_lines: config.counts_lines,
             block: config.block_bytes,
             is_filling: start_at > 0,
             start_at,
@@ -198,6 +201,11 @@ impl<'a> Draining<'a> {
         }
         if let Some(hasher) = &mut self.hasher {
             hasher.update(&self.reader.peek()[..done]);
+        }
+        if self.counts_lines {
+            let content = &self.reader.peek()[..done];
+            let lines = content.iter().filter(|&&byte| byte == b'\n').count();
+            self.counts.lines.fetch_add(lines as u64, Relaxed);
         }
         self.reader.consume(done);
         self.counts.count_written(done as u64, self.clock.now());

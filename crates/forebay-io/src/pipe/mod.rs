@@ -49,7 +49,11 @@ use forebay::{
     time::Clock,
 };
 use relay::{Intake, Outlet};
-use std::{sync::atomic::AtomicU64, thread, time::Duration};
+use std::{
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    thread,
+    time::Duration,
+};
 use supervisor::Supervisor;
 
 /// A pipe that is ready to run: inputs and outputs are open, the buffer exists.
@@ -109,6 +113,7 @@ impl Pipe {
         let counts = Counts {
             read: AtomicU64::new(0),
             written: AtomicU64::new(0),
+            lines: AtomicU64::new(0),
             moved_at: AtomicU64::new(0),
             filled: Signal::new()?,
             drained: Signal::new()?,
@@ -187,6 +192,7 @@ impl Pipe {
         Summary {
             bytes_read,
             bytes_written,
+            lines_written: counts.lines.load(Relaxed),
             bytes_passed: drained.passed,
             elapsed: Duration::from_nanos(clock.now() - began),
             producer_waited: filled.waited,

@@ -18,7 +18,7 @@
 //! The writing thread checks the stream first and the pieces second, and writes from the stream only if there are no pieces.
 //!
 //! **When it is used.** Only from pipes to a single pipe, and only if each byte may go as it comes: no other output, checksum,
-//! limit, watermark or block size. Pages in a pipe normally have no other owner, so moving them on is not observable. Pages of a
+//! limit, watermark, block size or count of lines. Pages in a pipe normally have no other owner, so moving them on is not observable. Pages of a
 //! file do: a write to the file would change bytes in transit. Writing to a file may also block, which would delay all other
 //! events. There are exceptions to the rule that cannot be detected here: pages that the producer lent to the pipe (`vmsplice`)
 //! or spliced into it from a file, and then overwrites. For those there is [`PipeConfig::splice`].
@@ -109,7 +109,8 @@ pub(super) fn relay(
         && config.start_reading == 100
         && config.read_rate.is_none()
         && config.write_rate.is_none()
-        && config.hash.is_none();
+        && config.hash.is_none()
+        && !config.counts_lines;
     let is_between_pipes =
         inputs.iter().any(Input::is_pipe) && matches!(outputs, [output] if output.is_pipe());
     if !(passes_as_it_comes && is_between_pipes) {

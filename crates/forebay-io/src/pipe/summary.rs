@@ -17,6 +17,10 @@ pub struct Progress {
     pub bytes_written: u64,
     /// Bytes written per second since the previous report.
     pub bytes_per_second: f64,
+    /// Newlines among the bytes written, if [`PipeConfig`](super::PipeConfig) asks for them.
+    pub lines_written: u64,
+    /// Lines written per second since the previous report.
+    pub lines_per_second: f64,
     /// Fill level of the buffer, 0 to 1, including the intermediate pipes.
     pub fill: f64,
 }
@@ -41,6 +45,8 @@ pub struct Summary {
     pub bytes_read: u64,
     /// Bytes that left the buffer: every output that remained to the end has them.
     pub bytes_written: u64,
+    /// Newlines among them, if they were counted.
+    pub lines_written: u64,
     /// Of these, bytes that the kernel moved from pipe to pipe, past the buffer.
     pub bytes_passed: u64,
     /// From the first check of the input to the end of the last output.

@@ -18,8 +18,8 @@ pub(super) struct Supervisor<'a> {
     /// The interval of reports in nanoseconds, if any; and the time of the next one.
     every: Option<u64>,
     next: u64,
-    /// The time of the last report, and the bytes written by then.
-    last: (u64, u64),
+    /// The time of the last report, and the bytes and lines written by then.
+    last: (u64, u64, u64),
     /// The maximum time without progress, in nanoseconds.
     watchdog: Option<u64>,
 }
@@ -42,7 +42,7 @@ impl<'a> Supervisor<'a> {
             began,
             every,
             next: began + every.unwrap_or(0),
-            last: (began, 0),
+            last: (began, 0, 0),
             watchdog: config.watchdog.map(ns),
         }
     }
@@ -102,17 +102,20 @@ impl<'a> Supervisor<'a> {
     fn progress(&mut self, asked: bool) -> Progress {
         let now = self.clock.now();
         let (bytes_read, bytes_written) = self.counts.now();
-        let (then, before) = self.last;
+        let lines_written = self.counts.lines.load(Relaxed);
+        let (then, bytes_before, lines_before) = self.last;
         let seconds = (now - then).max(1) as f64 / 1e9;
         if !asked {
-            self.last = (now, bytes_written);
+            self.last = (now, bytes_written, lines_written);
         }
         Progress {
             elapsed: Duration::from_nanos(now - self.began),
             asked,
             bytes_read,
             bytes_written,
-            bytes_per_second: (bytes_written - before) as f64 / seconds,
+            bytes_per_second: (bytes_written - bytes_before) as f64 / seconds,
+            lines_written,
+            lines_per_second: (lines_written - lines_before) as f64 / seconds,
             // The content of the intermediate pipes counts as well.
             fill: ((bytes_read - bytes_written) as f64 / self.capacity as f64).min(1.0),
         }
@@ -132,6 +135,7 @@ mod tests {
         let counts = Counts {
             read: AtomicU64::new(0),
             written: AtomicU64::new(0),
+            lines: AtomicU64::new(0),
             moved_at: AtomicU64::new(0),
             filled: Signal::new().unwrap(),
             drained: Signal::new().unwrap(),
