@@ -6,7 +6,7 @@ use std::{path::PathBuf, time::Duration};
 
 pub const HELP: &str = "\
 With -o the bytes go to a file without a name in the same folder. When all have arrived it is synced and replaces \
-FILE. After a failure or a signal FILE is as it was, and nothing else is left. A FILE that is a device or a FIFO is \
+FILE. After a failure or a signal FILE is as it was, and nothing else is left, except with -C -. A FILE that is a device or a FIFO is \
 written to as it is; one that another user put into a folder like /tmp is refused.
 
 Control characters are not written to a terminal, unless -o - is given.
@@ -19,7 +19,10 @@ A status of 400 or more is a failure: the status is printed on standard error, a
 Proxies are those of http_proxy, https_proxy, all_proxy and no_proxy, or the same in upper case. https passes through \
 the proxy unseen (CONNECT). Hosts of this machine need none.
 
-Not supported: parts of files, added fields, cookies, logins, compression. The trusted roots are Mozilla's, compiled in.
+-C - keeps what arrived in FILE.part when a fetch is interrupted, and the same command goes on from there, if the server still has the \
+same version. Otherwise it begins anew, and says so.
+
+Not supported: cookies, logins, compression. The trusted roots are Mozilla's, compiled in.
 
 Signals: after the answer has begun, INT, TERM and HUP stop and print how many bytes were written. A second one \
 exits at once.
@@ -32,6 +35,8 @@ Examples:
   forebay get -o a.bin https://host/a.bin
   # Only if it is what it should be, into ./b.iso
   forebay get -O --sha256 SUM https://host/b.iso
+  # Go on if it was interrupted
+  forebay get -C - -o a.bin https://host/a.bin
   # The answer as it was sent
   forebay get --raw http://localhost:8000/";
 
@@ -54,6 +59,18 @@ pub struct Get {
         conflicts_with = "output"
     )]
     pub remote_name: bool,
+
+    /// Go on where an interrupted fetch ended; the value is always - (a hyphen). Needs -o or -O
+    #[arg(
+        help_heading = "Output",
+        short = 'C',
+        long = "continue-at",
+        value_name = "-",
+        value_parser = from_what_is_there,
+        allow_hyphen_values = true,
+        conflicts_with_all = ["include", "raw", "content_on_error"]
+    )]
+    pub continues: Option<()>,
 
     /// Fail unless the body has this SHA-256. With -o or -O, the file then stays as it was
     #[arg(help_heading = "Output", long, value_name = "SUM", value_parser = sha256, conflicts_with_all = ["include", "raw"])]
@@ -89,6 +106,16 @@ pub struct Get {
     #[arg(help_heading = "Input", long)]
     pub allow_downgrade: bool,
 
+    /// Add a field to the request; may be repeated. Authorization and Cookie are not sent to another server after a redirect
+    // Not parsed by clap, which prints a wrong value: it may be a password.
+    #[arg(
+        help_heading = "Input",
+        short = 'H',
+        long = "header",
+        value_name = "NAME: VALUE"
+    )]
+    pub fields: Vec<String>,
+
     /// Give up if there is no connection within TIME (seconds, or with a unit: 500ms)
     #[arg(help_heading = "Input", long, value_name = "TIME", default_value = "10", value_parser = values::time)]
     pub connect: Duration,
@@ -107,6 +134,14 @@ pub struct Get {
 
     #[command(flatten)]
     pub sandbox: super::sandbox::Sandbox,
+}
+
+/// The hyphen of `-C -`.
+fn from_what_is_there(text: &str) -> values::Parsed<()> {
+    match text {
+        "-" => Ok(()),
+        _ => Err("where to go on is found out. Use -C -".into()),
+    }
 }
 
 /// 64 hexadecimal digits.

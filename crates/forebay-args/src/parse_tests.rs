@@ -17,6 +17,7 @@ fn values(name: &str) -> &'static [&'static str] {
         "KEY:VALUE" => &["duration:5"],
         "KIND" => &["sha256", "xxh3"],
         "LIST" => &["2,3"],
+        "-" => &["-"],
         "MAC" => &["02:00:00:00:00:01"],
         "MODE" => &["hash"],
         "PERCENT" | "PERCENT|SIZE" | "SIZE|PERCENT" => &["10%", "10"],

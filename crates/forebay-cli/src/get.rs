@@ -2,24 +2,26 @@
 //!
 //! `forebay_io::http` does the work. The body goes to standard output or to a file; everything else to standard error.
 
+mod display;
+
 use crate::{
     args::Get as Flags,
-    output::{self, Fields, Layout},
+    output,
     sandbox::{self, Needs},
     signals,
     usage::{Usage, refuse},
 };
 use anyhow::{Result, bail};
-use forebay_io::{
-    http::{Answer, Destination, Event, Head, HttpConfig, Proxies, Shown, Stop, Url, get},
-    pipe::Progress,
+use display::{TransferDisplay, status};
+use forebay_io::http::{
+    Answer, Destination, Event, Field, HttpConfig, Parted, Proxies, Shown, Stop, Url, Version, get,
 };
 use rustix::{fs::Mode, process::umask};
 use std::{
-    io::{self, IsTerminal, Write, stderr},
+    cell::RefCell,
+    io::{self, ErrorKind, IsTerminal, Write, stderr},
     path::{Path, PathBuf},
     process::{ExitCode, exit},
-    time::{Duration, Instant},
 };
 
 /// Fetches; success if everything requested is written, or the reader of the output left.
@@ -28,9 +30,9 @@ use std::{
 /// A bad request, or the fetch or the output failed.
 pub fn run(flags: &Flags) -> Result<ExitCode> {
     let fetches = flags.urls.iter().map(|text| Fetch::of(text, flags));
-    let fetches = fetches.collect::<Result<Vec<_>>>()?;
+    let mut fetches = fetches.collect::<Result<Vec<_>>>()?;
     refuse_odd_requests(flags, &fetches)?;
-    let config = config(flags);
+    let config = config(flags)?;
     let needs = Needs {
         network: true,
         ..Needs::default()
@@ -47,9 +49,15 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         let withheld = umask(Mode::empty());
         watch.new_mode &= !withheld.as_raw_mode();
     }
+    if flags.continues.is_some() {
+        // In the sandbox nothing of it could be read.
+        for fetch in &mut fetches {
+            fetch.parted = fetch.file.as_deref().map(Parted::beside).transpose()?;
+        }
+    }
     sandbox::enter(&flags.sandbox, &needs);
     let mut has_failed = false;
-    for fetch in &fetches {
+    for fetch in fetches {
         if watch.stop.is_stopped() {
             output::error("stopped: not all URLs were fetched");
             has_failed = true;
@@ -59,7 +67,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
             Ok(Ended::Well) => {}
             Ok(Ended::ReaderLeft) => break,
             Ok(Ended::Refused) => has_failed = true,
-            Err(error) if fetches.len() == 1 => return Err(error),
+            Err(error) if flags.urls.len() == 1 => return Err(error),
             Err(error) => {
                 output::error(output::causes(&error));
                 has_failed = true;
@@ -70,6 +78,9 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
 }
 
 fn refuse_odd_requests(flags: &Flags, fetches: &[Fetch]) -> Result<()> {
+    if flags.continues.is_some() && fetches.iter().any(|it| it.file.is_none()) {
+        return refuse("-C - continues a file: name it with -o, or use -O");
+    }
     if fetches.len() == 1 {
         return Ok(());
     }
@@ -95,6 +106,9 @@ struct Fetch {
     url: Url,
     /// `None` is standard output.
     file: Option<PathBuf>,
+    /// Where a beginning of it is kept, if it is.
+    parted: Option<Parted>,
+    continues: bool,
 }
 
 /// How a fetch ended.
@@ -141,10 +155,16 @@ impl Fetch {
                 }
             }
         };
-        Ok(Fetch { url, file })
+        Ok(Fetch {
+            url,
+            file,
+            parted: None,
+            continues: flags.continues.is_some(),
+        })
     }
 
-    fn run(&self, flags: &Flags, config: &HttpConfig, watch: &mut Watch) -> Result<Ended> {
+    fn run(mut self, flags: &Flags, config: &HttpConfig, watch: &mut Watch) -> Result<Ended> {
+        let parted = self.parted.take();
         let file = self.file.as_deref();
         let mut output = file.map_or_else(Destination::stdout, |file| {
             Destination::file(file).with_new_mode(watch.new_mode)
@@ -152,42 +172,50 @@ impl Fetch {
         if let Some(sum) = flags.sha256 {
             output = output.with_sha256(sum);
         }
+        if let Some(parted) = parted {
+            output = output.with_parts(parted);
+        }
+        let mut config = HttpConfig {
+            kept: output.kept().cloned(),
+            ..config.clone()
+        };
         // A progress line would be drawn into a body that goes to the same terminal.
         let is_on_terminal = file.is_none() && io::stdout().is_terminal();
         let has_bar = !flags.quiet && !is_on_terminal;
         let mut screen = TransferDisplay::new(flags.quiet, has_bar && stderr().is_terminal());
-        let stop = watch.stop.clone();
-        let mut listening = Ok(());
-        let fetched = get(
-            &self.url,
-            config,
-            &mut Shielded {
-                output: &mut output,
-                // The user asked for it with -o -.
-                is_shielded: is_on_terminal && flags.output.is_none(),
-            },
-            &mut |event| match event {
-                Event::Redirected { head, to } => screen.redirected(head, to),
-                Event::Begins { body_length, .. } => {
-                    // Until here signals end the process as usual: nothing is written yet.
-                    if !watch.is_listening {
-                        watch.is_listening = true;
-                        listening = listen(&watch.stop);
-                    }
-                    // The length is that of the body alone.
-                    screen.begins(body_length.filter(|_| config.shown == Shown::Body));
-                }
-                Event::Written(bytes) => screen.written(bytes),
-            },
-            &stop,
-        );
+        let output = Shielded {
+            output: RefCell::new(output),
+            ready: RefCell::new(Ok(())),
+            // The user asked for it with -o -.
+            is_shielded: is_on_terminal && flags.output.is_none(),
+        };
+        let mut fetched = self.fetch(&config, &output, &mut screen, watch);
+        if let Ok(answer) = &fetched
+            && config.kept.is_some()
+            && matches!(answer.head.status, 206 | 416)
+            && answer.written_bytes == 0
+            && !answer.was_whole
+        {
+            // What is there now is shorter, or longer.
+            screen.begins_anew(config.kept.take().as_ref());
+            fetched = self.fetch(&config, &output, &mut screen, watch);
+        }
         output::hide();
-        listening?;
+        output.ready.into_inner()?;
+        let mut output = output.output.into_inner();
         let answer = match (fetched, file) {
-            (Err(error), Some(file)) if output.is_replacing() => {
-                let file = file.display();
-                bail!("{error}, and removed again: {file} is as it was before")
-            }
+            (Err(error), Some(file)) => match output.keeps() {
+                Some((part, bytes)) => bail!(
+                    "{error}. {} keeps {}: the same command goes on from there",
+                    part.display(),
+                    output::counted(bytes, "byte", "bytes")
+                ),
+                None if output.is_replacing() => {
+                    let file = file.display();
+                    bail!("{error}, and removed again: {file} is as it was before")
+                }
+                None => return Err(error.into()),
+            },
             (fetched, _) => fetched?,
         };
         if answer.reader_left {
@@ -198,6 +226,14 @@ impl Fetch {
                 );
             }
             return Ok(Ended::ReaderLeft);
+        }
+        if answer.was_whole {
+            let whole = config.kept.map_or(0, |kept| kept.bytes);
+            screen.begins(None, whole);
+            output.begin(whole, None)?;
+            output.finish()?;
+            screen.ends(&answer);
+            return Ok(Ended::Well);
         }
         if answer.head.is_failure() {
             output::error(format_args!("{}: {}", answer.url, status(&answer.head)));
@@ -220,6 +256,51 @@ impl Fetch {
     }
 }
 
+impl Fetch {
+    fn fetch(
+        &self,
+        config: &HttpConfig,
+        output: &Shielded,
+        screen: &mut TransferDisplay,
+        watch: &mut Watch,
+    ) -> forebay::Result<Answer> {
+        let stop = watch.stop.clone();
+        let mut events = |event: Event<'_>| match event {
+            Event::Redirected { head, to } => screen.redirected(head, to),
+            Event::Begins {
+                url,
+                head,
+                body_length,
+                kept_bytes,
+            } => {
+                if kept_bytes == 0 {
+                    screen.begins_anew(config.kept.as_ref());
+                }
+                let version = Version::of(&self.url, url, head, body_length);
+                let begun = output
+                    .output
+                    .borrow_mut()
+                    .begin(kept_bytes, version.as_ref());
+                if begun.is_ok() && version.is_none() && self.continues && kept_bytes == 0 {
+                    screen.has_no_version();
+                }
+                // Until here signals end the process as usual: nothing is written yet.
+                let listening = match watch.is_listening {
+                    false => listen(&watch.stop),
+                    true => Ok(()),
+                };
+                watch.is_listening = true;
+                *output.ready.borrow_mut() = begun.map_err(Into::into).and(listening);
+                // The length is that of the body alone.
+                let length = body_length.filter(|_| config.shown == Shown::Body);
+                screen.begins(length, kept_bytes);
+            }
+            Event::Written(bytes) => screen.written(bytes),
+        };
+        get(&self.url, config, &mut &*output, &mut events, &stop)
+    }
+}
+
 /// As curl and browsers do: without a scheme it is http. A name before a port is no scheme.
 fn with_scheme(text: &str) -> String {
     let begins_a_host = text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '[');
@@ -236,8 +317,11 @@ fn with_scheme(text: &str) -> String {
     }
 }
 
-fn config(flags: &Flags) -> HttpConfig {
-    HttpConfig {
+fn config(flags: &Flags) -> Result<HttpConfig> {
+    let fields = flags.fields.iter().map(|text| text.parse::<Field>());
+    let fields = fields.collect::<forebay::Result<_>>();
+    Ok(HttpConfig {
+        fields: fields.map_err(|error| Usage(format!("-H: {error}")))?,
         shown: match (flags.raw, flags.include) {
             (true, _) => Shown::Raw,
             (false, true) => Shown::HeadAndBody,
@@ -251,13 +335,7 @@ fn config(flags: &Flags) -> HttpConfig {
         roots: flags.cacert.clone(),
         proxies: Proxies::from_environment(),
         ..HttpConfig::default()
-    }
-}
-
-/// `404 Not Found`.
-fn status(head: &Head) -> String {
-    let text = format!("{} {}", head.status, head.reason);
-    text.trim_end().to_owned()
+    })
 }
 
 /// From here on INT, TERM and HUP stop the fetch, which then reports how far it got. A second one exits at once, even while the
@@ -273,99 +351,34 @@ fn listen(stop: &Stop) -> Result<()> {
     })
 }
 
-/// An output that may be a terminal: only text without control characters is written there.
-struct Shielded<'a> {
-    output: &'a mut Destination,
+/// An output that events prepare while bytes arrive, and that may be a terminal: only text without control characters is written there.
+struct Shielded {
+    output: RefCell<Destination>,
+    /// Whether it could be prepared.
+    ready: RefCell<Result<()>>,
     is_shielded: bool,
 }
 
-impl Write for Shielded<'_> {
+impl Write for &Shielded {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.is_shielded && bytes.iter().any(|&byte| controls_terminals(byte)) {
             return Err(io::Error::other(
                 "it is not text, and standard output is a terminal. Use -o FILE or a pipe, or -o - to write it here all the same",
             ));
         }
-        self.output.write(bytes)
+        if self.ready.borrow().is_err() {
+            // The cause is reported instead of this.
+            return Err(ErrorKind::Other.into());
+        }
+        self.output.borrow_mut().write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.output.flush()
+        self.output.borrow_mut().flush()
     }
 }
 
 /// Control characters, except those of ordinary text.
 fn controls_terminals(byte: u8) -> bool {
     byte.is_ascii_control() && !matches!(byte, b'\t' | b'\n' | b'\r' | b'\x0c')
-}
-
-/// Interval between two updates of the display.
-const EVERY: Duration = Duration::from_millis(200);
-
-/// What is printed on standard error.
-struct TransferDisplay {
-    quiet: bool,
-    draws: bool,
-    layout: Layout,
-    began: Instant,
-    /// When the display was drawn, how often, and the number of bytes that it showed.
-    drawn: (Instant, u64, u64),
-}
-
-impl TransferDisplay {
-    fn new(quiet: bool, draws: bool) -> Self {
-        let began = Instant::now();
-        TransferDisplay {
-            quiet,
-            draws,
-            layout: Layout::default(),
-            began,
-            drawn: (began, 0, 0),
-        }
-    }
-
-    fn redirected(&self, head: &Head, to: &Url) {
-        if !self.quiet {
-            output::note(format_args!("{}, on to {to}", status(head)));
-        }
-    }
-
-    fn begins(&mut self, body_length: Option<u64>) {
-        self.layout = Layout {
-            fields: Fields {
-                buffer: false,
-                ..Fields::usual()
-            },
-            size: body_length,
-            ..Layout::default()
-        };
-    }
-
-    fn written(&mut self, bytes: u64) {
-        let (last, ticks, before) = self.drawn;
-        let since = last.elapsed();
-        if !self.draws || since < EVERY {
-            return;
-        }
-        self.drawn = (Instant::now(), ticks + 1, bytes);
-        let progress = Progress {
-            elapsed: self.began.elapsed(),
-            bytes_written: bytes,
-            bytes_per_second: bytes.saturating_sub(before) as f64 / since.as_secs_f64(),
-            ..Progress::default()
-        };
-        output::show(|columns| self.layout.line(&progress, ticks, columns));
-    }
-
-    /// `forebay: 1048576 bytes, 0.12 s, http://host/path`.
-    fn ends(&self, answer: &Answer) {
-        if !self.quiet {
-            output::note(format_args!(
-                "{}, {:.2} s, {}",
-                output::counted(answer.written_bytes, "byte", "bytes"),
-                self.began.elapsed().as_secs_f64(),
-                answer.url
-            ));
-        }
-    }
 }

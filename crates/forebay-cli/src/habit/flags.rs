@@ -228,8 +228,6 @@ const GET: Flags = &[
     ),
     (
         &[
-            "-H",
-            "--header",
             "-A",
             "--user-agent",
             "-b",
@@ -245,6 +243,10 @@ const GET: Flags = &[
             "-r",
         ],
         "get sends a plain GET request only. Use curl for this one",
+    ),
+    (
+        &["-c", "--continue"],
+        "use -C -, which goes on where an interrupted fetch ended",
     ),
     (
         &["-x", "--proxy"],

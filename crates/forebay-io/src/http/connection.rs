@@ -131,8 +131,8 @@ impl Connection {
         }
     }
 
-    pub fn ask(&mut self, url: &Url, target: &str) -> io::Result<()> {
-        let request = request(url, target);
+    pub fn ask(&mut self, url: &Url, target: &str, fields: &str) -> io::Result<()> {
+        let request = request(url, target, fields);
         match self {
             Connection::Plain(socket) => socket.write_all(request.as_bytes()),
             Connection::Secure(secured) => secured
@@ -153,10 +153,10 @@ impl Read for Connection {
 }
 
 /// One request per connection: a response may then end with the connection, and no other data follows it.
-fn request(url: &Url, target: &str) -> String {
+fn request(url: &Url, target: &str, fields: &str) -> String {
     format!(
         "GET {target} HTTP/1.1\r\nHost: {}\r\nUser-Agent: forebay/{}\r\nAccept: */*\r\n\
-         Accept-Encoding: identity\r\nConnection: close\r\n\r\n",
+         Accept-Encoding: identity\r\nConnection: close\r\n{fields}\r\n",
         url.host_field(),
         env!("CARGO_PKG_VERSION"),
     )

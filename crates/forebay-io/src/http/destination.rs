@@ -8,6 +8,7 @@
 //! While the file grows it has no name (`O_TMPFILE`), so no other process can open, replace or guess it, and nothing of it
 //! remains after `kill -9`. If the file system does not support that, it has a random name, and `Drop` removes it.
 
+use super::{Kept, Parted, Version};
 use forebay::standard;
 use forebay::{
     Error, Result,
@@ -22,7 +23,7 @@ use std::{
     ffi::OsString,
     fs::{self, File, Permissions},
     hash::{BuildHasher, RandomState},
-    io::{self, ErrorKind, Write},
+    io::{self, ErrorKind, Read, Seek, SeekFrom, Write},
     os::{
         fd::AsRawFd,
         unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
@@ -55,6 +56,8 @@ pub struct Destination {
     digest: Option<(Sha256, [u8; 32])>,
     /// The permissions of a new file, as far as the umask allows.
     new_mode: u32,
+    /// Where the beginning stays after a failure.
+    parted: Option<Parted>,
 }
 
 #[derive(Debug)]
@@ -70,21 +73,91 @@ enum Open {
     },
 }
 
-/// A file that is removed unless it was renamed.
+/// A file that is removed unless it was renamed, or may stay.
 #[derive(Debug)]
-struct Part(PathBuf);
+struct Part {
+    path: PathBuf,
+    stays: bool,
+}
 
 impl Drop for Part {
     fn drop(&mut self) {
         // After a rename, this file no longer exists.
-        let _ = fs::remove_file(&self.0);
+        if !self.stays {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
 impl Destination {
     /// Whether a file has been begun that is removed unless it is [finished](Destination::finish). Its name keeps what it had until then.
     pub fn is_replacing(&self) -> bool {
-        matches!(self.open, Some(Open::Growing { .. }))
+        matches!(self.open, Some(Open::Growing { .. })) && self.keeps().is_none()
+    }
+
+    /// The beginning that stays if it is not finished, and its bytes.
+    pub fn keeps(&self) -> Option<(&Path, u64)> {
+        match &self.open {
+            Some(Open::Growing {
+                file,
+                part: Some(part),
+                ..
+            }) if part.stays => Some((&part.path, file.metadata().ok()?.len())),
+            _ => None,
+        }
+    }
+
+    /// Lets a beginning stay in these files, which must be those beside its own, after a failure.
+    pub fn with_parts(mut self, parted: Parted) -> Self {
+        self.parted = Some(parted);
+        self
+    }
+
+    /// What an earlier fetch left.
+    pub fn kept(&self) -> Option<&Kept> {
+        self.parted.as_ref()?.kept()
+    }
+
+    /// Begins before the first byte: with what was kept, or, with 0 bytes, with a new file. Its beginning
+    /// may stay if it has a version.
+    ///
+    /// # Errors
+    /// The file cannot be read or created.
+    pub fn begin(&mut self, kept_bytes: u64, version: Option<&Version>) -> Result<()> {
+        let shown = self.shown();
+        let failed = |cause| Error::new(shown, "opening its beginning").because(cause);
+        let Some((parted, name)) = self.parted.as_mut().zip(self.name.as_ref()) else {
+            return Ok(());
+        };
+        let name = resolve(name).map_err(failed.clone())?;
+        let file = match (kept_bytes, version) {
+            (1.., _) => {
+                let mut file = parted
+                    .take()
+                    .ok_or_else(|| failed.clone()(ErrorKind::NotFound.into()))?;
+                continued(
+                    &mut file,
+                    kept_bytes,
+                    self.digest.as_mut().map(|it| &mut it.0),
+                )
+                .map_err(failed)?;
+                file
+            }
+            (0, Some(version)) => {
+                let mode = permissions_of(&name).unwrap_or(self.new_mode);
+                parted.create(version, mode).map_err(failed)?
+            }
+            (0, None) => {
+                parted.remove();
+                return Ok(());
+            }
+        };
+        let part = Some(Part {
+            path: parted.path().into(),
+            stays: true,
+        });
+        self.open = Some(Open::Growing { file, name, part });
+        Ok(())
     }
 
     /// Standard output.
@@ -94,6 +167,7 @@ impl Destination {
             open: None,
             digest: None,
             new_mode: 0o666,
+            parted: None,
         }
     }
 
@@ -105,6 +179,7 @@ impl Destination {
             open: None,
             digest: None,
             new_mode: 0o666,
+            parted: None,
         }
     }
 
@@ -136,6 +211,8 @@ impl Destination {
             let found: [u8; 32] = digest.finalize().into();
             if found != wanted {
                 let hex = |sum: [u8; 32]| sum.map(|byte| format!("{byte:02x}")).concat();
+                // Otherwise it would be continued for ever.
+                self.parted.iter_mut().for_each(Parted::remove);
                 let what = format!("its SHA-256 is {}, and not {}", hex(found), hex(wanted));
                 return Err(Error::new(shown, what).of_kind(ErrorKind::InvalidData));
             }
@@ -165,7 +242,10 @@ impl Destination {
             Some(part) => part,
             None => named(&file, &name).map_err(failed("giving it a name"))?,
         };
-        fs::rename(&part.0, &name).map_err(failed("renaming the complete file to that"))?;
+        fs::rename(&part.path, &name).map_err(failed("renaming the complete file to that"))?;
+        if let Some(parted) = &self.parted {
+            parted.complete();
+        }
         // A folder without read permission cannot be opened, and so not synced.
         if let Ok(folder) = File::open(folder_of(&name)) {
             let synced = folder.sync_all();
@@ -243,11 +323,20 @@ fn with_random_name<T>(
         own.push(format!("{:016x}", RandomState::new().hash_one(0)));
         let path = folder_of(name).join(own);
         match make(&path) {
-            Ok(made) => return Ok((made, Part(path))),
+            Ok(made) => return Ok((made, Part { path, stays: false })),
             Err(there) if there.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
     }
+}
+
+/// Lets `file` continue after its first `bytes`, which are digested.
+fn continued(file: &mut File, bytes: u64, digest: Option<&mut Sha256>) -> io::Result<()> {
+    if let Some(digest) = digest {
+        file.rewind()?;
+        io::copy(&mut Read::by_ref(file).take(bytes), digest)?;
+    }
+    file.seek(SeekFrom::Start(bytes)).map(drop)
 }
 
 fn in_proc(file: &File) -> String {
@@ -299,7 +388,7 @@ mod tests {
         let make = |path: &Path| File::options().write(true).create_new(true).open(path);
         let (_, first) = with_random_name(&name, make).unwrap();
         let (mut file, part) = with_random_name(&name, make).unwrap();
-        assert_ne!(first.0, part.0);
+        assert_ne!(first.path, part.path);
         drop(first);
         assert_eq!(folder.names().len(), 1);
         file.write_all(b"whole").unwrap();
@@ -313,6 +402,7 @@ mod tests {
             open,
             digest: None,
             new_mode: 0o666,
+            parted: None,
         };
         output.finish().unwrap();
         assert_eq!(fs::read(&name).unwrap(), b"whole");

@@ -9,6 +9,7 @@ use super::{
     incoming::Incoming,
     redirect::Trail,
     reply::{Part, Reply},
+    version::{Kept, Rest},
 };
 use forebay::{Error, Result};
 use std::io::{self, ErrorKind, Write};
@@ -25,10 +26,14 @@ pub enum Event<'a> {
     },
     /// The final response has begun; its body follows.
     Begins {
+        /// Where it is from, after redirects.
+        url: &'a Url,
         /// Its head.
         head: &'a Head,
         /// Length of its body in bytes, if the head declares it.
         body_length: Option<u64>,
+        /// Bytes before it that are [kept](HttpConfig::kept); 0: the body is the whole.
+        kept_bytes: u64,
     },
     /// Total bytes written so far.
     Written(u64),
@@ -45,6 +50,8 @@ pub struct Answer {
     pub redirects: usize,
     /// Bytes written, including head and framing if those were requested.
     pub written_bytes: u64,
+    /// Nothing follows what was [kept](HttpConfig::kept): it is the whole.
+    pub was_whole: bool,
     /// The reader of the output closed it before everything was written.
     pub reader_left: bool,
 }
@@ -84,16 +91,29 @@ pub fn get(
     config.validate()?;
     let mut dialer = Dialer::new(config)?;
     let mut trail = Trail::new(url.clone(), config);
+    let first = url;
     loop {
         let url = trail.current();
+        let asked = config
+            .kept
+            .as_ref()
+            .and_then(|kept| Some((kept, kept.fields(first, url)?)));
+        let mut fields: String = config
+            .fields
+            .iter()
+            .filter_map(|it| it.line(first, url))
+            .collect();
+        fields.extend(asked.iter().map(|(_, fields)| &**fields));
         let mut exchange = Exchange {
-            incoming: ask(url, config, &mut dialer, stop)?,
+            incoming: ask(url, &fields, config, &mut dialer, stop)?,
+            kept: asked.map(|(kept, _)| kept),
             reply: Reply::default(),
             url: url.clone(),
             config,
             output: &mut *output,
             stop,
             written_bytes: 0,
+            rest: None,
             reader_left: false,
         };
         let (len, head) = exchange.head()?;
@@ -110,15 +130,22 @@ pub fn get(
             url: exchange.url,
             head,
             written_bytes: exchange.written_bytes,
+            was_whole: exchange.rest == Some(Rest::None),
             reader_left: exchange.reader_left,
         });
     }
 }
 
 /// Connects to the server of `url`, sends the request, and starts to receive.
-fn ask(url: &Url, config: &HttpConfig, dialer: &mut Dialer<'_>, stop: &Stop) -> Result<Incoming> {
+fn ask(
+    url: &Url,
+    fields: &str,
+    config: &HttpConfig,
+    dialer: &mut Dialer<'_>,
+    stop: &Stop,
+) -> Result<Incoming> {
     let mut connection = dialer.dial(url, |socket| stop.watch(socket))?;
-    let sent = connection.ask(url, &dialer.target(url));
+    let sent = connection.ask(url, &dialer.target(url), fields);
     sent.map_err(|e| broken(url, "sending the request", e, config.silence_limit))?;
     Incoming::start(connection, config.buffer_bytes)
 }
@@ -130,6 +157,9 @@ struct Exchange<'a> {
     config: &'a HttpConfig,
     output: &'a mut dyn Write,
     stop: &'a Stop,
+    /// The beginning whose rest was asked for, and what the response means to it.
+    kept: Option<&'a Kept>,
+    rest: Option<Rest>,
     written_bytes: u64,
     reader_left: bool,
 }
@@ -154,6 +184,18 @@ impl Exchange<'_> {
         events: &mut dyn FnMut(Event<'_>),
     ) -> Result<()> {
         let shown = self.config.shown;
+        if let Some(kept) = self.kept {
+            let rest = kept.rest(head, self.reply.body_length());
+            match *self.rest.insert(rest.map_err(|what| self.misfit(what))?) {
+                Rest::Changed if matches!(head.status, 206 | 416) => return Ok(()),
+                Rest::None => return Ok(()),
+                _ => {}
+            }
+        }
+        let left = match self.rest {
+            Some(Rest::Follows(left)) => Some(left),
+            _ => None,
+        };
         if shown != Shown::Raw {
             if head.is_failure() && !self.config.failed_bodies {
                 return Ok(());
@@ -161,7 +203,7 @@ impl Exchange<'_> {
             let refuse = |what: &str| Err(Error::new(self.url.to_string(), what));
             match head.status {
                 205 => return refuse("the server sends no content (status 205)"),
-                206 => {
+                206 if left.is_none() => {
                     return refuse(
                         "the server sends a part (status 206), although the whole was requested",
                     );
@@ -174,12 +216,27 @@ impl Exchange<'_> {
                 _ => {}
             }
         }
-        let body_length = self.reply.body_length();
-        events(Event::Begins { head, body_length });
+        let body_length = left.or(self.reply.body_length());
+        let kept_bytes = self
+            .kept
+            .filter(|_| left.is_some())
+            .map_or(0, |it| it.bytes);
+        events(Event::Begins {
+            url: &self.url,
+            head,
+            body_length,
+            kept_bytes,
+        });
         self.pass(head_len, shown != Shown::Body)?;
         while !self.reader_left {
             match self.next()? {
+                Part::End if left.is_some_and(|left| left != self.reply.body_bytes()) => {
+                    return Err(self.failed("the response ends before its range".into()));
+                }
                 Part::End => break,
+                Part::Body(_) if left.is_some_and(|left| left < self.reply.body_bytes()) => {
+                    return Err(self.failed("the response is longer than its range".into()));
+                }
                 Part::Framing(n) => self.pass(n, shown == Shown::Raw)?,
                 Part::Body(n) => self.pass(n, true)?,
                 Part::More | Part::Interim(_) | Part::Head(..) => continue,
@@ -239,6 +296,12 @@ impl Exchange<'_> {
             true => Err(self.stopped()),
             false => Ok(()),
         }
+    }
+
+    /// A response that does not continue what was kept.
+    fn misfit(&self, what: String) -> Error {
+        Error::new(self.url.to_string(), what)
+            .advise("What was kept is as it was. Without -C - the whole is fetched")
     }
 
     fn stopped(&self) -> Error {

@@ -54,7 +54,7 @@ impl Framing {
 }
 
 /// Digits only: `parse` would accept a `+`.
-fn number(value: &[u8]) -> Option<u64> {
+pub(super) fn number(value: &[u8]) -> Option<u64> {
     let value = value.trim_ascii();
     let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
     let text = std::str::from_utf8(value).ok().filter(|_| digits)?;

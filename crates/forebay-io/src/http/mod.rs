@@ -16,10 +16,12 @@ mod connection;
 mod destination;
 mod exchange;
 mod fault;
+mod field;
 mod framing;
 mod head;
 mod incoming;
 mod limits;
+mod part;
 mod proxy;
 mod redirect;
 mod reply;
@@ -27,6 +29,7 @@ mod stop;
 mod tls;
 mod tls_error;
 mod url;
+mod version;
 
 #[cfg(test)]
 mod tests;
@@ -34,11 +37,14 @@ mod tests;
 pub use destination::Destination;
 pub use exchange::{Answer, Event, get};
 pub use fault::Fault;
+pub use field::Field;
 pub use head::Head;
+pub use part::Parted;
 pub use proxy::Proxies;
 pub use reply::{Part, Reply};
 pub use stop::Stop;
 pub use url::Url;
+pub use version::{Kept, Version};
 
 use forebay::{Error, Result};
 use std::{path::PathBuf, time::Duration};
@@ -80,6 +86,10 @@ pub struct HttpConfig {
     pub roots: Option<PathBuf>,
     /// Proxies; none by default.
     pub proxies: Proxies,
+    /// Fields to add to the request. Those with a secret (`Authorization`, `Cookie`) are not sent to another server after a redirect.
+    pub fields: Vec<Field>,
+    /// The beginning of the body, which is not fetched again if it has not changed; only with [`Shown::Body`].
+    pub kept: Option<Kept>,
     /// Capacity of the stream: at least [`HttpConfig::LEAST_BUFFER_BYTES`]; 1 MiB by default.
     pub buffer_bytes: usize,
 }
@@ -95,6 +105,8 @@ impl Default for HttpConfig {
             silence_limit: Duration::from_secs(30),
             roots: None,
             proxies: Proxies::default(),
+            fields: Vec::new(),
+            kept: None,
             buffer_bytes: 1 << 20,
         }
     }
