@@ -1,6 +1,9 @@
 //! Requests that cannot be carried out.
 
-use crate::{args, habit, output::say};
+use crate::{
+    args, habit,
+    output::{say, say_fitted},
+};
 use anyhow::Result;
 use clap::{
     builder::Styles,
@@ -76,13 +79,13 @@ pub fn print() {
     let hint = hint(&error, &words);
     let mut paragraphs = text.trim_end().split("\n\n");
     let what = format!("forebay: {}", paragraphs.next().unwrap_or_default());
-    what.lines().for_each(say);
+    what.lines().for_each(say_fitted);
     match hint {
-        Some(hint) => say(&format!("  {hint}")),
+        Some(hint) => say_fitted(&format!("  {hint}")),
         None => paragraphs
             .filter(|it| is_about(it, error.kind()))
             .flat_map(str::lines)
-            .for_each(say),
+            .for_each(say_fitted),
     }
 }
 

@@ -16,7 +16,7 @@ pub use escape::{json, plain};
 pub use forebay_net::units::counted;
 pub use meter::Meter;
 pub use notes::{
-    answer, causes, error, note, note_wrapped, packets, say_wrapped, some_of, warning,
+    answer, causes, error, note, note_wrapped, packets, say_fitted, say_wrapped, some_of, warning,
 };
 pub use printer::{Stream, finish, hide, keep, report, say, show, start, summary, write_whole};
 pub use progress::{Fields, Layout, Line, percent, wrapped, wrapped_at};

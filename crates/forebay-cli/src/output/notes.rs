@@ -1,6 +1,11 @@
 //! Lines for people: notes, warnings and errors on standard error, answers on standard output.
 
-use super::{escape::plain, printer::say, progress::wrapped};
+use super::{
+    escape::plain,
+    printer::say,
+    progress::{wrapped, wrapped_at},
+    terminal::columns_of_messages,
+};
 use anyhow::{Context, Result};
 use forebay::standard;
 use forebay_net::units::counted;
@@ -34,12 +39,28 @@ pub fn some_of(counts: &[(u64, &str)]) -> Vec<String> {
 
 /// Prints `forebay: TEXT` on standard error.
 pub fn note(text: impl Display) {
-    say(&format!("forebay: {text}"));
+    say_fitted(&format!("forebay: {text}"));
 }
 
-/// Prints a line for people on standard error, on several lines if it is long.
+/// Prints a line for people on standard error, on several lines if it is too long for the terminal, or for 80 columns without one.
 pub fn say_wrapped(text: &str) {
-    wrapped(text).iter().for_each(|line| say(line));
+    match columns_of_messages() {
+        Some(_) => say_fitted(text),
+        None => wrapped(text).iter().for_each(|line| say(line)),
+    }
+}
+
+/// Prints a line on standard error, on several lines if it is too long for the terminal. A program gets it as it is, and marks that point
+/// into a line stay below it.
+pub fn say_fitted(text: &str) {
+    let Some(columns) = columns_of_messages().filter(|_| !text.contains('\n')) else {
+        return say(text);
+    };
+    let words = text.trim_start_matches(' ');
+    let indent = &text[..(text.len() - words.len()).min(columns / 2)];
+    for line in wrapped_at(words, columns - indent.len(), "  ") {
+        say(&format!("{indent}{line}"));
+    }
 }
 
 /// The same with `forebay: ` before it.

@@ -122,7 +122,7 @@ pub fn reading(
     line.fit(" ", columns)
 }
 
-/// Columns of a line that is read by people.
+/// Columns of a line that is read by people, where there is no terminal.
 const COLUMNS: usize = 80;
 
 /// `text` in lines of at most 80 columns, broken at blanks; all but the first are indented.

@@ -9,6 +9,8 @@ use std::{
 /// Columns if the width is unknown.
 const USUAL_COLUMNS: usize = 80;
 const USUAL_ROWS: usize = 24;
+/// Messages are not broken into narrower lines.
+const MIN_COLUMNS: usize = 20;
 
 /// Whether `terminal` is a terminal that we may draw on: a background job would draw over the output of other programs.
 pub fn is_ours(terminal: &impl std::os::fd::AsFd) -> bool {
@@ -141,6 +143,14 @@ fn clipped(text: &str, columns: usize) -> &str {
         }
     }
     text
+}
+
+/// Columns of messages; `None`: standard error is no terminal.
+pub fn columns_of_messages() -> Option<usize> {
+    let stderr = stderr();
+    stderr
+        .is_terminal()
+        .then(|| (columns(&stderr) + 1).max(MIN_COLUMNS))
 }
 
 /// Columns for a display on standard error.

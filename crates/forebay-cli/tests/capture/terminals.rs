@@ -268,3 +268,32 @@ fn reading_shows_percent_and_the_time_left() {
         assert!(drawn.all(fits), "{command}: {shown}");
     }
 }
+
+#[test]
+fn messages_and_errors_are_wrapped_at_the_width_of_the_terminal() {
+    for line in [
+        "capture -i sim:count=9,rate=max -w /dev/null --no-such-flag",
+        "capture --nano -i sim:count=9",
+        "capture -i eht0 -c 1",
+        "capture -r /nonexistent -w /dev/null",
+        "replay -R -i lo",
+    ] {
+        let piped = run!("{line}");
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for (columns, least) in [(40, 30), (200, 81)] {
+            let terminal = Terminal::new(columns);
+            let mut command = terminal.command(FOREBAY);
+            command.args(line.split(' '));
+            let mut child = command.spawn().unwrap();
+            drop(command);
+            let shown = terminal.read().join().unwrap();
+            child.wait().unwrap();
+            assert_eq!(words(&shown), words(piped.log()), "{line}");
+            let widest = shown.lines().map(|row| row.chars().count()).max();
+            let widest = widest.unwrap_or(0);
+            assert!(widest <= usize::from(columns), "{line}: {shown}");
+            let is_long = piped.log().lines().any(|row| row.len() > 81);
+            assert!(widest >= least || !is_long, "{line}: {shown}");
+        }
+    }
+}
