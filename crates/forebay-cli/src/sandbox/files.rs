@@ -10,8 +10,9 @@ use std::{env, io::stdout, mem, os::fd::AsFd, path::Path};
 /// The newest version whose rights this module knows. Older kernels enforce what they have.
 const KNOWN: ABI = ABI::V7;
 
-/// The kernel's own files, about memory, processors and this process, and those of time zones.
-const SYSTEM: [&str; 8] = [
+/// The kernel's own files, about memory, processors, locks of files and this process, and those of time zones.
+const SYSTEM: [&str; 9] = [
+    "/proc/locks",
     "/proc/meminfo",
     "/proc/self",
     "/proc/sys/vm/overcommit_memory",

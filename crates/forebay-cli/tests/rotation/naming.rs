@@ -72,7 +72,8 @@ fn two_captures_do_not_take_each_others_numbered_files() {
     let part = wait_for(&second_name);
     for flags in ["-C 1 -c 9", "-C 1 -W 1 -c 9"] {
         let second = series(VIRTUAL, &folder, "a.pcapng", flags);
-        second.fails(1, "another capture is writing it");
+        let pid = first.id();
+        second.fails(1, format!("another process writes this file (pid {pid})"));
     }
     let json = stopped(first).keeps_the_law();
     complete(&files(&folder), &json);

@@ -92,6 +92,6 @@ pub use live_reader::{Batch, LiveReader};
 pub use loan::Loan;
 pub use sink::{
     FileConfig, FileSink, Files, Series, Sink, StreamSink, close, is_foreign_in, lock_output,
-    open_existing, open_output, refuse_written, resolve,
+    open_existing, open_output, refuse_written, resolve, written_elsewhere,
 };
-pub(crate) use sink::{MAGIC_OF_RECORDS, create_new, written_elsewhere};
+pub(crate) use sink::{MAGIC_OF_RECORDS, create_new};

@@ -14,7 +14,7 @@ use super::{
 use crate::repair::{folder_of, rename_to_new};
 use forebay::{
     Error, Result,
-    store::{FileConfig, FileSink, Series, Sink, resolve},
+    store::{FileConfig, FileSink, Series, Sink, resolve, written_elsewhere},
 };
 use std::{
     fs, io,
@@ -203,9 +203,7 @@ pub(super) fn refuse_another(rotation: &Rotation) -> Result<()> {
 /// capture.
 fn refuse_if_written(part: &Path) -> Result<()> {
     if is_in_use(part) {
-        let what = "another capture is writing it";
-        let error = Error::new(part.display().to_string(), what);
-        return Err(error.advise("Use different file names for each capture"));
+        return Err(written_elsewhere(part));
     }
     Ok(())
 }

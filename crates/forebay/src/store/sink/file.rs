@@ -355,8 +355,14 @@ pub fn refuse_written(path: impl AsRef<Path>) -> Result<()> {
     }
 }
 
-/// The error for a file that another sink or process has locked.
-pub(crate) fn written_elsewhere(path: &Path) -> Error {
+/// The error for a file that another sink or process has locked. It names the process, if `/proc/locks` can be read.
+///
+/// ```
+/// let error = forebay::store::written_elsewhere("a".as_ref());
+/// assert!(error.to_string().contains("another process writes this file"));
+/// ```
+#[must_use]
+pub fn written_elsewhere(path: &Path) -> Error {
     let writer = path.metadata().ok().and_then(|about| writer_of(&about));
     let pid = writer.map_or(String::new(), |pid| format!(" (pid {pid})"));
     let error = Error::new(

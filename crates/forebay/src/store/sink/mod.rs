@@ -11,8 +11,8 @@ mod stream;
 mod walk;
 
 pub use claim::{is_foreign_in, lock_output, open_existing, open_output};
-pub use file::{FileConfig, FileSink, refuse_written};
-pub(crate) use file::{MAGIC_OF_RECORDS, create_new, written_elsewhere};
+pub use file::{FileConfig, FileSink, refuse_written, written_elsewhere};
+pub(crate) use file::{MAGIC_OF_RECORDS, create_new};
 pub use files::{Files, Series};
 pub use paths::{close, resolve};
 pub use stream::StreamSink;
