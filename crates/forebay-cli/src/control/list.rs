@@ -25,7 +25,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let mut clients: Vec<_> = found
         .into_iter()
         .map(|(name, socket)| {
-            let client = Client::of(socket, &name, PATIENCE);
+            let client = socket.map(|socket| Client::of(socket, &name, PATIENCE));
             (name.to_string_lossy().into_owned(), client)
         })
         .collect();
@@ -33,15 +33,17 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let mut captures = Vec::new();
     for (name, client) in &mut clients {
         // One that does not answer is listed with what is known of it.
-        let status = client
-            .ask("status")
-            .map(|mut answer| answer["status"].take());
-        let mut status = status.unwrap_or_else(|error| json!({ "error": error.to_string() }));
+        let status = client.as_mut().map(|client| client.ask("status"));
+        let mut status = match status {
+            Some(Ok(mut answer)) => answer["status"].take(),
+            Some(Err(error)) => json!({ "error": error.to_string() }),
+            None => json!({ "error": "the capture accepts no connection" }),
+        };
         if !status.is_object() {
             status = json!({ "error": "not an answer" });
         }
         if status["pid"].is_null() {
-            status["pid"] = client.process().into();
+            status["pid"] = client.as_ref().and_then(Client::process).into();
         }
         captures.push((name.clone(), status));
     }

@@ -12,6 +12,7 @@ use rustix::{
     io::{Errno, ioctl_fionbio},
     net::{
         AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
+        sockopt::{Timeout, set_socket_timeout},
     },
 };
 use std::{
@@ -29,6 +30,8 @@ use std::{
 
 /// Names that are listed.
 const MAX_LISTED: usize = 1000;
+/// The longest wait for a connection, and for a request to be accepted.
+const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 5 });
 /// Connections that the kernel holds until they are accepted.
 const BACKLOG: i32 = 64;
 
@@ -80,11 +83,12 @@ pub fn find(name: &OsStr) -> Result<PathBuf> {
     Ok(if is_folder { path.join(name) } else { path })
 }
 
-/// The captures that accept connections in the folder for sockets, by name. A service's socket is in a folder of its name.
+/// The captures in the folder for sockets, by name, with a connection unless none is accepted at once: such a capture hangs, or its process
+/// is stopped. A service's socket is in a folder of its name.
 ///
 /// # Errors
 /// There is no such folder for this user, or it cannot be read.
-pub fn running() -> Result<Vec<(OsString, OwnedFd)>> {
+pub fn running() -> Result<Vec<(OsString, Option<OwnedFd>)>> {
     let folder = folder()?;
     let entries = match fs::read_dir(&folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -99,10 +103,13 @@ pub fn running() -> Result<Vec<(OsString, OwnedFd)>> {
         let path = find(&name).ok()?;
         let is_socket = fs::symlink_metadata(&path).ok()?.file_type().is_socket();
         // A capture that hangs, with a full queue of connections, must not stop the list.
-        let socket = reach_with(&path, SocketFlags::NONBLOCK).ok();
-        let socket = socket.filter(|_| is_socket)?;
-        ioctl_fionbio(&socket, false).ok()?;
-        Some((name, socket))
+        let stream = socket(SocketFlags::NONBLOCK).ok().filter(|_| is_socket)?;
+        match connect(&stream, &address(&path).ok()?) {
+            Ok(()) => ioctl_fionbio(&stream, false).ok()?,
+            Err(Errno::AGAIN) => return Some((name, None)),
+            Err(_) => return None,
+        }
+        Some((name, Some(stream)))
     });
     Ok(reached.collect())
 }
@@ -159,18 +166,21 @@ impl Drop for Bound {
 /// # Errors
 /// No capture answers there.
 pub fn reach(path: &Path) -> Result<OwnedFd> {
-    reach_with(path, SocketFlags::empty())
-}
-
-fn reach_with(path: &Path, flags: SocketFlags) -> Result<OwnedFd> {
     let shown = path.display();
-    let stream = socket(flags).context("a socket cannot be created")?;
+    let stream = socket(SocketFlags::empty()).context("a socket cannot be created")?;
+    // Otherwise it would wait for ever for a process that is stopped.
+    set_socket_timeout(&stream, Timeout::Send, Some(PATIENCE))
+        .context("a socket cannot be prepared")?;
     match connect(&stream, &address(path)?) {
         Ok(()) => Ok(stream),
         Err(Errno::NOENT) => bail!(
             "{shown}: there is no such capture. Start one with: forebay capture --control NAME"
         ),
         Err(Errno::CONNREFUSED) => bail!("{shown}: the capture with this name has ended"),
+        Err(Errno::AGAIN) => bail!(
+            "{shown}: the capture does not answer: it accepted no connection within {} s. It hangs, or its process is stopped",
+            PATIENCE.as_secs()
+        ),
         Err(Errno::ACCESS) => {
             bail!("{shown}: permission denied. Only the user who started the capture controls it")
         }
@@ -330,5 +340,20 @@ mod tests {
         assert_eq!(path_of(OsStr::new("./a")).unwrap(), Path::new("./a"));
         let error = reach(Path::new(&"x".repeat(200))).unwrap_err().to_string();
         assert!(error.contains("at most 107 bytes"), "{error}");
+    }
+
+    #[test]
+    fn a_process_that_accepts_nothing_is_given_up() {
+        let folder = Folder::new();
+        let path = PathBuf::from(folder.path("stopped"));
+        let listener = socket(SocketFlags::empty()).unwrap();
+        bind(&listener, &address(&path).unwrap()).unwrap();
+        listen(&listener, 0).unwrap();
+        let _waiting = reach(&path).unwrap();
+        let error = reach(&path).unwrap_err().to_string();
+        assert!(
+            error.contains("accepted no connection within 1 s"),
+            "{error}"
+        );
     }
 }

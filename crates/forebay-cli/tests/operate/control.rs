@@ -342,6 +342,28 @@ fn without_a_name_the_running_captures_are_listed() {
         interrupt(&child.0, "-INT");
         child.ends_well();
     }
+    // A process that is stopped accepts nothing, until the kernel holds no more connections for it.
+    let listener = rustix::net::socket(
+        rustix::net::AddressFamily::UNIX,
+        rustix::net::SocketType::STREAM,
+        None,
+    );
+    let (listener, path) = (listener.unwrap(), runtime.path("stuck"));
+    rustix::net::bind(
+        &listener,
+        &rustix::net::SocketAddrUnix::new(&*path).unwrap(),
+    )
+    .unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let _waiting = std::os::unix::net::UnixStream::connect(&path).unwrap();
+    let listed = list("");
+    let row = listed.succeeds().text().lines().last().unwrap().to_owned();
+    contains(&row, "stuck ");
+    contains(&row, "does not answer");
+    contains(
+        list("--json").text(),
+        "\"error\":\"the capture accepts no connection\"",
+    );
 }
 
 #[test]
