@@ -69,7 +69,7 @@ impl<P: Port> Sleeper<P> {
             Wake::At(then) => limit.sleep_until(&self.clock, then),
             Wake::Fd(fd) => limit
                 .poll(&[fd], Some(MAX_SLEEP))
-                .map_err(|cause| Error::new("port", "waiting for packets").because(cause))?,
+                .map_err(|cause| Error::new("interface", "waiting for packets").because(cause))?,
         }
         Ok(())
     }

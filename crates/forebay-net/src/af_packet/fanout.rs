@@ -27,7 +27,7 @@ impl AfPacket {
         mode: Fanout,
     ) -> Result<Vec<Self>> {
         if !(1..=256).contains(&count) {
-            let what = format!("a group of {count} ports is not possible");
+            let what = format!("a group of {count} readers is not possible");
             return Err(Error::invalid(name, what).advise("Use 1 to 256"));
         }
         let mut members = Vec::with_capacity(count);

@@ -197,7 +197,7 @@ impl Opening {
         };
         match self.must_filter && !port.info().filters {
             false => Ok(port),
-            true => Err(Error::invalid(port.name(), "the port cannot filter").advise(
+            true => Err(Error::invalid(port.name(), "the interface cannot filter").advise(
                 "Give the filter to the session as well, and set Options::reader_filters; or use forebay_net::Capture",
             )),
         }

@@ -377,7 +377,7 @@ impl PortInfo {
         };
         match is_its {
             true => Ok(()),
-            false => Err(Error::invalid(name, "the port has another clock")
+            false => Err(Error::invalid(name, "the interface has another clock")
                 .advise("Make the port and what reads it with clones of one clock")),
         }
     }

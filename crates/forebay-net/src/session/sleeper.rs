@@ -68,7 +68,7 @@ impl Sleeper {
             Some(watched) if watched.theirs == fd.as_raw_fd() => watched.is_armed = true,
             place => {
                 let ours = fd.try_clone_to_owned().map_err(|e| {
-                    Error::new("session", "duplicating a port's descriptor").because(e)
+                    Error::new("session", "duplicating the interface's descriptor").because(e)
                 })?;
                 *place = Some(Watched {
                     theirs: fd.as_raw_fd(),

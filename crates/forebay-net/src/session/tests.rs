@@ -408,7 +408,7 @@ fn a_port_that_cannot_filter_refuses_the_filter_unless_its_reader_filters() {
     assert!(
         refused
             .to_string()
-            .starts_with("sim: the port cannot filter"),
+            .starts_with("sim: the interface cannot filter"),
         "{refused}"
     );
     options.reader_filters = true;
@@ -433,7 +433,7 @@ fn a_port_with_another_clock_is_an_error() {
         let opened = Session::open(ports, Output::Count, config, clock, Control::new().unwrap());
         let text = opened.err().unwrap().to_string();
         assert!(
-            text.starts_with("sim: the port has another clock"),
+            text.starts_with("sim: the interface has another clock"),
             "{text}"
         );
     }

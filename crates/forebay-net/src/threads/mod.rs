@@ -243,7 +243,7 @@ impl Merged {
     pub fn new(ports: Vec<Box<dyn Port>>, config: &ThreadsConfig, clock: &Clock) -> Result<Self> {
         config.validate(ports.len())?;
         let Some(first) = ports.first() else {
-            return Err(Error::invalid("threads", "there is no port to read"));
+            return Err(Error::invalid("threads", "there is no interface to read"));
         };
         let [interface] = first.interfaces() else {
             let what = "packets of several interfaces cannot be merged";

@@ -301,7 +301,7 @@ fn odd_settings_are_refused() {
         error.to_string()
     };
     assert!(refused(cards("rate=1G", 2, &clock), &config).contains("1 processors for 2 threads"));
-    assert!(refused(Vec::new(), &ThreadsConfig::default()).contains("no port"));
+    assert!(refused(Vec::new(), &ThreadsConfig::default()).contains("no interface"));
     let config = ThreadsConfig {
         cpus: vec![1022, 1023],
         ..ThreadsConfig::default()
