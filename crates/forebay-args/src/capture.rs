@@ -110,6 +110,9 @@ Examples:
   # One file an hour; keep the newest 24
   forebay capture -i eth0 -w a.pcapng \\
     -b duration:3600 -b files:24
+  # One file an hour, or every 100 MB; keep 1 GB in all
+  forebay capture -i eth0 -w a.pcapng \\
+    -b interval:3600 -b filesize:100000 -b total:1000000
   # One file an hour; keep 10% of the disk free
   forebay capture -i eth0 -w a.pcapng \\
     -b duration:3600 --keep-free 10%
@@ -118,9 +121,9 @@ Examples:
 
 #[derive(ClapArgs)]
 pub struct Capture {
-    /// Interface to capture from: eth0, any, sim, share:NAME or xdp:eth0. May be repeated. any is all interfaces, sim a simulated
-    /// card (also sim:rate=10G), and share:NAME the packets that another capture shares with --share. xdp:eth0 uses AF_XDP, which
-    /// takes packets away from this machine's network stack
+    /// Interface to capture from: eth0, any, sim (simulated), share:NAME or xdp:eth0. May be repeated. any is all interfaces, sim a
+    /// simulated card (also sim:rate=10G), and share:NAME the packets that another capture shares with --share. xdp:eth0 uses
+    /// AF_XDP, which takes packets away from this machine's network stack
     #[arg(
         help_heading = "Input",
         short = 'i',
@@ -134,8 +137,8 @@ pub struct Capture {
     #[arg(help_heading = "Input", short = 'r', value_name = "FILE")]
     pub read: Vec<PathBuf>,
 
-    /// Write packets to FILE; - is standard output. If none of -w, --share, --serve and --count is given, packets are
-    /// printed
+    /// Write packets to FILE, whose name selects the format: a.pcapng, a.pcap, a.pcapng.zst or a.pcap.gz. - is standard output.
+    /// If none of -w, --share, --serve and --count is given, packets are printed
     ///
     /// A name that ends in .pcap or .cap selects the format pcap; every other name selects pcapng. With a further .gz or .zst
     /// at the end, the file is compressed
@@ -176,7 +179,7 @@ pub struct Capture {
     /// Keys that start the next file: duration:SECONDS (this long after the start of a file), interval:SECONDS (when the clock
     /// shows a multiple of this time; 3600: every full hour), filesize:KB and packets:COUNT (when a file has reached this
     /// size). Keys that delete older files: files:COUNT (keep the newest COUNT files), total:KB (keep the newest files that are
-    /// together no larger than this). 1 KB is 1000 bytes
+    /// together no larger than this). 1 KB is 1000 bytes; a size with a unit, such as total:1GB, is accepted, too
     #[arg(help_heading = "Series of files", short = 'b', long = "ring-buffer", value_name = "KEY:VALUE", value_parser = ring_buffer)]
     pub ring_buffer: Vec<Criterion>,
 
@@ -196,7 +199,8 @@ pub struct Capture {
     #[arg(help_heading = "Output", long, value_name = "POLICY", default_value = "file", value_parser = sync)]
     pub sync: SyncPolicy,
 
-    /// Compress each finished file to NAME.zst, on a low-priority thread, with LEVEL 1 to 19 [default level: 3]
+    /// Compress each finished file of a series to NAME.zst, on a low-priority thread, with LEVEL 1 to 19 [default level: 3]. A
+    /// single file is compressed while it is written, if its name ends in .zst or .gz
     #[arg(help_heading = "Output", long, value_name = "zstd[:LEVEL]", value_parser = compress)]
     pub compress: Option<i32>,
 
@@ -321,9 +325,6 @@ pub struct Capture {
     pub fail_on_drop: bool,
 
     #[command(flatten)]
-    pub sandbox: super::sandbox::Sandbox,
-
-    #[command(flatten)]
     pub sharing: Share,
 
     #[command(flatten)]
@@ -334,6 +335,9 @@ pub struct Capture {
 
     #[command(flatten)]
     pub printing: Print,
+
+    #[command(flatten)]
+    pub sandbox: super::sandbox::Sandbox,
 
     /// Print the version
     #[arg(help_heading = "Other", long, action = clap::ArgAction::Version)]

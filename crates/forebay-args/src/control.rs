@@ -32,7 +32,8 @@ pub struct Control {
     #[arg(value_name = "NAME")]
     pub name: Option<OsString>,
 
-    /// What to do
+    /// What to do: print the counts, end the capture, start the next file (needs -b, -C or -G), write what waits in buffers, or
+    /// let the recorder write a file
     #[arg(value_enum, default_value = "status")]
     pub command: ControlCommand,
 

@@ -39,8 +39,8 @@ pub enum End {
 
 #[derive(ClapArgs)]
 pub struct Flows {
-    /// pcap or pcapng files, plain, gzip or zstd; - is standard input. Words after them are a filter in the language of
-    /// pcap-filter(7), from the first one that is no file: host 10.0.0.1 and tcp
+    /// pcap or pcapng files, plain, gzip or zstd, and after them a filter: day.pcapng tcp port 80. - is standard input. The filter is
+    /// in the language of pcap-filter(7), and begins with the first word that is no file
     #[arg(value_name = "FILE", required = true)]
     pub words: Vec<String>,
 

@@ -117,7 +117,7 @@ pub enum Command {
     #[command(after_long_help = info::HELP)]
     Info(Info),
     /// Add up what capture files hold by conversation, end point, protocol, length and time
-    #[command(after_long_help = flows::HELP)]
+    #[command(after_long_help = flows::HELP, override_usage = "forebay flows [OPTIONS] <FILE>... [EXPRESSION]...")]
     Flows(Flows),
     /// Cut torn capture files to what is whole in them
     #[command(after_long_help = repair::HELP)]

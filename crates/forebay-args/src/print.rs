@@ -45,8 +45,8 @@ pub struct Print {
     #[arg(short = 'e')]
     pub link_header: bool,
 
-    /// Time at the start of each line: -t none, -tt seconds since 1970, -ttt time since the previous line, -tttt date and time,
-    /// -ttttt time since the first line [default: time of day]
+    /// Time at the start of each line, local unless TZ=UTC is set: -t none, -tt seconds since 1970, -ttt time since the previous
+    /// line, -tttt date and time, -ttttt time since the first line [default: time of day]
     #[arg(short = 't', action = ArgAction::Count)]
     pub times: u8,
 

@@ -19,7 +19,7 @@ const CAPTURE: Flags = &[
     ),
     (
         &["-T"],
-        "fields of packets are printed by --fields time,source,length or --csv; --json-lines prints all of them for jq",
+        "fields of packets are printed by --fields time,source,length or --csv; --json-lines prints all of them for jq. No flag forces a decoder, as tcpdump's -T does",
     ),
     (
         &["-P"],
@@ -38,9 +38,14 @@ const CAPTURE: Flags = &[
         "forebay does not decode that. Write a file with -w, and open it in Wireshark",
     ),
     (
-        &["-N", "-H", "-O", "--no-optimize", "-u"],
-        "leave it out: names are never looked up (--names prints those in the capture), and filters need no such flag",
+        &["-N", "-H"],
+        "leave it out: names are never looked up (--names prints those in the capture)",
     ),
+    (
+        &["-O", "--no-optimize"],
+        "leave it out: filters need no such flag",
+    ),
+    (&["-u"], "leave it out: forebay does not decode NFS"),
     (
         &["-m", "-2"],
         "leave it out: no modules are loaded, and files are read once",

@@ -56,7 +56,7 @@ const CONTRADICTIONS: &[Contradiction] = &[
     ),
     (
         |it| !is_series(it) && it.compress.is_some(),
-        "--compress works on finished files of a series. Add -b, -C or -G, or pipe -w - into zstd",
+        "--compress works on finished files of a series. Add -b, -C or -G, or let the name of -w end in .zst",
     ),
     (
         |it| it.autostop.iter().any(is_filesize) && it.write.is_none(),
