@@ -248,6 +248,12 @@ impl Fetch {
         if is_written {
             output.finish()?;
             screen.ends(&answer);
+            if flags.sha256.is_none() && !flags.quiet && has_no_end(&answer) {
+                output::warning(format_args!(
+                    "{}: the server sent no length, so a response that was cut off would look the same",
+                    answer.url
+                ));
+            }
         }
         Ok(match answer.head.is_failure() {
             true => Ended::Refused,
@@ -336,6 +342,16 @@ fn config(flags: &Flags) -> Result<HttpConfig> {
         proxies: Proxies::from_environment(),
         ..HttpConfig::default()
     })
+}
+
+/// Whether only the end of a connection without TLS marks the end of the body.
+fn has_no_end(answer: &Answer) -> bool {
+    let is_absent = |name| answer.head.values(name).next().is_none();
+    let has_body = !matches!(answer.head.status, 204 | 304);
+    has_body
+        && !answer.url.is_secure()
+        && is_absent("content-length")
+        && is_absent("transfer-encoding")
 }
 
 /// From here on INT, TERM and HUP stop the fetch, which then reports how far it got. A second one exits at once, even while the

@@ -28,10 +28,16 @@ fn bodies_are_whole_with_every_kind_of_framing() {
     // More than the stream holds at once.
     let body = noise(5_000_000);
     let close = [b"HTTP/1.0 200 OK\r\n\r\n", body.as_slice()].concat();
-    for answer in [with_length(&body), chunked(&body, 70_001), close] {
+    let answers = [
+        (with_length(&body), false),
+        (chunked(&body, 70_001), false),
+        (close, true),
+    ];
+    for (answer, has_no_end) in answers {
         let ran = run!("get http://{}/", serve_bytes(answer));
         is_fine(&ran, &body);
         assert!(ran.log().starts_with("forebay: 5000000 bytes, "));
+        assert_eq!(ran.log().contains("sent no length"), has_no_end);
     }
 }
 
