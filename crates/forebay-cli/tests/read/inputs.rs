@@ -33,6 +33,7 @@ fn a_torn_file_is_read_up_to_its_last_whole_packet() {
         let packets = found::open(&output).packets.len() as u64;
         assert_eq!(law(&ran), [packets, packets, 0]);
         contains(ran.log(), format!("read {packets} packets up to there"));
+        contains(ran.log(), "to cut off what is damaged: forebay repair FILE");
         assert!((540..660).contains(&packets));
     }
 }

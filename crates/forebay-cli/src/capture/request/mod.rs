@@ -358,6 +358,12 @@ impl Request {
         self.clock.is_virtual() || !self.names.iter().any(Name::is_live)
     }
 
+    /// Whether all packets come from files that have a name.
+    pub fn reads_named_files(&self) -> bool {
+        let is_named = |it: &Name| matches!(it, Name::File(path) if path.as_os_str() != "-");
+        self.names.iter().all(is_named)
+    }
+
     /// Whether packets come from several interfaces of this machine.
     pub fn captures_several(&self) -> bool {
         let live = self.names.iter().filter(|name| name.is_live());

@@ -39,6 +39,8 @@ pub struct Screen {
     left: TimeLeft,
     counts: bool,
     metadata: bool,
+    /// Whether all packets come from files that have a name.
+    reads_files: bool,
     snaplen: u32,
     series: Option<String>,
     keep_free: String,
@@ -77,6 +79,7 @@ impl Screen {
             left: TimeLeft::default(),
             counts: request.only_counts,
             metadata: request.session.metadata,
+            reads_files: request.reads_named_files(),
             snaplen: request.session.snaplen,
             series: request.rotation.as_ref().map(rotation::described),
             keep_free: match request.keep_free {
@@ -315,6 +318,9 @@ impl Screen {
     pub fn end(&self, summary: &Summary, unprinted: u64) {
         output::hide();
         report_failures(summary);
+        if self.reads_files && !self.quiet && summary.port_error.as_ref().is_some_and(is_damage) {
+            output::note("to cut off what is damaged: forebay repair FILE");
+        }
         say_all(&closing_lines(summary, self.quiet, self.verbose));
         if summary.is_out_of_room {
             note_wrapped(format_args!(
@@ -369,6 +375,11 @@ fn report_failures(summary: &Summary) {
         output::error(error);
     }
 }
+/// Whether a file could be read up to a damaged place only.
+fn is_damage(error: &forebay::Error) -> bool {
+    error.raw_os_error().is_none() && error.to_string().ends_with("up to there")
+}
+
 
 fn report_violation(summary: &Summary) {
     if let Err(violation) = summary.ledger.check() {
