@@ -248,7 +248,7 @@ impl Manager {
         let error = summary.store_error.as_ref().or(summary.port_error.as_ref());
         cut.error = match error {
             Some(error) => Some(error.to_string()),
-            None if summary.abandoned => Some("given up".into()),
+            None if summary.abandoned > 0 => Some("given up".into()),
             None if summary.is_out_of_room => {
                 Some("the disk has no more room that it may use".into())
             }

@@ -376,6 +376,11 @@ impl Session {
         let statistics = self.intake.statistics(self.clock.wall(ended));
         let (mut ledger, is_uncounted) = self.intake.ledger();
         let mut refused = self.intake.refused();
+        let missed = if self.intake.is_satisfied() {
+            0
+        } else {
+            ledger.unread
+        };
         // What came after the output had failed was not shared either.
         let lost = counts::lost_in_sources(&ledger).saturating_add(refused);
         let port_error = troubles.port.or_else(|| self.intake.deferred_error());
@@ -434,7 +439,7 @@ impl Session {
         }
         Summary {
             sources_ended: false,
-            abandoned: abandoned && ledger.unread + refused > 0,
+            abandoned: if abandoned { missed + refused } else { 0 },
             sync_abandoned,
             is_out_of_room,
             ledger,

@@ -317,8 +317,8 @@ pub struct Summary {
     pub store: Option<store::StoreInfo>,
     /// All sources have ended by themselves: files are read to their ends, for example.
     pub sources_ended: bool,
-    /// A second stop gave up packets.
-    pub abandoned: bool,
+    /// Packets that a second stop gave up. Those that arrived after the packet limit was reached are only unread.
+    pub abandoned: u64,
     /// A second stop gave up the last sync: everything is written, but a power failure may lose it.
     pub sync_abandoned: bool,
     /// The capture ended because otherwise less space than [`SessionConfig::keep_free`](super::SessionConfig::keep_free) would have
@@ -374,7 +374,7 @@ impl Summary {
         self.odd += odd;
         self.left += left;
         self.sources_ended &= sources_ended;
-        self.abandoned |= abandoned;
+        self.abandoned += abandoned;
         self.sync_abandoned |= sync_abandoned;
         self.is_out_of_room |= is_out_of_room;
         self.port_error = self.port_error.take().or(port_error);
@@ -401,7 +401,7 @@ impl Summary {
         store_is_fine
             && is_compressed
             && self.port_error.is_none()
-            && !self.abandoned
+            && self.abandoned == 0
             && !self.sync_abandoned
             && self.ledger.check().is_ok()
     }

@@ -352,7 +352,7 @@ fn loss(ledger: &Ledger, summary: &Summary, lost: u64) -> String {
     }
     if ledger.dropped.disk > 0 {
         text += &whole(summary.durable, &summary.totals);
-    } else if ledger.dropped.writer > 0 && summary.abandoned {
+    } else if ledger.dropped.writer > 0 && summary.abandoned > 0 {
         text += ": they waited when an interrupt gave up";
     } else if ledger.dropped.writer > 0 && summary.reader_left() {
         let packets = counted(ledger.dropped.writer, "packet was", "packets were");

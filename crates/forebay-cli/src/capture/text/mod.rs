@@ -359,11 +359,10 @@ fn report_failures(summary: &Summary) {
         Some(error) => output::error(error),
         None => {}
     }
-    if summary.abandoned {
-        let lost = summary.ledger.unread + summary.ledger.dropped.writer;
+    if summary.abandoned > 0 {
         output::note(format_args!(
             "gave up: {} not written",
-            counted(lost, "packet was", "packets were")
+            counted(summary.abandoned, "packet was", "packets were")
         ));
     }
     if summary.sync_abandoned {
@@ -375,11 +374,11 @@ fn report_failures(summary: &Summary) {
         output::error(error);
     }
 }
+
 /// Whether a file could be read up to a damaged place only.
 fn is_damage(error: &forebay::Error) -> bool {
     error.raw_os_error().is_none() && error.to_string().ends_with("up to there")
 }
-
 
 fn report_violation(summary: &Summary) {
     if let Err(violation) = summary.ledger.check() {
