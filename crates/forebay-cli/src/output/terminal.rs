@@ -11,18 +11,20 @@ const USUAL_COLUMNS: usize = 80;
 const USUAL_ROWS: usize = 24;
 /// Messages are not broken into narrower lines.
 const MIN_COLUMNS: usize = 20;
+/// Columns of `^C` and `^Z`, which the terminal shows after the line. If they went to the next row, the line could not be erased.
+const ECHO: usize = 2;
 
 /// Whether `terminal` is a terminal that we may draw on: a background job would draw over the output of other programs.
 pub fn is_ours(terminal: &impl std::os::fd::AsFd) -> bool {
     termios::tcgetpgrp(terminal).is_ok_and(|foreground| foreground == getpgrp())
 }
 
-/// Columns that a line on `terminal` may fill without wrapping.
+/// Columns that a line on `terminal` may fill without wrapping, also when a key is shown after it.
 pub fn columns(terminal: &impl std::os::fd::AsFd) -> usize {
     let size = termios::tcgetwinsize(terminal);
     let columns = size.map_or(0, |size| usize::from(size.ws_col));
     let columns = if columns == 0 { USUAL_COLUMNS } else { columns };
-    columns - 1
+    columns.saturating_sub(1 + ECHO).max(1)
 }
 
 pub struct Display {
@@ -71,8 +73,10 @@ impl Display {
         self.above = lines.len() - 1;
         let width = lines.last().map_or(0, |last| width(last));
         let gone = self.drawn.min(columns).saturating_sub(width);
-        self.drawn = width;
-        format!("{start}{}{:gone$}", lines.join("\n"), "")
+        // The cursor is after the blanks, and so is ^C.
+        self.drawn = width + gone;
+        format!("{start}{}{:gone$}", lines.join("
+"), "")
     }
 
     /// Text to write so that `line` is printed, and the display is below it.
@@ -115,9 +119,8 @@ impl Display {
         }
         match std::mem::take(&mut self.drawn).min(columns) {
             0 => String::new(),
-            // The terminal shows ^C after the line when it is typed.
             drawn => {
-                let drawn = (drawn + 2).min(columns);
+                let drawn = (drawn + ECHO).min(columns.saturating_add(ECHO));
                 format!("\r{:drawn$}\r", "")
             }
         }
@@ -150,7 +153,7 @@ pub fn columns_of_messages() -> Option<usize> {
     let stderr = stderr();
     stderr
         .is_terminal()
-        .then(|| (columns(&stderr) + 1).max(MIN_COLUMNS))
+        .then(|| (columns(&stderr) + 1 + ECHO).max(MIN_COLUMNS))
 }
 
 /// Columns for a display on standard error.

@@ -2,10 +2,17 @@
 
 use super::{
     numbers::number,
+    state::State,
     tables::{History, Key, Row},
+    width::NARROW,
 };
 use crate::flow::{Protocol, tcp::letters};
 use jiff::{Timestamp, tz::TimeZone};
+use ratatui::{
+    Frame,
+    layout::Rect,
+    widgets::{Paragraph, Wrap},
+};
 use std::{sync::OnceLock, time::Duration};
 
 /// The time zone of this machine. Its file can only be read before the sandbox is entered.
@@ -14,14 +21,52 @@ pub fn zone() -> TimeZone {
     ZONE.get_or_init(TimeZone::system).clone()
 }
 
+/// Rows that the selected row of a table needs.
+pub fn rows(state: &State, width: u16) -> usize {
+    let lines = text(state, width);
+    let width = usize::from(width).max(1);
+    let rows = |line: &String| line.chars().count().div_ceil(width).max(1);
+    lines.iter().map(rows).sum()
+}
+
+/// Draws the selected row.
+pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State) {
+    let text = Paragraph::new(text(state, area.width).join("\n"));
+    frame.render_widget(text.wrap(Wrap { trim: false }), area);
+}
+
+/// The lines about the selected row, its file, and the last key.
+fn text(state: &State, width: u16) -> Vec<String> {
+    let rows = state.shown();
+    let row = rows.get(state.position(&rows));
+    let mut lines = row.map(|row| lines(row, width)).unwrap_or_default();
+    let written = state.written.as_ref();
+    let written = written.filter(|it| Some(it.flow) == state.flow());
+    let written = written.map(|it| match it.is_complete {
+        true => format!("written        {it}"),
+        false => format!("writing        {it}"),
+    });
+    let news: Vec<_> = written.into_iter().chain(state.note.clone()).collect();
+    // Where a small terminal shows it.
+    let at = if width < NARROW {
+        lines.len().min(1)
+    } else {
+        lines.len()
+    };
+    lines.splice(at..at, news);
+    lines
+}
+
 /// The lines of a row.
-pub fn lines(row: &Row) -> Vec<String> {
+fn lines(row: &Row, width: u16) -> Vec<String> {
+    let is_narrow = width < NARROW;
     let mut lines = vec![row.name.clone()];
     lines.extend(row.label.clone());
-    lines.push(String::new());
+    lines.extend((!is_narrow).then(String::new));
     let mut put = |name: &str, values: [String; 2]| {
         let [first, second] = values;
-        let line = format!("{name:15}{first:22} {second}");
+        let column = if is_narrow { 11 } else { 22 };
+        let line = format!("{name:15}{first:column$} {second}");
         lines.push(line.trim_end().into());
     };
     let hosts = match row.key {
@@ -29,6 +74,7 @@ pub fn lines(row: &Row) -> Vec<String> {
         _ => None,
     };
     let sides = match (row.key, hosts) {
+        (Key::Flow(_), Some(_)) if is_narrow => ["→", "←"].map(String::from),
         (Key::Flow(_), Some(hosts)) => hosts.map(|host| format!("from {host}")),
         (Key::Host(_) | Key::Port(..), _) => ["sent", "received"].map(String::from),
         _ => ["all", ""].map(String::from),

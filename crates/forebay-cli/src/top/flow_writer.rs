@@ -8,7 +8,7 @@
 
 use super::{
     flow_file::{FlowFile, Written},
-    latest::locked,
+    locked::locked,
 };
 use crate::{
     flow::{Flow, Packet},
@@ -94,14 +94,15 @@ impl FlowWriter {
     /// # Errors
     /// Another flow is being written, or the file cannot be created.
     pub fn toggle(&mut self, flow: Flow) -> Result<()> {
-        match &self.progress {
-            Some(progress) if self.current.is_none() || progress.is_complete => {}
-            Some(progress) if progress.flow == flow => return Ok(self.end()),
-            Some(progress) => bail!(
-                "{} is not complete: w in the details of its flow ends it",
-                progress.path.display()
-            ),
-            None => {}
+        if let (Some(_), Some(progress)) = (&self.current, &self.progress) {
+            if progress.flow != flow {
+                bail!(
+                    "{} is not complete: w in the details of its flow ends it",
+                    progress.path.display()
+                );
+            }
+            self.end();
+            return Ok(());
         }
         let (slot, reading) = match self.files.is_empty() {
             true => (self.live.clone(), None),

@@ -1,7 +1,7 @@
 //! The latest update, on its way from the thread that captures to the one that draws.
 
-use super::{state::Status, tables::Snapshot};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use super::{locked::locked, state::Status, tables::Snapshot};
+use std::sync::Mutex;
 
 /// What the session's thread reports.
 #[derive(Default)]
@@ -27,9 +27,4 @@ impl<T> Latest<T> {
     pub fn take(&self) -> Option<T> {
         locked(&self.0).take()
     }
-}
-
-/// What a thread that panicked has left is used as it is.
-pub fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

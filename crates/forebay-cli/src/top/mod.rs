@@ -12,9 +12,12 @@ mod averages;
 mod details;
 mod flow_file;
 mod flow_writer;
+mod graph;
+mod help;
 mod host_names;
 mod keys;
 mod latest;
+mod locked;
 mod numbers;
 mod once;
 mod screen;
@@ -25,6 +28,7 @@ mod terminal;
 #[cfg(test)]
 mod tests;
 mod timeline;
+mod width;
 
 use crate::{
     args::Top as Flags,
@@ -44,7 +48,8 @@ use forebay_net::{
     session::{Control, Event, Output, Progress, Session, SessionConfig, Summary},
 };
 use host_names::HostNames;
-use latest::{Latest, Update, locked};
+use latest::{Latest, Update};
+use locked::locked;
 use state::{KindOfSource, State, Status};
 use std::{
     io::{IsTerminal, stderr, stdout},

@@ -2,7 +2,8 @@
 
 use super::{
     host_names::HostNames,
-    latest::{Update, locked},
+    latest::Update,
+    locked::locked,
     numbers::{cell, number},
     state::State,
     tables::{History, Key, Kind, Row},

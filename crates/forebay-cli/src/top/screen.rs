@@ -1,10 +1,11 @@
 //! Draws the state into a frame of any size.
 
 use super::{
-    details,
+    details, graph, help,
     numbers::{cell, number},
     state::{Mode, Sort, State},
     tables::Kind,
+    width::{NARROW, WIDE, WIDEST},
 };
 use crate::output::clock;
 use forebay_net::units::scaled;
@@ -13,33 +14,8 @@ use ratatui::{
     layout::{Constraint, Layout, Rect},
     style::{Color, Modifier, Style, Stylize},
     text::{Line, Span},
-    widgets::{Paragraph, Sparkline, Table, Wrap},
+    widgets::{Paragraph, Table, Wrap},
 };
-
-const HELP: &str = "\
-Tab, arrows, 1-4    flows, hosts, ports, protocols
-r b p  R            sort by rate, bytes, packets; reverse
-/  Esc              show only rows with a text; show all
-j k, up, down       select a row; the wheel does it, too
-PgUp PgDn  g G      a page; the first row, the last row
-Enter, then w       details of the row; write the flow to a file
-space               hold the screen; counting goes on
-Ctrl-L  Ctrl-Z      draw the screen anew; suspend
-q, Ctrl-C           quit
-
-A flow is both directions between two endpoints: → is from
-the first to the second one. A packet counts for both of
-its hosts, and for the lower of its two ports. Sizes are
-those on the wire. Rates of rows are averages over 10 s.
-Up to 1,024 keys of each table are tracked. A + marks
-counts that began when a key entered its table.";
-
-/// Terminals of this width show both directions.
-const WIDE: u16 = 72;
-/// Terminals of this width show all columns.
-const WIDEST: u16 = 96;
-/// The width of the label of a graph.
-const LABEL: u16 = 13;
 
 /// A column of numbers.
 #[derive(Clone, Copy, PartialEq)]
@@ -51,55 +27,49 @@ enum Column {
 
 pub fn draw(frame: &mut Frame<'_>, state: &State) {
     let area = frame.area();
-    let [head, history, tabs, table, foot] = parts(area);
-    if state.mode == Mode::Help {
-        let lines = HELP.lines().count() as u16;
-        // In a small terminal, the help needs all lines.
-        let head_rows = head.height.min(area.height.saturating_sub(lines));
-        let [head, rest] =
-            Layout::vertical([Constraint::Length(head_rows), Constraint::Fill(1)]).areas(area);
-        draw_head(frame, head, state);
-        frame.render_widget(Paragraph::new(HELP), rest);
-        return;
+    let lines = head(state, area.width);
+    let [place, history, tabs, table, foot] = parts(area, lines.len());
+    // In a small terminal, help and details need its rows.
+    let alone = |rows: usize| {
+        let head_rows = area.height.saturating_sub(rows as u16);
+        let head_rows = head_rows.min(place.height);
+        let parts = [Constraint::Length(head_rows), Constraint::Fill(1)];
+        Layout::vertical(parts).areas::<2>(area)
+    };
+    match state.mode {
+        Mode::Help => {
+            let [place, rest] = alone(help::rows(area.width));
+            frame.render_widget(Paragraph::new(lines), place);
+            help::draw(frame, rest);
+            return;
+        }
+        Mode::Details => {
+            let [place, rest] = alone(details::rows(state, area.width) + 1);
+            let parts = [Constraint::Fill(1), Constraint::Length(1)];
+            let [rest, foot] = Layout::vertical(parts).areas(rest);
+            frame.render_widget(Paragraph::new(lines), place);
+            details::draw(frame, rest, state);
+            draw_foot(frame, foot, state);
+            return;
+        }
+        Mode::Table | Mode::Typing => {}
     }
-    draw_head(frame, head, state);
-    if state.mode == Mode::Details {
-        let rows = state.shown();
-        let row = rows.get(state.position(&rows));
-        let mut lines = row.map(|row| details::lines(row)).unwrap_or_default();
-        let written = state.written.as_ref();
-        let written = written.filter(|it| Some(it.flow) == state.flow());
-        lines.extend(written.map(|it| match it.is_complete {
-            true => format!("written        {it}"),
-            false => format!("writing        {it}"),
-        }));
-        lines.extend(state.note.clone());
-        let [_, rest, foot] = Layout::vertical([
-            Constraint::Length(head.height),
-            Constraint::Fill(1),
-            Constraint::Length(1),
-        ])
-        .areas(area);
-        let lines = Paragraph::new(lines.join("\n")).wrap(Wrap { trim: false });
-        frame.render_widget(lines, rest);
-        draw_foot(frame, foot, state);
-        return;
-    }
+    frame.render_widget(Paragraph::new(lines), place);
     draw_history(frame, history, state);
     draw_tabs(frame, tabs, state);
     draw_table(frame, table, state);
     draw_foot(frame, foot, state);
 }
 
-/// The parts of the screen: head, graph, names of the tables, table, and foot.
-fn parts(area: Rect) -> [Rect; 5] {
+/// The parts of the screen: a head of `head_rows`, graph, names of the tables, table, and foot.
+fn parts(area: Rect, head_rows: usize) -> [Rect; 5] {
     let graph = match area.height {
         ..16 => 0,
         16..22 => 3,
         _ => 4,
     };
     Layout::vertical([
-        Constraint::Length(4),
+        Constraint::Length(head_rows as u16),
         Constraint::Length(graph),
         Constraint::Length(1),
         Constraint::Fill(1),
@@ -109,8 +79,8 @@ fn parts(area: Rect) -> [Rect; 5] {
 }
 
 /// Rows of a table that fit on a screen of this size.
-pub fn table_rows(area: Rect) -> usize {
-    let [.., table, _] = parts(area);
+pub fn table_rows(area: Rect, state: &State) -> usize {
+    let [.., table, _] = parts(area, head(state, area.width).len());
     usize::from(table.height).saturating_sub(1)
 }
 
@@ -134,9 +104,9 @@ fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &State) {
+/// What is known of all packets.
+fn head(state: &State, width: u16) -> Vec<Line<'static>> {
     let progress = &state.progress;
-    let width = area.width;
     let status = match (&state.ended, state.is_paused) {
         (Some(why), _) => why.clone(),
         (None, true) => "held".into(),
@@ -147,16 +117,16 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let title: String = title.chars().take(room).collect();
     let title = format!("{title:room$} {status}");
     let (packets, bits) = state.rates;
-    let average = if state.is_file { " on average" } else { "" };
-    let rate = fitting(
-        [
-            format!("rate  {} packets/s", number(packets)),
-            format!("{}bit/s{average}", scaled(bits)),
-            format!("in all {}", number(progress.taken as f64)),
-            bytes(progress.wire_bytes),
-        ],
-        width,
-    );
+    let in_all = [
+        format!("in all {}", number(progress.taken as f64)),
+        bytes(progress.wire_bytes),
+    ];
+    let rates = [
+        format!("rate  {} packets/s", number(packets)),
+        format!("{}bit/s", scaled(bits)),
+    ];
+    let average = state.is_file.then(|| "on average".into());
+    let rate = fitting(rates.into_iter().chain(average).chain(in_all), width);
     let fill = state
         .fill
         .map(|(now, most)| format!("ring  {} full, at most {}", percent(now), percent(most)));
@@ -195,17 +165,17 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &State) {
         false => Line::from(lost),
     };
     let lines = [Line::from(title).reversed(), rate.into(), ring.into()];
-    let lost = if state.is_file { Line::default() } else { lost };
-    let lines: Vec<Line<'_>> = lines.into_iter().chain([lost]).collect();
-    frame.render_widget(Paragraph::new(lines), area);
+    let lost = (!state.is_file).then_some(lost);
+    // Of a file there is little.
+    let lines = lines.into_iter().chain(lost);
+    lines.filter(|line| line.width() > 0).collect()
 }
 
 /// One graph, or one each of what the interfaces received and sent, if they know it.
 fn draw_history(frame: &mut Frame<'_>, area: Rect, state: &State) {
-    let columns = |area: Rect| usize::from(area.width).saturating_sub(LABEL.into());
     if let Some(timeline) = &state.timeline {
-        let rates = timeline.rates(columns(area));
-        return draw_graph(
+        let rates = timeline.rates(graph::columns(area));
+        return graph::draw(
             frame,
             area,
             &format!("in {}", clock(timeline.time())),
@@ -219,29 +189,22 @@ fn draw_history(frame: &mut Frame<'_>, area: Rect, state: &State) {
     };
     let places = Layout::horizontal(vec![Constraint::Fill(1); graphs.len()]).split(area);
     for (&(which, name), &area) in graphs.iter().zip(places.iter()) {
-        let shown = columns(area).min(state.history.len());
+        let shown = graph::columns(area).min(state.history.len());
         let rates = state.history.range(state.history.len() - shown..);
         let rates: Vec<u64> = rates.map(|rates| rates[which]).collect();
-        draw_graph(frame, area, name, &rates);
+        graph::draw(frame, area, name, &rates);
     }
-}
-
-/// The rates as bars, with the highest one and `name` before them.
-fn draw_graph(frame: &mut Frame<'_>, area: Rect, name: &str, rates: &[u64]) {
-    let most = rates.iter().copied().max().unwrap_or(0);
-    let label = format!("{}bit/s\n{name}", scaled(most as f64));
-    let [left, graph] =
-        Layout::horizontal([Constraint::Length(LABEL), Constraint::Fill(1)]).areas(area);
-    frame.render_widget(Paragraph::new(label).dim(), left);
-    let data = Sparkline::default().data(rates).max(most.max(1));
-    frame.render_widget(data.style(Style::new().fg(Color::Green)), graph);
 }
 
 fn draw_tabs(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let mut spans = Vec::new();
     for kind in Kind::ALL {
         let count = state.rows[kind as usize].len();
-        let name = Span::from(format!(" {} {count} ", kind.name()));
+        let pad = if area.width < NARROW { "" } else { " " };
+        let name = Span::from(format!("{pad}{} {count}{pad}", kind.name()));
+        if kind != Kind::ALL[0] && pad.is_empty() {
+            spans.push(" ".into());
+        }
         spans.push(match kind == state.kind {
             true => name.reversed().bold(),
             false => name,
@@ -259,6 +222,7 @@ fn columns(width: u16, state: &State) -> Vec<Column> {
     let sorted = [Sort::Rate, Sort::Bytes, Sort::Packets]
         .into_iter()
         .filter(|&sort| match sort {
+            _ if width < NARROW => sort == state.sort,
             Sort::Rate => true,
             Sort::Bytes => is_wide || state.sort != Sort::Packets,
             Sort::Packets => is_wide || state.sort == Sort::Packets,

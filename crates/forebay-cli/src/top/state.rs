@@ -4,7 +4,7 @@ use super::{
     averages::Averages,
     flow_writer,
     host_names::HostNames,
-    latest::locked,
+    locked::locked,
     tables::{Key, Kind, Row, Rows, Snapshot},
     timeline::Timeline,
 };

@@ -225,7 +225,7 @@ pub fn show(
         }
         if is_changed && is_writable(stdout(), TERMINAL_WAIT) {
             let draw = |frame: &mut Frame<'_>| {
-                state.fit(screen::table_rows(frame.area()));
+                state.fit(screen::table_rows(frame.area(), &state));
                 screen::draw(frame, &state);
             };
             let drawn = terminal.draw(draw).map(drop);

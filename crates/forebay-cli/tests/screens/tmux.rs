@@ -10,10 +10,11 @@ use std::{
 
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
-const PROMPT: &str = "READY>";
+pub const PROMPT: &str = "READY>";
 
 pub struct Tmux {
     folder: Folder,
+    size: (u16, u16),
 }
 
 impl Tmux {
@@ -24,6 +25,7 @@ impl Tmux {
         }
         let tmux = Tmux {
             folder: Folder::new(),
+            size: (width, height),
         };
         let (width, height) = (width.to_string(), height.to_string());
         let shell = format!("env PS1='{PROMPT} ' TZ=UTC bash --norc --noprofile");
@@ -53,9 +55,11 @@ impl Tmux {
         tmux.output().unwrap().succeeds().text().to_owned()
     }
 
-    /// The rows of the screen.
+    /// The rows of the screen, without blanks and empty rows at its end.
     pub fn screen(&self) -> String {
-        self.run(&["capture-pane", "-p"])
+        let screen = self.run(&["capture-pane", "-p"]);
+        let rows = screen.trim_end().lines().map(str::trim_end);
+        rows.map(|row| format!("{row}\n")).collect()
     }
 
     /// Presses a key, such as `q` or `C-z`.
@@ -88,6 +92,40 @@ impl Tmux {
             sleep(Duration::from_millis(20));
         }
     }
+
+    /// Compares `screen` with the file for the screen of this name and size.
+    #[track_caller]
+    pub fn compare(&self, name: &str, screen: &str) {
+        let (width, height) = self.size;
+        let screens = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/screens/screens");
+        let path = format!("{screens}/{name}-{width}x{height}.txt");
+        if std::env::var_os("FOREBAY_WRITE_SCREENS").is_some() {
+            std::fs::create_dir_all(screens).unwrap();
+            std::fs::write(&path, screen).unwrap();
+        }
+        let expected = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(screen, expected, "{name}, {width}x{height}:\n{screen}");
+    }
+}
+
+/// The screen with `#` for each number, and with bars of one length.
+pub fn masked(screen: &str) -> String {
+    let mut masked = String::new();
+    for letter in screen.chars() {
+        match letter {
+            '0'..='9' if masked.ends_with('#') => {}
+            '0'..='9' => {
+                while masked.ends_with("  ") {
+                    masked.pop();
+                }
+                masked.push('#');
+            }
+            '.' | ':' if masked.ends_with('#') => {}
+            '=' | '>' | ' ' if masked.ends_with("[=") => {}
+            letter => masked.push(letter),
+        }
+    }
+    masked
 }
 
 impl Drop for Tmux {

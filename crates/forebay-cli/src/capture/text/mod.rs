@@ -424,7 +424,7 @@ fn progress_line(progress: &Progress, screen: &Screen, columns: usize) -> String
     if screen.writes {
         let written = units::scaled(progress.written_bytes as f64);
         line.put(4, format!("buffer {:.0} %", progress.fill * 100.0));
-        line.put(6, format!("{written}B written"));
+        line.put(6, format!("wrote {written}B"));
         if progress.file > 0 {
             line.put(7, format!("file {}", progress.file));
         }

@@ -1,0 +1,36 @@
+//! `forebay top` of a file: its tables, the details of a flow, and help.
+
+use crate::{SIZES, support::*, tmux::Tmux};
+
+#[test]
+fn top_fits_the_terminal_and_shows_the_same_after_a_suspension() {
+    for (width, height) in SIZES {
+        let Some(tmux) = Tmux::new(width, height) else {
+            return;
+        };
+        recorded(tmux.folder(), "a.pcapng", "rate=1M,count=3000");
+        tmux.enter("forebay top a.pcapng");
+        let table = tmux.waits_for(|it| it.contains("ended") && it.contains("q quit"));
+        tmux.compare("top", &table);
+
+        tmux.press("C-z");
+        lacks(tmux.shows("Stopped"), "q quit");
+        tmux.enter("clear; fg");
+        tmux.waits_for(|it| it == table);
+
+        tmux.press("Enter");
+        tmux.compare("top-details", &tmux.shows("Enter back"));
+        tmux.press("Enter");
+        tmux.waits_for(|it| it == table);
+        tmux.press("?");
+        tmux.compare(
+            "top-help",
+            &tmux.waits_for(|it| it.contains("quit") && !it.contains("q quit ")),
+        );
+        tmux.press("q");
+        tmux.waits_for(|it| it == table);
+        tmux.press("q");
+        // The shell has its own screen back.
+        lacks(tmux.shows("packets counted"), "q quit");
+    }
+}
