@@ -1,6 +1,7 @@
 //! One row alone: what is known of a flow, host, port or protocol.
 
 use super::{
+    graph,
     numbers::number,
     state::State,
     tables::{History, Key, Row},
@@ -14,6 +15,9 @@ use ratatui::{
     widgets::{Paragraph, Wrap},
 };
 use std::{sync::OnceLock, time::Duration};
+
+/// Rows of the graph of the last minute.
+const GRAPH_ROWS: u16 = 3;
 
 /// The time zone of this machine. Its file can only be read before the sandbox is entered.
 pub fn zone() -> TimeZone {
@@ -29,10 +33,27 @@ pub fn rows(state: &State, width: u16) -> usize {
     lines.iter().map(rows).sum()
 }
 
-/// Draws the selected row.
+/// Draws the selected row, and the graph of its last minute if there is room.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State) {
+    let needed = rows(state, area.width) as u16;
     let text = Paragraph::new(text(state, area.width).join("\n"));
     frame.render_widget(text.wrap(Wrap { trim: false }), area);
+    let rows = state.shown();
+    let row = rows.get(state.position(&rows));
+    if let Some(row) = row.filter(|row| !row.recent.is_empty())
+        && area.height > needed + GRAPH_ROWS
+    {
+        let place = Rect {
+            y: area.y + needed + 1,
+            height: GRAPH_ROWS,
+            ..area
+        };
+        let shown = graph::columns(place).min(row.recent.len());
+        let rates = row.recent.range(row.recent.len() - shown..);
+        let rates: Vec<u64> = rates.copied().collect();
+        let seconds = state.seconds * shown as f64;
+        graph::draw(frame, place, &format!("last {seconds:.0} s"), &rates);
+    }
 }
 
 /// The lines about the selected row, its file, and the last key.

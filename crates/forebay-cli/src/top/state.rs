@@ -11,7 +11,7 @@ use super::{
 use crate::flow::Flow;
 use forebay_net::session::Progress;
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -203,7 +203,17 @@ impl State {
                 self.history.pop_front();
             }
         }
-        let old = std::mem::replace(&mut self.rows, snapshot.rows());
+        let mut old = std::mem::replace(&mut self.rows, snapshot.rows());
+        if !self.is_file && !passed.is_zero() {
+            for (rows, old) in self.rows.iter_mut().zip(&mut old) {
+                let old = old.iter_mut().map(|row| (row.name.clone(), row));
+                let mut old: HashMap<_, _> = old.collect();
+                for row in rows {
+                    let old = old.get_mut(&row.name).map(|row| &mut **row);
+                    row.continue_from(old, passed.as_secs_f64());
+                }
+            }
+        }
         match self.is_file {
             true => (self.rows.iter_mut().flatten())
                 .for_each(|row| row.set_rates(row.way_bytes(), passed.as_secs_f64(), 0.0)),

@@ -13,6 +13,7 @@ use crate::flow::{
 };
 use forebay_net::port::{Direction, Frame, LinkType};
 use std::{
+    collections::VecDeque,
     hash::{BuildHasher, RandomState},
     net::IpAddr,
 };
@@ -21,6 +22,9 @@ use std::{
 const RECENT: usize = 4096;
 /// Keys tracked of each kind.
 const TRACKED: usize = 1024;
+
+/// Rates of a row that are kept: a minute, with the usual interval.
+const MAX_RECENT: usize = 60;
 
 /// Packets and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -108,6 +112,8 @@ pub struct Row {
     pub bits_per_second: f64,
     /// The same in both directions.
     pub way_bits_per_second: [f64; 2],
+    /// Bits per second of the last intervals, the last one last. Not of files.
+    pub recent: VecDeque<u64>,
     /// The rate by which rows are sorted.
     pub rank: f64,
     /// Of a flow.
@@ -130,6 +136,19 @@ impl Row {
         } else {
             self.bits_per_second
         };
+    }
+
+    /// Adds the rate since `old`, the same row an interval earlier, to its rates.
+    pub fn continue_from(&mut self, old: Option<&mut Row>, seconds: f64) {
+        let mut bytes = self.bytes;
+        if let Some(old) = old {
+            self.recent = std::mem::take(&mut old.recent);
+            bytes = bytes.saturating_sub(old.bytes);
+        }
+        if self.recent.len() == MAX_RECENT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back((bytes as f64 * 8.0 / seconds) as u64);
     }
 
     /// What people read.
@@ -370,6 +389,7 @@ fn row<K, V>(
         uncertain_bytes: slot.error,
         bits_per_second: 0.0,
         way_bits_per_second: [0.0; 2],
+        recent: VecDeque::new(),
         rank: 0.0,
         history,
     }

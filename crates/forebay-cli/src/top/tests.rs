@@ -399,3 +399,20 @@ fn a_full_pipe_is_not_writable() {
     reader.read_exact(&mut vec![0; len]).unwrap();
     assert!(is_writable(&writer, Duration::ZERO));
 }
+
+#[test]
+fn details_have_a_graph_of_the_last_intervals_where_there_is_room() {
+    let mut state = sample();
+    press(&mut state, "\n");
+    assert_eq!(state.shown()[0].recent, [1_211_200, 2_422_400, 3_633_600]);
+    let graph = |width, height| {
+        let drawn = drawn(&state, width, height);
+        let rows = drawn
+            .lines()
+            .skip_while(|row| !row.starts_with("3.634 Mbit/s"));
+        rows.take(3).map(String::from).collect::<Vec<_>>()
+    };
+    let expected = ["3.634 Mbit/s   █", "last 3 s      ██", "             ███"];
+    assert_eq!(graph(80, 24), expected);
+    assert_eq!(graph(40, 10), [""; 0]);
+}
