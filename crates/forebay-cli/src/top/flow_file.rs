@@ -152,7 +152,11 @@ fn new_path(folder: &Path, flow: &Flow) -> Result<PathBuf> {
             1 => format!("{stem}.pcapng"),
             _ => format!("{stem}-{number}.pcapng"),
         };
-        let path = folder.join(name);
+        // No `./` before it.
+        let path = match folder == Path::new(".") {
+            true => name.into(),
+            false => folder.join(name),
+        };
         let mut options = OpenOptions::new();
         match options.write(true).create_new(true).mode(0o600).open(&path) {
             Ok(_) => return Ok(path),

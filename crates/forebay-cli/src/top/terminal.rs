@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     flow::Flow,
+    output::causes,
     signals::{self, Asked},
 };
 use anyhow::{Context, Result};
@@ -193,7 +194,7 @@ fn is_gone() -> bool {
 /// Begins or ends the file of this flow. Returns why that is not possible.
 fn write_flow(writer: &mut Option<FlowWriter>, flow: Flow) -> Option<String> {
     match writer {
-        Some(writer) => writer.toggle(flow).err().map(|error| format!("{error:#}")),
+        Some(writer) => writer.toggle(flow).err().map(|error| causes(&error)),
         None => {
             Some("w writes a flow to a file if top is started with --write-flows FOLDER".into())
         }

@@ -64,3 +64,22 @@ fn the_key_w_writes_whole_packets_of_a_live_flow_until_it_is_pressed_again() {
     tmux.press("q");
     tmux.shows("packets counted");
 }
+
+#[test]
+fn a_folder_that_cannot_be_written_is_reported_and_top_goes_on() {
+    let Some(tmux) = Tmux::new(80, 24) else {
+        return;
+    };
+    // Even root cannot create files there.
+    tmux.enter("forebay top sim:rate=1M --write-flows /proc/self");
+    tmux.shows("198.19.0.1");
+    tmux.press("Enter");
+    tmux.press("w");
+    let screen = tmux.shows("creating the file: ");
+    assert_eq!(screen.matches("(os error ").count(), 1, "{screen}");
+    tmux.press("q");
+    tmux.press("q");
+    tmux.shows("packets counted");
+    tmux.enter("clear; forebay top sim --write-flows none");
+    tmux.shows("this is no folder");
+}

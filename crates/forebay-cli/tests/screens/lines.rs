@@ -74,8 +74,15 @@ fn replay_draws_its_progress_and_adds_up() {
         tmux.enter(&format!("clear; {alone} forebay replay a.pcapng -i lo'"));
         tmux.compare("replay-progress", &masked(&tmux.shows(" pps ")));
         let end = tmux.shows(PROMPT);
-        // Units of gaps differ.
-        let (counts, _) = end.split_once("forebay: gap").unwrap();
-        tmux.compare("replay-end", &masked(counts));
+        contains(
+            end.replace('\n', ""),
+            "2500 packets sent = 2500 accepted + 0 failed",
+        );
+        lacks(&end, "pps");
+        if (width, height) == SIZES[0] {
+            // The units of gaps differ, and in a small terminal the rows that they take.
+            let (counts, _) = end.split_once("forebay: gap").unwrap();
+            tmux.compare("replay-end", &masked(counts));
+        }
     }
 }
