@@ -21,6 +21,7 @@ use crate::format::read::{Decoder, Kind, Section, Skipped, Step, Zeros, with_pac
 use crate::port::{
     Block, Burst, Counts, Frame, Frames, Interface, Port, PortInfo, PortReport, Unreadable, Wake,
 };
+pub use compressed::Unpacked;
 use compressed::{Failed, Stream};
 use forebay::standard;
 use forebay::{Error, Result};

@@ -9,8 +9,11 @@
 
 #[cfg(feature = "gzip")]
 mod gzip;
+mod unpacked;
 #[cfg(feature = "zstd")]
 mod zstd;
+
+pub use unpacked::Unpacked;
 
 use super::source::{ByteSource, Read};
 use std::io;
@@ -72,9 +75,8 @@ fn decompressor_for(first: &[u8]) -> Result<Option<Box<dyn Decompressor>>, Faile
     }
 }
 
-/// A source whose bytes are decompressed if necessary.
-pub(super) struct Stream {
-    source: ByteSource,
+/// The state of decompression.
+struct Unpacking {
     decompressor: Option<Box<dyn Decompressor>>,
     compression: Option<&'static str>,
     /// Compressed input: `begin..end` is not yet consumed, and `begin` is at `offset` in the file.
@@ -91,10 +93,9 @@ pub(super) struct Stream {
     is_torn: bool,
 }
 
-impl Stream {
-    /// A stream of `source`, from which the bytes `first` were already read. They show whether it is compressed. Only then
-    /// the stream contains them, and the second result is true.
-    pub fn new(source: ByteSource, first: &[u8]) -> Result<(Self, bool), Failed> {
+impl Unpacking {
+    /// Of a file that begins with the bytes `first`.
+    fn new(first: &[u8]) -> Result<Self, Failed> {
         let decompressor = decompressor_for(first)?;
         let is_compressed = decompressor.is_some();
         let mut input = Vec::new();
@@ -102,8 +103,7 @@ impl Stream {
             input.resize(INPUT_BYTES.max(first.len()), 0);
             input[..first.len()].copy_from_slice(first);
         }
-        let stream = Stream {
-            source,
+        Ok(Unpacking {
             compression: decompressor.as_ref().map(|it| it.name()),
             decompressor,
             input,
@@ -114,44 +114,17 @@ impl Stream {
             is_full: false,
             whole: 0,
             is_torn: false,
-        };
-        Ok((stream, is_compressed))
+        })
     }
 
-    /// The file itself, if it is not compressed and can be read at any offset.
-    pub fn into_plain_file(self) -> Option<std::fs::File> {
-        let is_plain = self.decompressor.is_none();
-        self.source.into_regular().filter(|_| is_plain)
-    }
-
-    pub fn source(&self) -> &ByteSource {
-        &self.source
-    }
-
-    /// The name of the compression.
-    pub fn compression(&self) -> Option<&'static str> {
-        self.compression
-    }
-
-    /// The offset in the compressed file after the last member or frame that was read whole.
-    pub fn whole(&self) -> u64 {
-        self.whole
-    }
-
-    /// Whether the file ends inside a member or frame.
-    pub fn is_torn(&self) -> bool {
-        self.is_torn
-    }
-
-    /// Frees the memory that reading needs. Nothing is read after this.
-    pub fn free_buffers(&mut self) {
-        (self.decompressor, self.input) = (None, Vec::new());
-    }
-
-    /// Reads decompressed bytes.
-    pub fn read(&mut self, into: &mut [u8]) -> Result<Read, Failed> {
+    /// Reads decompressed bytes of what `read` reads.
+    fn read(
+        &mut self,
+        into: &mut [u8],
+        mut read: impl FnMut(&mut [u8]) -> io::Result<Read>,
+    ) -> Result<Read, Failed> {
         let Some(decompressor) = &mut self.decompressor else {
-            return self.source.read(into).map_err(Failed::System);
+            return read(into).map_err(Failed::System);
         };
         loop {
             while self.begin < self.end || (self.is_full && self.is_inside) {
@@ -175,7 +148,7 @@ impl Stream {
                     return Ok(Read::Bytes(step.written));
                 }
             }
-            match self.source.read(&mut self.input).map_err(Failed::System)? {
+            match read(&mut self.input).map_err(Failed::System)? {
                 Read::Bytes(n) => (self.begin, self.end) = (0, n),
                 Read::NotNow => return Ok(Read::NotNow),
                 Read::End if self.is_inside => {
@@ -189,6 +162,58 @@ impl Stream {
                 Read::End => return Ok(Read::End),
             }
         }
+    }
+}
+
+/// A source whose bytes are decompressed if necessary.
+pub(super) struct Stream {
+    source: ByteSource,
+    unpacking: Unpacking,
+}
+
+impl Stream {
+    /// A stream of `source`, from which the bytes `first` were already read. They show whether it is compressed. Only then
+    /// the stream contains them, and the second result is true.
+    pub fn new(source: ByteSource, first: &[u8]) -> Result<(Self, bool), Failed> {
+        let unpacking = Unpacking::new(first)?;
+        let is_compressed = unpacking.compression.is_some();
+        Ok((Stream { source, unpacking }, is_compressed))
+    }
+
+    /// The file itself, if it is not compressed and can be read at any offset.
+    pub fn into_plain_file(self) -> Option<std::fs::File> {
+        let is_plain = self.unpacking.decompressor.is_none();
+        self.source.into_regular().filter(|_| is_plain)
+    }
+
+    pub fn source(&self) -> &ByteSource {
+        &self.source
+    }
+
+    /// The name of the compression.
+    pub fn compression(&self) -> Option<&'static str> {
+        self.unpacking.compression
+    }
+
+    /// The offset in the compressed file after the last member or frame that was read whole.
+    pub fn whole(&self) -> u64 {
+        self.unpacking.whole
+    }
+
+    /// Whether the file ends inside a member or frame.
+    pub fn is_torn(&self) -> bool {
+        self.unpacking.is_torn
+    }
+
+    /// Frees the memory that reading needs. Nothing is read after this.
+    pub fn free_buffers(&mut self) {
+        (self.unpacking.decompressor, self.unpacking.input) = (None, Vec::new());
+    }
+
+    /// Reads decompressed bytes.
+    pub fn read(&mut self, into: &mut [u8]) -> Result<Read, Failed> {
+        let source = &mut self.source;
+        self.unpacking.read(into, |bytes| source.read(bytes))
     }
 }
 

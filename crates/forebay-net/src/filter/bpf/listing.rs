@@ -18,17 +18,27 @@ pub struct Numbers<'a>(pub(super) &'a [Instruction]);
 impl fmt::Display for Listing<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, instruction) in self.0.iter().enumerate() {
-            let (name, operand) = (name(instruction.code), operand(instruction, at));
-            write!(f, "({at:03}) {name:<8} ")?;
-            if is_conditional(instruction.code) {
-                let [yes, no] = [instruction.jump_true, instruction.jump_false]
-                    .map(|skip| at + 1 + skip as usize);
-                writeln!(f, "{operand:<16} jt {yes}\tjf {no}")?;
-            } else {
-                writeln!(f, "{operand}")?;
-            }
+            writeln!(f, "{}", image(instruction, at))?;
         }
         Ok(())
+    }
+}
+
+/// The line of a listing for this instruction at this place of its program, without the end of the line. An unknown instruction is `unimp`.
+///
+/// ```
+/// use forebay_net::filter::bpf::{Instruction, code, image};
+/// assert_eq!(image(&Instruction::new(code::LDH_ABS, 12), 3), "(003) ldh      [12]");
+/// assert_eq!(image(&Instruction::new(0xffff, 12), 3), "(003) unimp    0xffff");
+/// ```
+pub fn image(instruction: &Instruction, at: usize) -> String {
+    let (name, operand) = (name(instruction.code), operand(instruction, at));
+    if is_conditional(instruction.code) {
+        let [yes, no] =
+            [instruction.jump_true, instruction.jump_false].map(|skip| at + 1 + skip as usize);
+        format!("({at:03}) {name:<8} {operand:<16} jt {yes}\tjf {no}")
+    } else {
+        format!("({at:03}) {name:<8} {operand}")
     }
 }
 
@@ -118,7 +128,7 @@ fn name(code: u16) -> &'static str {
         RET_K | RET_A => "ret",
         TAX => "tax",
         TXA => "txa",
-        _ => unreachable!("a program has known instructions only"),
+        _ => "unimp",
     }
 }
 
@@ -141,6 +151,7 @@ fn operand(instruction: &Instruction, at: usize) -> String {
             format!("#{k:#x}")
         }
         RET_A | NEG | TAX | TXA => String::new(),
+        code if name(code) == "unimp" => format!("{code:#x}"),
         _ => "x".into(),
     }
 }

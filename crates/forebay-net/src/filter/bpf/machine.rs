@@ -37,6 +37,29 @@ pub(super) const LDH_JSET: u16 = 0xEF;
 /// `ldb [x + offset]`, `jset #k`
 pub(super) const LDB_IND_JSET: u16 = 0xF7;
 
+/// An instruction that is not joined to the next one. `None`: there is no such instruction.
+pub(super) fn single(instruction: Instruction) -> Option<Operation> {
+    let is_joined = |code| {
+        let joined = [
+            LD_JEQ,
+            LDH_JEQ,
+            LDB_JEQ,
+            LDH_IND_JEQ,
+            LDH_JSET,
+            LDB_IND_JSET,
+        ];
+        joined.contains(&code)
+    };
+    Some(Operation {
+        code: u8::try_from(instruction.code).ok()?,
+        jump_true: instruction.jump_true,
+        jump_false: instruction.jump_false,
+        offset: 0,
+        k: instruction.k,
+    })
+    .filter(|_| !is_joined(instruction.code))
+}
+
 pub(super) fn steps(program: &[Instruction]) -> Vec<Operation> {
     let step = |at: usize| {
         let one = &program[at];
@@ -104,10 +127,10 @@ impl Loads for &[u8] {
     }
 }
 
-/// The number of bytes to keep. `None`: a load was outside the packet, or the program divided by 0.
+/// The number of bytes to keep. `None`: a load was outside the packet, the program divided by 0, or `program` has no step at a place.
 #[inline]
 pub(super) fn run(
-    program: &[Operation],
+    program: impl Fn(usize) -> Option<Operation>,
     from: Registers,
     scratch: &mut [u32],
     data: impl Loads,
@@ -119,7 +142,7 @@ pub(super) fn run(
         mut x,
     } = from;
     loop {
-        let step = *program.get(next)?;
+        let step = program(next)?;
         let (k, offset) = (step.k, step.offset as usize);
         let skip = |holds: bool| {
             if holds {

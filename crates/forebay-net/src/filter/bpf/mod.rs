@@ -23,7 +23,7 @@ mod tests;
 use crate::port::{Frame, LinkType};
 pub(crate) use batch::{BatchFilter, FrameBatch, WIDTH};
 pub use check::Invalid;
-pub use listing::{Array, Listing, Numbers};
+pub use listing::{Array, Listing, Numbers, image};
 use machine::{Loads, Registers};
 use restored::Restored;
 
@@ -56,6 +56,25 @@ impl Instruction {
             k,
         }
     }
+}
+
+/// Runs instructions that nobody checked, each fetched by its place, over a packet as [`Program::run`] does. An unknown instruction or a
+/// place without one ends them with 0. Jumps only go forward.
+///
+/// ```
+/// use forebay_net::filter::bpf::{Instruction, code, run_unchecked};
+/// let program = [Instruction::new(code::LD_LEN, 0), Instruction::new(code::RET_A, 0)];
+/// assert_eq!(run_unchecked(|at| program.get(at).copied(), &[], 60), 60);
+/// assert_eq!(run_unchecked(|at| program[..1].get(at).copied(), &[], 60), 0);
+/// ```
+pub fn run_unchecked(
+    fetch: impl Fn(usize) -> Option<Instruction>,
+    data: &[u8],
+    wire_len: u32,
+) -> u32 {
+    let program = |at| fetch(at).and_then(machine::single);
+    let cells = &mut [0; code::SCRATCH as usize];
+    machine::run(program, Registers::default(), cells, data, wire_len).unwrap_or(0)
 }
 
 /// A checked program: it ends, its jumps stay inside it, and it uses only known instructions and cells that exist.
@@ -132,11 +151,12 @@ impl Program {
     #[inline]
     fn run_from(&self, from: Registers, data: impl Loads, wire_len: u32) -> u32 {
         // A program that never reads a scratch cell needs no memory for them.
+        let program = |at: usize| self.steps.get(at).copied();
         let kept = if self.uses_scratch {
             let cells = &mut [0; code::SCRATCH as usize];
-            machine::run(&self.steps, from, cells, data, wire_len)
+            machine::run(program, from, cells, data, wire_len)
         } else {
-            machine::run(&self.steps, from, &mut [], data, wire_len)
+            machine::run(program, from, &mut [], data, wire_len)
         };
         kept.unwrap_or(0)
     }
