@@ -1,0 +1,191 @@
+//! The border to C: what crosses it is checked, copied or converted here, so that other files need no `unsafe` for it.
+//!
+//! The program promises what `pcap/pcap.h` asks for: pointers are null or valid, texts end with a zero, and lengths are right.
+
+#![allow(unsafe_code)]
+
+use crate::abi::{ERRBUF_SIZE, Handler, PacketHeader};
+use forebay_net::filter::bpf::Instruction;
+use std::{
+    ffi::{CStr, CString, c_char, c_uchar, c_void},
+    io,
+    os::fd::{AsRawFd, BorrowedFd},
+    panic::{self, AssertUnwindSafe},
+    sync::Once,
+};
+
+unsafe extern "C" {
+    fn secure_getenv(name: *const c_char) -> *const c_char;
+}
+
+/// Defines exported functions: after the signature, what each returns if its body panics.
+macro_rules! exports {
+    ($($(#[$meta:meta])* fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $returned:ty)? = $failed:expr; $body:block)*) => {$(
+        $(#[$meta])*
+        #[allow(unsafe_code)] // The names are libpcap's, and no other library's.
+        #[unsafe(no_mangle)]
+        extern "C" fn $name($($arg: $type),*) $(-> $returned)? {
+            $crate::border::guarded($failed, move || $body)
+        }
+    )*};
+}
+pub(crate) use exports;
+
+/// Runs the body of an exported function. A panic ends here, and prints nothing.
+pub fn guarded<T>(failed: T, body: impl FnOnce() -> T) -> T {
+    static QUIET: Once = Once::new();
+    // The standard library is linked into this one, so its hook is not the program's.
+    if cfg!(not(test)) {
+        QUIET.call_once(|| panic::set_hook(Box::new(|_| {})));
+    }
+    panic::catch_unwind(AssertUnwindSafe(body)).unwrap_or(failed)
+}
+
+/// A text of the program. `None`: a null pointer.
+pub fn text<'a>(pointer: *const c_char) -> Option<&'a CStr> {
+    if pointer.is_null() {
+        return None;
+    }
+    // SAFETY: the program owns the text, which ends with a zero and outlives the call.
+    Some(unsafe { CStr::from_ptr(pointer) })
+}
+
+/// Bytes or structures of the program. `None`: a null pointer.
+pub fn items<'a, T>(pointer: *const T, len: usize) -> Option<&'a [T]> {
+    if pointer.is_null() || len > isize::MAX as usize / size_of::<T>().max(1) {
+        return None;
+    }
+    // SAFETY: the program owns `len` items there, which outlive the call.
+    Some(unsafe { std::slice::from_raw_parts(pointer, len) })
+}
+
+/// A copy of one item of the program.
+pub fn item<T: Copy>(pointer: *const T, at: usize) -> Option<T> {
+    let pointer = pointer.wrapping_add(at);
+    if pointer.is_null() {
+        return None;
+    }
+    // SAFETY: the program has an item there: a structure that it passed, or an instruction that its filter leads to.
+    Some(unsafe { pointer.read() })
+}
+
+/// Stores a result where the program wants it; nowhere, if that is a null pointer.
+pub fn put<T>(pointer: *mut T, value: T) {
+    if !pointer.is_null() {
+        // SAFETY: the program owns room for a value there, which may be uninitialized, so it is not dropped.
+        unsafe { pointer.write(value) };
+    }
+}
+
+/// Writes a message into a buffer of `ERRBUF_SIZE` bytes, cut to fit.
+pub fn message(buffer: *mut c_char, text: &str) {
+    if !buffer.is_null() {
+        let filled = terminated(text);
+        // SAFETY: the program owns `ERRBUF_SIZE` bytes there, by the contract of every function with such a buffer.
+        unsafe { buffer.copy_from_nonoverlapping(filled.as_ptr(), ERRBUF_SIZE) };
+    }
+}
+
+/// A message as C reads it, cut at a character to fit.
+pub fn terminated(text: &str) -> [c_char; ERRBUF_SIZE] {
+    let mut end = text.len().min(ERRBUF_SIZE - 1);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut filled = [0; ERRBUF_SIZE];
+    let bytes = text.as_bytes()[..end].iter().take_while(|&&byte| byte != 0);
+    for (to, &from) in filled.iter_mut().zip(bytes) {
+        *to = from as c_char;
+    }
+    filled
+}
+
+/// Copies items into memory that the program releases with `free`, or through [`release`]. Null: there is no memory.
+pub fn allocated<T: Copy>(items: &[T]) -> *mut T {
+    let bytes = size_of_val(items).max(1);
+    // SAFETY: any size may be asked for.
+    let memory = unsafe { libc::malloc(bytes) }.cast::<T>();
+    if !memory.is_null() {
+        // SAFETY: the new memory has room for the items, and is aligned for any of C's types.
+        unsafe { memory.copy_from_nonoverlapping(items.as_ptr(), items.len()) };
+    }
+    memory
+}
+
+/// Copies a text into memory as [`allocated`] does.
+pub fn allocated_text(text: &CStr) -> *mut c_char {
+    allocated(text.to_bytes_with_nul()).cast()
+}
+
+/// Releases what [`allocated`] returned.
+pub fn release<T>(pointer: *mut T) {
+    // SAFETY: null, or memory of `malloc` that the program gives back.
+    unsafe { libc::free(pointer.cast::<c_void>()) };
+}
+
+/// Takes back an object that [`Box::into_raw`] gave to the program.
+pub fn reclaimed<T>(pointer: *mut T) -> Option<Box<T>> {
+    if pointer.is_null() {
+        return None;
+    }
+    // SAFETY: it comes from `Box::into_raw`, and the program gives it back once.
+    Some(unsafe { Box::from_raw(pointer) })
+}
+
+/// The object of a type of this library that the program passes as a plain pointer.
+pub fn borrowed<'a, T>(pointer: *mut c_uchar) -> Option<&'a T> {
+    // SAFETY: null, or an object of this type that the program has not given back.
+    unsafe { pointer.cast::<T>().as_ref() }
+}
+
+/// Hands a packet to the program's function.
+pub fn call(
+    handler: Handler,
+    user: *mut c_uchar,
+    header: *const PacketHeader,
+    data: *const c_uchar,
+) {
+    if let Some(handler) = handler {
+        // SAFETY: it is the program's function, and the packet stays valid until the program asks for another one.
+        unsafe { handler(user, header, data) };
+    }
+}
+
+/// A text without zeros inside, for C.
+pub fn c_text(text: impl Into<Vec<u8>>) -> CString {
+    let mut bytes: Vec<u8> = text.into();
+    bytes.retain(|&byte| byte != 0);
+    CString::new(bytes).unwrap_or_default()
+}
+
+/// Has the kernel apply this program to what a packet socket receives from now on.
+pub fn attach(socket: BorrowedFd<'_>, program: &[Instruction]) -> io::Result<()> {
+    let Ok(len) = u16::try_from(program.len()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let described = libc::sock_fprog {
+        len,
+        filter: program.as_ptr().cast_mut().cast(),
+    };
+    // SAFETY: the kernel copies `len` instructions, which have the layout of `sock_filter`, during the call.
+    let failed = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            (&raw const described).cast(),
+            size_of::<libc::sock_fprog>() as libc::socklen_t,
+        )
+    };
+    match failed {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// A variable of the environment, unless the program has more rights than its user.
+pub fn environment(name: &CStr) -> Option<CString> {
+    // SAFETY: the name ends with a zero.
+    let value = unsafe { secure_getenv(name.as_ptr()) };
+    text(value).map(CStr::to_owned)
+}

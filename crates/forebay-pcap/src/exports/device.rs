@@ -1,0 +1,76 @@
+//! The list of devices.
+
+use crate::{
+    abi::{self, Device},
+    border::{exports, message, put, text},
+    devices,
+};
+use std::{
+    cell::RefCell,
+    ffi::{CString, c_char, c_int},
+    ptr::null_mut,
+};
+
+thread_local! {
+    /// The name that `pcap_lookupdev` returned last.
+    static FIRST: RefCell<CString> = RefCell::default();
+}
+
+exports! {
+    fn pcap_findalldevs(list: *mut *mut Device, errors: *mut c_char) -> c_int = abi::ERROR; {
+        match devices::list() {
+            Ok(first) => {
+                put(list, first);
+                0
+            }
+            Err(failure) => {
+                put(list, null_mut());
+                message(errors, &failure.text);
+                failure.code
+            }
+        }
+    }
+
+    fn pcap_freealldevs(list: *mut Device) = (); { devices::release_list(list) }
+
+    fn pcap_lookupdev(errors: *mut c_char) -> *mut c_char = null_mut(); {
+        match devices::first() {
+            Ok(name) => {
+                let keep = |kept: &RefCell<CString>| {
+                    *kept.borrow_mut() = name;
+                    kept.borrow().as_ptr().cast_mut()
+                };
+                FIRST.try_with(keep).unwrap_or(null_mut())
+            }
+            Err(failure) => {
+                message(errors, &failure.text);
+                null_mut()
+            }
+        }
+    }
+
+    fn pcap_lookupnet(
+        device: *const c_char,
+        network: *mut u32,
+        mask: *mut u32,
+        errors: *mut c_char,
+    ) -> c_int = abi::ERROR; {
+        let device = text(device).unwrap_or(c"any");
+        // What is not an interface has no address.
+        let is_interface = device != c"any" && device != c"sim" && !device.to_bytes().contains(&b':');
+        let found = match is_interface {
+            true => devices::network(device),
+            false => Ok((0, 0)),
+        };
+        let (found, returned) = match found {
+            Ok(found) => (found, 0),
+            Err(failure) => {
+                message(errors, &failure.text);
+                ((0, 0), failure.code)
+            }
+        };
+        put(network, found.0);
+        put(mask, found.1);
+        returned
+    }
+}

@@ -1,0 +1,111 @@
+//! Capture files that programs write.
+
+use crate::{
+    abi::{self, PacketHeader},
+    border::{borrowed, exports, item, items, reclaimed, text},
+    dumper::{Described, Dumper},
+    failure::Failure,
+    handle::{Handle, State},
+    linktypes,
+};
+use std::{
+    ffi::{CStr, c_char, c_int, c_long, c_uchar},
+    ptr::null_mut,
+};
+
+/// What the header of a file for packets of this handle describes.
+fn described(state: &State) -> Result<Described, Failure> {
+    state.activated().map_err(|_| {
+        Failure::new(
+            abi::NOT_ACTIVATED,
+            "not-yet-activated pcap_t passed to pcap_dump_open",
+        )
+    })?;
+    let link = linktypes::in_file(state.link);
+    Ok(Described {
+        link: link.ok_or_else(|| {
+            format!(
+                "link-layer type {} isn't supported in savefiles",
+                state.link
+            )
+        })?,
+        extension: state.file().map_or(0, |file| file.link_extension()),
+        snaplen: state.snapshot as u32,
+        precision: state.precision,
+    })
+}
+
+/// A new dumper for the program; null if it cannot be opened, for which the handle has the reason.
+fn dumper(
+    handle: Option<&Handle>,
+    open: impl FnOnce(&Described) -> Result<Dumper, Failure>,
+) -> *mut Dumper {
+    let Some(mut state) = handle.and_then(|handle| handle.state().ok()) else {
+        return null_mut();
+    };
+    match described(&state).and_then(|described| open(&described)) {
+        Ok(dumper) => Box::into_raw(Box::new(dumper)),
+        Err(failure) => {
+            state.fail(&failure);
+            null_mut()
+        }
+    }
+}
+
+fn named(path: *const c_char) -> Result<&'static CStr, Failure> {
+    text(path).ok_or_else(|| "A null pointer was supplied as the file name".into())
+}
+
+exports! {
+    fn pcap_dump_open(handle: Option<&Handle>, path: *const c_char) -> *mut Dumper = null_mut(); {
+        dumper(handle, |described| Dumper::create(named(path)?, described))
+    }
+
+    fn pcap_dump_open_append(
+        handle: Option<&Handle>,
+        path: *const c_char,
+    ) -> *mut Dumper = null_mut(); {
+        dumper(handle, |described| Dumper::append(named(path)?, described))
+    }
+
+    fn pcap_dump_fopen(
+        handle: Option<&Handle>,
+        stream: *mut libc::FILE,
+    ) -> *mut Dumper = null_mut(); {
+        dumper(handle, |described| Dumper::adopt(stream, described))
+    }
+
+    fn pcap_dump(
+        dumper: *mut c_uchar,
+        header: *const PacketHeader,
+        data: *const c_uchar,
+    ) = (); {
+        let (Some(dumper), Some(header)) = (borrowed::<Dumper>(dumper), item(header, 0)) else {
+            return;
+        };
+        if let Some(data) = items(data, header.caplen as usize) {
+            dumper.write(&header, data);
+        }
+    }
+
+    fn pcap_dump_file(dumper: Option<&Dumper>) -> *mut libc::FILE = null_mut(); {
+        dumper.map_or(null_mut(), |dumper| dumper.stream().stream())
+    }
+
+    fn pcap_dump_ftell(dumper: Option<&Dumper>) -> c_long = -1; {
+        dumper.map_or(-1, |dumper| dumper.stream().tell())
+    }
+
+    fn pcap_dump_ftell64(dumper: Option<&Dumper>) -> i64 = -1; {
+        dumper.map_or(-1, |dumper| dumper.stream().tell())
+    }
+
+    fn pcap_dump_flush(dumper: Option<&Dumper>) -> c_int = abi::ERROR; {
+        match dumper.map(|dumper| dumper.stream().flush()) {
+            Some(Ok(())) => 0,
+            _ => abi::ERROR,
+        }
+    }
+
+    fn pcap_dump_close(dumper: *mut Dumper) = (); { drop(reclaimed(dumper)) }
+}

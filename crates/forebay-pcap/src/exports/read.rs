@@ -1,0 +1,270 @@
+//! Packets: one by one, and in loops.
+
+use crate::{
+    abi::{self, Handler, PacketHeader, Stats},
+    border::{call, exports, item, put},
+    failure::Failure,
+    handle::{Delivered, Handle, Next, Source},
+    live::BATCH,
+};
+use std::{
+    ffi::{c_char, c_int, c_uchar, c_uint},
+    ptr::null,
+};
+
+/// The outcome of a round of packets.
+enum Round {
+    /// This number of packets was handed over; 0 if a device had none in time.
+    Packets(c_int),
+    /// A file has ended.
+    End,
+    /// The program asked to stop, before the first packet.
+    Break,
+}
+
+/// Hands over up to `count` packets. If `count` is not positive, that is all packets of a file, or those that a device has, up to a batch. Waits once for the first packet of a device.
+fn round(handle: &Handle, count: c_int, mut each: impl FnMut(Delivered)) -> Result<Round, Failure> {
+    let (is_live, is_file) = {
+        let state = handle.state()?;
+        state.activated()?;
+        (
+            matches!(state.source, Source::Live(_)),
+            state.file().is_some(),
+        )
+    };
+    let count = match count {
+        ..=0 if is_live => BATCH as c_int,
+        count => count,
+    };
+    let mut packets = 0;
+    let mut may_wait = is_live;
+    let outcome = loop {
+        if handle.is_asked_to_break() {
+            if packets > 0 {
+                break Ok(Round::Packets(packets));
+            }
+            handle.take_break();
+            break Ok(Round::Break);
+        }
+        let next = handle.state()?.next(handle);
+        match next {
+            Ok(Next::Packet(packet)) => {
+                each(packet);
+                packets += 1;
+                if packets == count {
+                    break Ok(Round::Packets(packets));
+                }
+                may_wait = false;
+            }
+            Ok(Next::End) if packets > 0 => break Ok(Round::Packets(packets)),
+            Ok(Next::End) => break Ok(Round::End),
+            Ok(Next::NotNow) if may_wait => {
+                may_wait = false;
+                let mut state = handle.state()?;
+                if let Source::Live(live) = &mut state.source {
+                    live.wait(handle.wake()?)?;
+                }
+            }
+            Ok(Next::NotNow) if is_file => {}
+            Ok(Next::NotNow) => break Ok(Round::Packets(packets)),
+            Err(failure) => break Err(failure),
+        }
+    };
+    if is_live && let Source::Live(live) = &mut handle.state()?.source {
+        live.show_waiting()?;
+    }
+    outcome
+}
+
+/// As [`round`], for a function that returns a number. The end of a file is 0.
+fn dispatch(handle: &Handle, count: c_int, each: impl FnMut(Delivered)) -> c_int {
+    match round(handle, count, each) {
+        Ok(Round::Packets(packets)) => packets,
+        Ok(Round::End) => 0,
+        Ok(Round::Break) => abi::BREAK,
+        Err(failure) => failed(handle, &failure),
+    }
+}
+
+fn failed(handle: &Handle, failure: &Failure) -> c_int {
+    match handle.state() {
+        Ok(mut state) => state.fail(failure),
+        Err(_) => abi::ERROR,
+    }
+}
+
+/// One packet, or what `dispatch` returns without one.
+fn one(handle: &Handle) -> (c_int, Option<Delivered>) {
+    let mut found = None;
+    let returned = dispatch(handle, 1, |packet| found = Some(packet));
+    (returned, found)
+}
+
+fn saturated(count: u64) -> c_uint {
+    c_uint::try_from(count).unwrap_or(c_uint::MAX)
+}
+
+exports! {
+    fn pcap_loop(
+        handle: Option<&Handle>,
+        count: c_int,
+        handler: Handler,
+        user: *mut c_uchar,
+    ) -> c_int = abi::ERROR; {
+        let Some(handle) = handle else {
+            return abi::ERROR;
+        };
+        let is_file = handle.state().is_ok_and(|state| state.file().is_some());
+        let mut left = count;
+        loop {
+            let each = |packet: Delivered| call(handler, user, packet.header, packet.data);
+            let packets = dispatch(handle, left, each);
+            match packets {
+                // A device had nothing in time.
+                0 if !is_file => continue,
+                ..=0 => return packets,
+                _ if count <= 0 => {}
+                _ if packets >= left => return 0,
+                _ => left -= packets,
+            }
+        }
+    }
+
+    fn pcap_dispatch(
+        handle: Option<&Handle>,
+        count: c_int,
+        handler: Handler,
+        user: *mut c_uchar,
+    ) -> c_int = abi::ERROR; {
+        let Some(handle) = handle else {
+            return abi::ERROR;
+        };
+        dispatch(handle, count, |packet| call(handler, user, packet.header, packet.data))
+    }
+
+    fn pcap_next(handle: Option<&Handle>, header: *mut PacketHeader) -> *const c_uchar = null(); {
+        let packet = handle.and_then(|handle| one(handle).1);
+        let Some(packet) = packet else {
+            return null();
+        };
+        if let Some(found) = item(packet.header, 0) {
+            put(header, found);
+        }
+        packet.data
+    }
+
+    fn pcap_next_ex(
+        handle: Option<&Handle>,
+        header: *mut *const PacketHeader,
+        data: *mut *const c_uchar,
+    ) -> c_int = abi::ERROR; {
+        let Some(handle) = handle else {
+            return abi::ERROR;
+        };
+        let is_file = handle.state().is_ok_and(|state| state.file().is_some());
+        match one(handle) {
+            (_, Some(packet)) => {
+                put(header, packet.header);
+                put(data, packet.data);
+                1
+            }
+            (0, None) if is_file => abi::BREAK,
+            (returned, None) => returned,
+        }
+    }
+
+    fn pcap_breakloop(handle: Option<&Handle>) = (); {
+        if let Some(handle) = handle {
+            handle.break_loop();
+        }
+    }
+
+    fn pcap_stats(handle: Option<&Handle>, stats: *mut Stats) -> c_int = abi::ERROR; {
+        Handle::ask(handle, |state| {
+            let Source::Live(live) = &mut state.source else {
+                let what = match state.file() {
+                    Some(_) => "Statistics aren't available from savefiles",
+                    None => "Statistics aren't available from a pcap_open_dead pcap_t",
+                };
+                return Err(what.into());
+            };
+            let counts = live.counts();
+            put(stats, Stats {
+                received: saturated(counts.received),
+                dropped: saturated(counts.dropped.unwrap_or(0)),
+                interface_dropped: saturated(counts.interface_dropped.unwrap_or(0)),
+            });
+            Ok(0)
+        })
+    }
+
+    fn pcap_setdirection(handle: Option<&Handle>, direction: c_int) -> c_int = abi::ERROR; {
+        Handle::ask(handle, |state| {
+            let Source::Live(live) = &mut state.source else {
+                return Err("Setting direction is not supported on this handle".into());
+            };
+            live.set_direction(direction).map(|()| 0)
+        })
+    }
+
+    fn pcap_setnonblock(
+        handle: Option<&Handle>,
+        is_nonblocking: c_int,
+        errors: *mut c_char,
+    ) -> c_int = abi::ERROR; {
+        Handle::run(handle, |_, state| {
+            match &mut state.source {
+                Source::Created(settings) => settings.nonblocking = is_nonblocking != 0,
+                Source::Live(live) => live.nonblocking = is_nonblocking != 0,
+                // A file never waits for anything that could be left to later.
+                Source::File(_) => {}
+                Source::Dead => {
+                    let failure = "A pcap_open_dead pcap_t does not have a non-blocking mode".into();
+                    return Ok(state.fail_into(errors, &failure));
+                }
+            }
+            Ok(0)
+        })
+    }
+
+    fn pcap_getnonblock(handle: Option<&Handle>, errors: *mut c_char) -> c_int = abi::ERROR; {
+        Handle::run(handle, |_, state| Ok(match &state.source {
+            Source::Created(_) => state.fail_into(errors, &Failure::not_activated()),
+            Source::Live(live) => live.nonblocking.into(),
+            Source::File(_) => 0,
+            Source::Dead => {
+                let failure = "A pcap_open_dead pcap_t does not have a non-blocking mode".into();
+                state.fail_into(errors, &failure)
+            }
+        }))
+    }
+
+    fn pcap_inject(handle: Option<&Handle>, data: *const c_uchar, len: usize) -> c_int = abi::ERROR; {
+        inject(handle, data, len)
+    }
+
+    fn pcap_sendpacket(handle: Option<&Handle>, data: *const c_uchar, len: c_int) -> c_int = abi::ERROR; {
+        match usize::try_from(len) {
+            Ok(len) if inject(handle, data, len) >= 0 => 0,
+            _ => abi::ERROR,
+        }
+    }
+}
+
+/// Sends a frame, and returns its length.
+fn inject(handle: Option<&Handle>, data: *const c_uchar, len: usize) -> c_int {
+    Handle::ask(handle, |state| {
+        let Source::Live(live) = &mut state.source else {
+            let what = match state.file() {
+                Some(_) => "Sending packets isn't supported on savefiles",
+                None => "Packets can't be sent on a pcap_open_dead pcap_t",
+            };
+            return Err(what.into());
+        };
+        let Some(frame) = crate::border::items(data, len) else {
+            return Err("a null pointer was supplied as the packet".into());
+        };
+        live.send(frame)?;
+        Ok(c_int::try_from(len).unwrap_or(c_int::MAX))
+    })
+}

@@ -1,0 +1,27 @@
+//! libpcap's C interface over Forebay's ports, files and filters, as a shared library.
+//!
+//! ```text
+//!  a program ──▶ exports/ ──▶ handle ──▶ savefile ──▶ forebay_net::format
+//!                (C types)       │  └───▶ live ─────▶ forebay_net::open
+//!                                └──────▶ filter ───▶ forebay_net::filter
+//! ```
+//! The library lives in a foreign process. It prints nothing, installs no signal handler, and starts no thread. A panic does not cross an
+//! exported function: the function then returns its documented error. `border` and `stdio` have what needs `unsafe`; files in `exports` have
+//! the attribute that exports a name, and little else.
+
+mod abi;
+mod border;
+mod devices;
+mod dumper;
+mod exports;
+mod failure;
+mod filter;
+mod handle;
+mod linktypes;
+mod live;
+mod savefile;
+mod selectable;
+mod sending;
+mod settings;
+mod stdio;
+mod timestamps;

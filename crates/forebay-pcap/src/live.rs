@@ -1,0 +1,385 @@
+//! Devices: ports of `forebay_net`, as a handle reads them.
+//!
+//! ```text
+//!  port ── a burst of frames ──▶ batch: those that the filter accepts, copied ──▶ the program, one by one
+//! ```
+//! A program may call any function while it handles a packet, also with the same handle. So frames are copied out of the port's memory, and the
+//! port is free again. Where the kernel can filter, it does; the filter then also runs here, for what was received before it was set.
+
+use crate::{
+    abi::{self, PacketHeader},
+    border::{attach, environment},
+    failure::{Failure, of_port as failure},
+    selectable::{Selectable, timespec},
+    sending::Sender,
+    settings::Settings,
+    timestamps::Precision,
+};
+use forebay::time::Clock;
+use forebay_net::{
+    af_packet::{AfPacket, AfPacketConfig},
+    filter::{View, bpf::Program},
+    link,
+    open::{self, Name, Options},
+    port::{
+        Counts, DEFAULT_SNAPLEN, Direction, Frame, LinkType, MAX_SNAPLEN, Port, TimeSource, Wake,
+    },
+};
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    io::Errno,
+};
+use std::{
+    ffi::{CStr, CString, c_int},
+    os::fd::{AsFd, OwnedFd},
+    time::Duration,
+};
+
+/// Packets that are taken from the port at once.
+pub const BATCH: usize = 64;
+/// Bursts without a packet for the program, after which others get their turn.
+const MAX_REJECTED: usize = 64;
+/// How long the kernel collects packets if the program sets no limit.
+const DEFAULT_DELAY: Duration = Duration::from_millis(100);
+const SHORT_DELAY: Duration = Duration::from_millis(10);
+/// The bytes of a block of the kernel's ring if packets are handed over soon.
+const SMALL_BLOCK_BYTES: u32 = 128 << 10;
+
+/// The device that a program opens under this name: another one, if the user has set that.
+pub fn device_name(asked: &CStr) -> CString {
+    environment(c"FOREBAY_PCAP_DEVICE").unwrap_or_else(|| asked.to_owned())
+}
+
+/// The time stamp types of a device.
+pub fn tstamp_types(device: &CStr) -> Vec<c_int> {
+    let links = link::interfaces().unwrap_or_default();
+    let link = links
+        .iter()
+        .find(|link| link.name.as_bytes() == device.to_bytes());
+    let device = link.and_then(|link| link.device().ok());
+    match device.and_then(|device| device.stamps) {
+        Some(stamps) if stamps.hardware_all => {
+            vec![abi::TSTAMP_HOST, abi::TSTAMP_ADAPTER_UNSYNCED]
+        }
+        _ => vec![abi::TSTAMP_HOST],
+    }
+}
+
+/// An open device.
+pub struct Live {
+    port: Box<dyn Port>,
+    name: Name,
+    /// The socket to which the kernel can attach a filter.
+    socket: Option<OwnedFd>,
+    clock: Clock,
+    link: LinkType,
+    view: View,
+    snaplen: u32,
+    precision: Precision,
+    timeout: Option<Duration>,
+    pub nonblocking: bool,
+    direction: Option<Direction>,
+    batch: Vec<Taken>,
+    bytes: Vec<u8>,
+    next: usize,
+    /// Packets of other link types than the handle's.
+    left_out: u64,
+    selectable: Option<Selectable>,
+    sender: Sender,
+}
+
+/// A packet of the batch.
+struct Taken {
+    begin: usize,
+    len: usize,
+    wire_len: u32,
+    time_ns: u64,
+    direction: Direction,
+}
+
+impl Live {
+    /// Opens the device, and returns its link type, too.
+    pub fn open(settings: &Settings) -> Result<(Live, LinkType), Failure> {
+        let device = settings.device.to_string_lossy();
+        let name: Name = device.parse().map_err(|error| failure(&error))?;
+        if settings.protocol != 0 {
+            return Err("selecting an Ethernet protocol is not supported".into());
+        }
+        let snaplen = match u32::try_from(settings.snaplen) {
+            Ok(snaplen @ 1..=MAX_SNAPLEN) => snaplen,
+            _ => DEFAULT_SNAPLEN,
+        };
+        let timeout = u64::try_from(settings.timeout).ok().filter(|&ms| ms > 0);
+        let timeout = timeout.map(Duration::from_millis);
+        let delay = match settings.immediate {
+            true => Duration::from_millis(1),
+            false => timeout
+                .unwrap_or(DEFAULT_DELAY)
+                .min(Duration::from_secs(10)),
+        };
+        let buffer = u64::try_from(settings.buffer)
+            .ok()
+            .filter(|&bytes| bytes > 0);
+        let clock = open::clock(std::slice::from_ref(&name)).map_err(|error| failure(&error))?;
+        let time =
+            (settings.tstamp_type == abi::TSTAMP_ADAPTER_UNSYNCED).then_some(TimeSource::Hardware);
+        let opened = match &name {
+            Name::Interface(interface) => {
+                let mut config = AfPacketConfig {
+                    promiscuous: settings.promiscuous,
+                    snaplen,
+                    retire: delay,
+                    ethernet_only: true,
+                    time,
+                    ..AfPacketConfig::default()
+                };
+                config.ring_bytes = buffer.unwrap_or(config.ring_bytes).max(MIN_RING_BYTES);
+                if delay < SHORT_DELAY || buffer.is_some() {
+                    config.block_bytes = SMALL_BLOCK_BYTES;
+                }
+                AfPacket::open(interface, &config).map(|port| {
+                    let socket = port.as_fd().try_clone_to_owned().ok();
+                    // The filter of all interfaces also selects those with Ethernet.
+                    let socket = socket.filter(|_| !name.is_any());
+                    (Box::new(port) as Box<dyn Port>, socket)
+                })
+            }
+            _ => {
+                let options = Options {
+                    ring_bytes: buffer,
+                    promiscuous: settings.promiscuous,
+                    snaplen,
+                    delay,
+                    ..Options::default()
+                };
+                let names = std::slice::from_ref(&name);
+                open::ports(names, &options, &clock).and_then(|mut ports| {
+                    let none = || forebay::Error::new(device.as_ref(), "opening it");
+                    Ok((ports.pop().ok_or_else(none)?, None))
+                })
+            }
+        };
+        let (port, socket) = opened.map_err(|error| failure(&error))?;
+        let first = port.interfaces().first();
+        let link = first.map_or(LinkType::ETHERNET, |first| first.link);
+        let view = first.map_or(View::Packet, View::of);
+        let live = Live {
+            port,
+            name,
+            socket,
+            clock,
+            link,
+            view,
+            snaplen,
+            precision: settings.precision,
+            timeout,
+            nonblocking: settings.nonblocking,
+            direction: None,
+            batch: Vec::new(),
+            bytes: Vec::new(),
+            next: 0,
+            left_out: 0,
+            selectable: None,
+            sender: Sender::default(),
+        };
+        Ok((live, link))
+    }
+
+    /// How filters see its packets.
+    pub fn view(&self) -> View {
+        self.view
+    }
+
+    pub fn snaplen(&self) -> c_int {
+        self.snaplen as c_int
+    }
+
+    pub fn buffer_bytes(&self) -> c_int {
+        c_int::try_from(self.port.info().ring_bytes).unwrap_or(c_int::MAX)
+    }
+
+    /// The port's counts. Packets that the handle left out count as dropped.
+    pub fn counts(&mut self) -> Counts {
+        let mut counts = self.port.counts();
+        counts.dropped = counts.dropped.map(|dropped| dropped + self.left_out);
+        counts
+    }
+
+    /// Delivers all packets, or only those that were received (1) or sent (2).
+    pub fn set_direction(&mut self, number: c_int) -> Result<(), Failure> {
+        let direction = match number {
+            0 => None,
+            1 => Some(Direction::Inbound),
+            2 => Some(Direction::Outbound),
+            _ => return Err("Invalid direction".into()),
+        };
+        if direction.is_some() && !self.name.has_directions_and_clocks() {
+            return Err("Setting direction is not supported on this device".into());
+        }
+        self.direction = direction;
+        Ok(())
+    }
+
+    /// Has the kernel apply the filter, if it can, and drops packets from the batch that it rejects.
+    pub fn set_filter(&mut self, program: &Program) {
+        if let Some(socket) = &self.socket {
+            // If the kernel does not accept it, the filter still runs here.
+            let _ = attach(socket.as_fd(), program.instructions());
+        }
+        let waiting = self.batch.drain(..).skip(self.next);
+        self.batch = waiting
+            .filter(|taken| {
+                let frame = Frame {
+                    data: &self.bytes[taken.begin..taken.begin + taken.len],
+                    wire_len: taken.wire_len,
+                    direction: taken.direction,
+                    ..Frame::default()
+                };
+                accepts(program, &frame, self.view, self.link)
+            })
+            .collect();
+        self.next = 0;
+    }
+
+    /// The next packet, if there is one now. It stays in place until the next call.
+    pub fn next(
+        &mut self,
+        filter: Option<&Program>,
+    ) -> Result<Option<(PacketHeader, *const u8)>, Failure> {
+        if self.next == self.batch.len() {
+            self.refill(filter)?;
+        }
+        let Some(taken) = self.batch.get(self.next) else {
+            return Ok(None);
+        };
+        self.next += 1;
+        let (seconds, fraction) = self.precision.split(taken.time_ns);
+        let header = PacketHeader {
+            seconds,
+            fraction,
+            caplen: taken.len as u32,
+            len: taken.wire_len,
+        };
+        let data = &self.bytes[taken.begin..taken.begin + taken.len];
+        Ok(Some((header, data.as_ptr())))
+    }
+
+    /// Takes a burst of packets from the port.
+    fn refill(&mut self, filter: Option<&Program>) -> Result<(), Failure> {
+        self.batch.clear();
+        self.bytes.clear();
+        self.next = 0;
+        for _ in 0..MAX_REJECTED {
+            let links: Vec<_> = self.port.interfaces().iter().map(|it| it.link).collect();
+            let mut burst = self.port.receive(BATCH).map_err(|error| failure(&error))?;
+            let mut is_empty = true;
+            while let Some(frame) = burst.next_frame() {
+                is_empty = false;
+                let link = links.get(frame.interface as usize);
+                if link.is_some_and(|&link| link != self.link) {
+                    self.left_out += 1;
+                    continue;
+                }
+                let is_asked_for = self.direction.is_none_or(|asked| asked == frame.direction);
+                let accepts = |filter| accepts(filter, &frame, self.view, self.link);
+                if !is_asked_for || !filter.is_none_or(accepts) {
+                    continue;
+                }
+                let len = frame.data.len().min(self.snaplen as usize);
+                self.batch.push(Taken {
+                    begin: self.bytes.len(),
+                    len,
+                    wire_len: frame.wire_len,
+                    time_ns: frame.time_ns,
+                    direction: frame.direction,
+                });
+                self.bytes.extend_from_slice(&frame.data[..len]);
+            }
+            if is_empty || !self.batch.is_empty() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until there may be packets, for the time that the program has set, or until `wake` is written to.
+    pub fn wait(&mut self, wake: &OwnedFd) -> Result<(), Failure> {
+        if self.nonblocking {
+            return Ok(());
+        }
+        let clock = self.clock.clone();
+        let until = self
+            .timeout
+            .map(|timeout| clock.now() + timeout.as_nanos() as u64);
+        let (mut waits, limit) = (vec![PollFd::new(wake, PollFlags::IN)], until);
+        let until = match self.port.arm().map_err(|error| failure(&error))? {
+            Wake::Fd(fd) => {
+                waits.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
+                limit
+            }
+            Wake::At(then) if clock.is_virtual() => {
+                clock.sleep_until(then);
+                return Ok(());
+            }
+            Wake::At(then) => Some(limit.map_or(then, |limit| limit.min(then))),
+            Wake::End => return Err(ended()),
+            _ => return Ok(()),
+        };
+        let left = until.map(|until| timespec(until.saturating_sub(clock.now())));
+        match poll(&mut waits, left.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(format!("can't wait for packets: {error}").into()),
+        }
+    }
+
+    /// A descriptor that is readable while packets wait.
+    pub fn descriptor(&mut self) -> Result<c_int, Failure> {
+        if self.selectable.is_none() {
+            self.selectable = Some(Selectable::new().map_err(|error| error.to_string())?);
+            self.show_waiting()?;
+        }
+        Ok(self.selectable.as_ref().map_or(-1, |it| it.descriptor()))
+    }
+
+    /// Sends a frame, and waits until the kernel has accepted it.
+    pub fn send(&mut self, frame: &[u8]) -> Result<(), Failure> {
+        self.sender.send(&self.name, frame)
+    }
+
+    /// Makes the descriptor readable if packets wait, and has the port make it readable otherwise.
+    pub fn show_waiting(&mut self) -> Result<(), Failure> {
+        let Some(selectable) = &self.selectable else {
+            return Ok(());
+        };
+        let shown = if self.next < self.batch.len() {
+            selectable.fire_after(Some(0))
+        } else {
+            match self.port.arm().map_err(|error| failure(&error))? {
+                Wake::Fd(fd) => selectable
+                    .watch(fd)
+                    .and_then(|()| selectable.fire_after(None)),
+                Wake::At(then) => {
+                    selectable.fire_after(Some(then.saturating_sub(self.clock.now())))
+                }
+                _ => selectable.fire_after(Some(0)),
+            }
+        };
+        shown.map_err(|error| format!("can't show that packets wait: {error}").into())
+    }
+}
+
+fn accepts(program: &Program, frame: &Frame<'_>, view: View, link: LinkType) -> bool {
+    let kept = match view {
+        View::Packet => program.run(frame.data, frame.wire_len),
+        _ => program.run_restored(frame, link),
+    };
+    kept > 0
+}
+
+/// The least size of the kernel's ring, in bytes.
+const MIN_RING_BYTES: u64 = 1 << 20;
+
+/// A source without end has none; the simulated card may have.
+fn ended() -> Failure {
+    Failure::new(abi::BREAK, "the device has no more packets")
+}

@@ -1,0 +1,349 @@
+//! Capture files: read through C's streams, decoded by `forebay_net::format`.
+//!
+//! ```text
+//!  FILE ── fread ──▶ Unpacked ──▶ │ delivered │ begin: to be decoded │
+//! ```
+//! Bytes are read only when the next record needs them, so that the program can use the stream's position, and a pipe delivers its packets
+//! at once. A packet stays in place until the next one is asked for.
+//!
+//! A handle has one link type: that of the first interface. Packets of other interfaces of a pcapng file with another one are left out;
+//! after the last packet, an error reports how many. libpcap refuses such files.
+
+use crate::{failure::Failure, stdio::Stdio, timestamps::Precision};
+use forebay_net::{
+    file::Unpacked,
+    format::read::{Decoder, Kind, Step, Zeros},
+    port::{Frame, LinkType},
+};
+use std::io::{self, Read};
+
+/// libpcap's limit for the packets of most link types, and its answer if the file does not have one.
+const DEFAULT_SNAPLEN: u32 = 262_144;
+
+/// An open capture file.
+pub struct Savefile {
+    input: Unpacked<Stdio>,
+    bytes: Vec<u8>,
+    /// Where the next record begins in `bytes`.
+    begin: usize,
+    decoder: Decoder,
+    pub link: LinkType,
+    pub snaplen: u32,
+    pub version: (u16, u16),
+    pub is_swapped: bool,
+    /// Packets of this file that the handle cannot deliver, and why the first one cannot.
+    left_out: Option<(u64, String)>,
+}
+
+/// A packet in the memory of its file.
+pub struct Record {
+    pub seconds: i64,
+    pub fraction: i64,
+    pub len: u32,
+    /// Where its bytes begin, and how many there are.
+    pub place: usize,
+    pub caplen: u32,
+}
+
+/// Why there is no packet.
+pub enum Stopped {
+    End,
+    /// A signal arrived. Reading can continue.
+    Interrupted,
+    Failed(Failure),
+}
+
+impl From<Failure> for Stopped {
+    fn from(failure: Failure) -> Stopped {
+        Stopped::Failed(failure)
+    }
+}
+
+impl Savefile {
+    /// Reads up to the description of the first interface.
+    pub fn open(mut stream: Stdio) -> Result<Savefile, Failure> {
+        let mut first = Vec::new();
+        fill(&mut stream, &mut first, 4, "file header bytes")?;
+        let (mut input, is_compressed) =
+            Unpacked::new(stream, &first).map_err(|error| error.to_string())?;
+        if is_compressed {
+            first.clear();
+            fill(&mut input, &mut first, 4, "file header bytes")?;
+        }
+        let decoder = match Decoder::begin(&first) {
+            Ok(Some(decoder)) => decoder,
+            Ok(None) | Err(_) => return Err("unknown file format".into()),
+        };
+        let header_len = match decoder.kind() {
+            Kind::Pcap => 24,
+            _ => 16,
+        };
+        fill(&mut input, &mut first, header_len, "file header bytes")?;
+        let mut file = Savefile {
+            is_swapped: is_swapped(&first, decoder.kind()),
+            version: (0, 0),
+            input,
+            bytes: first,
+            begin: 0,
+            decoder,
+            link: LinkType(0),
+            snaplen: 0,
+            left_out: None,
+        };
+        file.version = file.version_in_header();
+        file.find_interface()?;
+        Ok(file)
+    }
+
+    /// The stream, for the program.
+    pub fn stream(&self) -> &Stdio {
+        self.input.source()
+    }
+
+    /// What describes frame check sequences in the file header, in the upper half of the link type's field.
+    pub fn link_extension(&self) -> u32 {
+        let first = self.decoder.interfaces().first();
+        let in_file = first.and_then(|first| first.in_file.as_deref());
+        in_file.and_then(|it| it.classic).unwrap_or(0)
+    }
+
+    fn version_in_header(&self) -> (u16, u16) {
+        let at = match self.decoder.kind() {
+            Kind::Pcap => 4,
+            _ => 12,
+        };
+        let half = |at: usize| {
+            let two = [self.bytes[at], self.bytes[at + 1]];
+            match self.is_swapped {
+                true => u16::from_ne_bytes(two).swap_bytes(),
+                false => u16::from_ne_bytes(two),
+            }
+        };
+        (half(at), half(at + 2))
+    }
+
+    fn find_interface(&mut self) -> Result<(), Failure> {
+        while self.decoder.interfaces().is_empty() {
+            match self.step() {
+                Ok(None) => {}
+                // A packet cannot precede the description of its interface.
+                Ok(Some(_)) | Err(Stopped::Interrupted) => {}
+                Err(Stopped::End) => {
+                    return Err("the capture file has no Interface Description Blocks".into());
+                }
+                Err(Stopped::Failed(failure)) => return Err(failure),
+            }
+        }
+        let first = &self.decoder.interfaces()[0];
+        self.link = first.link;
+        self.snaplen = match first.snaplen {
+            // Without a limit in the file, the decoder has its own.
+            0 | 0x8000_0000.. | 1_000_000 => DEFAULT_SNAPLEN,
+            snaplen => snaplen,
+        };
+        Ok(())
+    }
+
+    /// The next packet of the handle's link type.
+    pub fn next(&mut self, precision: Precision) -> Result<Record, Stopped> {
+        loop {
+            let Some((record, link)) = self.step()? else {
+                continue;
+            };
+            if link != self.link {
+                self.leave_out(format!(
+                    "packets of link type {link} are left out of a file of {}",
+                    self.link
+                ));
+                continue;
+            }
+            let (seconds, fraction) = precision.split(record.time_ns);
+            // As libpcap does with files whose packets exceed their own limit.
+            let is_classic = self.decoder.kind() == Kind::Pcap;
+            let limit = if is_classic { self.snaplen } else { u32::MAX };
+            return Ok(Record {
+                seconds,
+                fraction,
+                len: record.wire_len,
+                place: record.place,
+                caplen: record.caplen.min(limit),
+            });
+        }
+    }
+
+    /// The bytes of a packet, until the next one is asked for.
+    pub fn data(&self, record: &Record) -> &[u8] {
+        &self.bytes[record.place..record.place + record.caplen as usize]
+    }
+
+    fn leave_out(&mut self, why: String) {
+        self.left_out.get_or_insert((0, why)).0 += 1;
+    }
+
+    /// Decodes the next record. `None`: it is not a packet.
+    fn step(&mut self) -> Result<Option<(Found, LinkType)>, Stopped> {
+        loop {
+            let left = &self.bytes[self.begin..];
+            let needed = match self.decoder.next(left) {
+                Ok(Step::Packet(frame, len)) => {
+                    let place = frame.data.as_ptr().addr() - self.bytes.as_ptr().addr();
+                    let found = Found::of(&frame, place);
+                    let is_empty = frame.data.is_empty();
+                    let link = self.decoder.interfaces()[frame.interface as usize].link;
+                    if is_empty {
+                        self.decoder.took_empty();
+                    }
+                    self.begin += len;
+                    return Ok(Some((found, link)));
+                }
+                Ok(Step::Other(len) | Step::Described(len)) => {
+                    // Blocks for a copy are not needed.
+                    self.decoder.take_blocks();
+                    self.begin += len;
+                    return Ok(None);
+                }
+                Ok(Step::More(needed)) => needed,
+                Ok(Step::Zeros) => match self.decoder.classify_zeros(left, false) {
+                    Zeros::Packets => continue,
+                    Zeros::End => return Err(zeros()),
+                    // Only as far as it takes: something else may follow at once.
+                    Zeros::More(needed) => needed.min(left.len() * 2),
+                },
+                Err(fault) => match fault.skip() {
+                    Some(len) => {
+                        self.leave_out(fault.what().to_owned());
+                        self.begin += len;
+                        return Ok(None);
+                    }
+                    None => return Err(Failure::from(fault.what()).into()),
+                },
+            };
+            self.read_up_to(needed)?;
+        }
+    }
+
+    /// Reads until `needed` bytes follow what was decoded. This ends the place of the last packet.
+    fn read_up_to(&mut self, needed: usize) -> Result<(), Stopped> {
+        self.bytes.drain(..self.begin);
+        self.begin = 0;
+        let had = self.bytes.len();
+        match read_more(&mut self.input, &mut self.bytes, needed) {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                return Err(Stopped::Interrupted);
+            }
+            Err(error) => return Err(failed(&error).into()),
+        }
+        if self.bytes.is_empty() {
+            return Err(match self.left_out.take() {
+                None => Stopped::End,
+                Some((packets, why)) => {
+                    Failure::from(format!("{packets} packets were not delivered: {why}")).into()
+                }
+            });
+        }
+        if matches!(self.decoder.next(&self.bytes), Ok(Step::Zeros)) {
+            return Err(match self.decoder.classify_zeros(&self.bytes, true) {
+                Zeros::Packets => Stopped::Interrupted,
+                _ => zeros(),
+            });
+        }
+        let got = self.bytes.len();
+        let text = match self.decoder.kind() {
+            Kind::Pcap if had < 16 => {
+                format!("truncated dump file; tried to read 16 header bytes, only got {got}")
+            }
+            Kind::Pcap => format!(
+                "truncated dump file; tried to read {} captured bytes, only got {}",
+                needed - had,
+                got - had
+            ),
+            _ => format!(
+                "truncated pcapng dump file; tried to read {} bytes, only got {}",
+                needed - had,
+                got - had
+            ),
+        };
+        Err(Failure::from(text).into())
+    }
+}
+
+/// A packet that was decoded.
+struct Found {
+    time_ns: u64,
+    wire_len: u32,
+    place: usize,
+    caplen: u32,
+}
+
+impl Found {
+    fn of(frame: &Frame<'_>, place: usize) -> Found {
+        Found {
+            time_ns: frame.time_ns,
+            wire_len: frame.wire_len,
+            place,
+            caplen: frame.data.len() as u32,
+        }
+    }
+}
+
+fn zeros() -> Stopped {
+    Failure::from("the file ends in zeros in place of packets").into()
+}
+
+fn is_swapped(first: &[u8], kind: Kind) -> bool {
+    let (at, native) = match kind {
+        Kind::Pcap => (0, [0xa1b2_c3d4_u32, 0xa1b2_3c4d, 0xa1b2_cd34]),
+        _ => (8, [0x1a2b_3c4d; 3]),
+    };
+    let magic = first[at..].first_chunk().copied().map(u32::from_ne_bytes);
+    magic.is_none_or(|magic| !native.contains(&magic))
+}
+
+/// Reads until there are `needed` bytes. `false`: the end comes before that.
+fn read_more(from: &mut impl Read, bytes: &mut Vec<u8>, needed: usize) -> io::Result<bool> {
+    while bytes.len() < needed {
+        let had = bytes.len();
+        bytes.resize(needed, 0);
+        let read = from.read(&mut bytes[had..]);
+        bytes.truncate(had + *read.as_ref().unwrap_or(&0));
+        if read? == 0 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Reads the beginning of a file, until there are `needed` bytes.
+fn fill(
+    from: &mut impl Read,
+    bytes: &mut Vec<u8>,
+    needed: usize,
+    what: &str,
+) -> Result<(), Failure> {
+    loop {
+        match read_more(from, bytes, needed) {
+            Ok(true) => return Ok(()),
+            Ok(false) => {
+                let got = bytes.len();
+                return Err(format!(
+                    "truncated dump file; tried to read {needed} {what}, only got {got}"
+                )
+                .into());
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(failed(&error)),
+        }
+    }
+}
+
+fn failed(error: &io::Error) -> Failure {
+    match error.raw_os_error() {
+        Some(number) => {
+            let text = crate::stdio::error_text(number);
+            format!("error reading dump file: {}", text.to_string_lossy()).into()
+        }
+        None => format!("error reading dump file: {error}").into(),
+    }
+}

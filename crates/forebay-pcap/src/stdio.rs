@@ -1,0 +1,179 @@
+//! Streams of C's library (`FILE *`), which programs also use themselves: nothing is read before it is needed, and nothing is held back.
+
+#![allow(unsafe_code)]
+
+use crate::border::{c_text, text as text_of};
+use std::{
+    cell::Cell,
+    ffi::{CStr, c_int},
+    io::{self, Read},
+};
+
+unsafe extern "C" {
+    static stdin: *mut libc::FILE;
+    static stdout: *mut libc::FILE;
+    static stderr: *mut libc::FILE;
+}
+
+/// A stream, closed when it is dropped, unless it is still the program's.
+#[derive(Debug)]
+pub struct Stdio {
+    stream: *mut libc::FILE,
+    is_owned: Cell<bool>,
+    /// The end, or an error other than an interruption, was reached.
+    has_ended: Cell<bool>,
+}
+
+impl Stdio {
+    /// Opens a file as `fopen` does.
+    pub fn open(path: &CStr, mode: &CStr) -> io::Result<Stdio> {
+        // SAFETY: both texts end with a zero.
+        let stream = unsafe { libc::fopen(path.as_ptr(), mode.as_ptr()) };
+        Stdio::adopt(stream).ok_or_else(io::Error::last_os_error)
+    }
+
+    /// Takes a stream of the program. `None`: a null pointer.
+    pub fn adopt(stream: *mut libc::FILE) -> Option<Stdio> {
+        let lent = Stdio::lent(stream)?;
+        lent.keep();
+        Some(lent)
+    }
+
+    /// Uses a stream that stays the program's. `None`: a null pointer.
+    pub fn lent(stream: *mut libc::FILE) -> Option<Stdio> {
+        (!stream.is_null()).then(|| Stdio::standard(stream))
+    }
+
+    /// Closes the stream with this object, although it was lent.
+    pub fn keep(&self) {
+        self.is_owned.set(true);
+    }
+
+    pub fn standard_input() -> Stdio {
+        // SAFETY: C's library sets it before the program starts.
+        Stdio::standard(unsafe { stdin })
+    }
+
+    pub fn standard_output() -> Stdio {
+        // SAFETY: as for `stdin`.
+        Stdio::standard(unsafe { stdout })
+    }
+
+    pub fn standard_error() -> Stdio {
+        // SAFETY: as for `stdin`.
+        Stdio::standard(unsafe { stderr })
+    }
+
+    fn standard(stream: *mut libc::FILE) -> Stdio {
+        Stdio {
+            stream,
+            is_owned: Cell::new(false),
+            has_ended: Cell::new(false),
+        }
+    }
+
+    /// The stream, for the program.
+    pub fn stream(&self) -> *mut libc::FILE {
+        self.stream
+    }
+
+    pub fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        // SAFETY: the stream is open, and the bytes are ours during the call.
+        let written = unsafe { libc::fwrite(bytes.as_ptr().cast(), 1, bytes.len(), self.stream) };
+        match written == bytes.len() {
+            true => Ok(()),
+            false => Err(io::Error::last_os_error()),
+        }
+    }
+
+    pub fn flush(&self) -> io::Result<()> {
+        // SAFETY: the stream is open.
+        let failed = unsafe { libc::fflush(self.stream) };
+        result(failed)
+    }
+
+    /// The place in the file.
+    pub fn tell(&self) -> i64 {
+        // SAFETY: the stream is open.
+        unsafe { libc::ftello(self.stream) }
+    }
+
+    /// Continues at a place in the file: from its end if `whence` is `SEEK_END`.
+    pub fn seek(&self, to: i64, whence: c_int) -> io::Result<()> {
+        // SAFETY: the stream is open.
+        let failed = unsafe { libc::fseeko(self.stream, to, whence) };
+        result(failed)
+    }
+
+    pub fn descriptor(&self) -> c_int {
+        // SAFETY: the stream is open.
+        unsafe { libc::fileno(self.stream) }
+    }
+
+    fn has_failed(&self) -> bool {
+        // SAFETY: the stream is open.
+        unsafe { libc::ferror(self.stream) != 0 }
+    }
+
+    fn clear_failure(&self) {
+        // SAFETY: the stream is open.
+        unsafe { libc::clearerr(self.stream) };
+    }
+}
+
+fn result(failed: c_int) -> io::Result<()> {
+    match failed {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+impl Read for Stdio {
+    /// Reads as many bytes as there is room for; fewer only before the end, an error, or a signal.
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if into.is_empty() || self.has_ended.get() {
+            return Ok(0);
+        }
+        // SAFETY: the stream is open, and the room is ours during the call.
+        let read = unsafe { libc::fread(into.as_mut_ptr().cast(), 1, into.len(), self.stream) };
+        if read == into.len() {
+            return Ok(read);
+        }
+        let error = io::Error::last_os_error();
+        if !self.has_failed() {
+            // A terminal may continue after its end; a capture does not.
+            self.has_ended.set(true);
+            return Ok(read);
+        }
+        if error.kind() == io::ErrorKind::Interrupted {
+            self.clear_failure();
+        } else {
+            self.has_ended.set(true);
+        }
+        match read {
+            0 => Err(error),
+            // The error returns with the next read, unless it was an interruption.
+            _ => {
+                self.has_ended.set(false);
+                Ok(read)
+            }
+        }
+    }
+}
+
+impl Drop for Stdio {
+    fn drop(&mut self) {
+        if self.is_owned.get() {
+            // SAFETY: the stream is open, and nothing uses it after this.
+            unsafe { libc::fclose(self.stream) };
+        }
+    }
+}
+
+/// The text of C's library for an error number.
+pub fn error_text(number: c_int) -> std::ffi::CString {
+    // SAFETY: any number may be asked for.
+    let text = unsafe { libc::strerror(number) };
+    // The text belongs to C's library until the next call, and is copied.
+    c_text(text_of(text).unwrap_or(c"").to_bytes())
+}

@@ -1,0 +1,9 @@
+//! Programs that were built for Debian's libpcap run on this library, unchanged, and see the same.
+
+mod names;
+mod offline;
+mod support;
+mod tools;
+
+// Linked, so that cargo builds the library before it runs the tests.
+use pcap as _;
