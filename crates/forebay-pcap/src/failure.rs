@@ -69,8 +69,6 @@ pub fn of_port(error: &forebay::Error) -> Failure {
         io::ErrorKind::NotFound => abi::NO_SUCH_DEVICE,
         io::ErrorKind::PermissionDenied => abi::PERM_DENIED,
         io::ErrorKind::NetworkDown => abi::IFACE_NOT_UP,
-        _ if text.contains("there is no such interface") => abi::NO_SUCH_DEVICE,
-        _ if text.contains("the interface is down") => abi::IFACE_NOT_UP,
         _ => abi::ERROR,
     };
     Failure::new(code, text)

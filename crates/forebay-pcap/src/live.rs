@@ -102,6 +102,7 @@ impl Live {
     pub fn open(settings: &Settings) -> Result<(Live, LinkType), Failure> {
         let device = settings.device.to_string_lossy();
         let name: Name = device.parse().map_err(|error| failure(&error))?;
+        exists_and_is_up(&name)?;
         if settings.protocol != 0 {
             return Err("selecting an Ethernet protocol is not supported".into());
         }
@@ -365,6 +366,23 @@ impl Live {
             }
         };
         shown.map_err(|error| format!("can't show that packets wait: {error}").into())
+    }
+}
+
+/// Programs distinguish these two errors by their codes.
+fn exists_and_is_up(name: &Name) -> Result<(), Failure> {
+    let Some(interface) = name.interface().filter(|_| !name.is_any()) else {
+        return Ok(());
+    };
+    let links = link::interfaces().map_err(|error| failure(&error))?;
+    let link = links.iter().find(|link| link.name == interface);
+    match link.map(link::Link::is_up) {
+        None => {
+            let text = format!("there is no interface {interface}");
+            Err(Failure::new(abi::NO_SUCH_DEVICE, text))
+        }
+        Some(false) => Err(Failure::new(abi::IFACE_NOT_UP, "the interface is down")),
+        Some(true) => Ok(()),
     }
 }
 

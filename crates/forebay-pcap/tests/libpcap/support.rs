@@ -68,7 +68,9 @@ pub fn compiled(folder: &Folder, source: &str) -> String {
     let program = folder.path(source.trim_end_matches(".c"));
     let mut compiler = Command::new("cc");
     compiler.args(["-Wall", "-Werror", "-O1", "-o", &program]);
-    compiler.arg(sources.join(source)).arg(DEBIAN);
+    compiler
+        .arg(sources.join(source))
+        .args([DEBIAN, "-pthread"]);
     let (_, errors, code) = outcome(&mut compiler);
     assert_eq!(code, Some(0), "{errors}");
     program

@@ -1,0 +1,137 @@
+/* Uses devices in every way: `vb` receives what is injected on `va`. Run with two libraries, the output is compared. */
+#include <pcap/pcap.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+static pcap_t *receiver, *sender;
+
+static void show(u_char *user, const struct pcap_pkthdr *header, const u_char *data) {
+    printf("%s %u/%u number %d recent %d\n", (char *)user, header->caplen, header->len, data[14],
+           header->ts.tv_sec > 1600000000 && header->ts.tv_usec < 1000000000);
+}
+
+static pcap_t *opened(const char *device, int milliseconds, int immediate) {
+    char errors[PCAP_ERRBUF_SIZE] = "";
+    pcap_t *handle = pcap_create(device, errors);
+    struct pcap_pkthdr *header;
+    const u_char *data;
+    printf("%s: snapshot %d link %d next_ex %d dispatch %d stats %d\n", device, pcap_snapshot(handle), pcap_datalink(handle),
+           pcap_next_ex(handle, &header, &data), pcap_dispatch(handle, 1, show, NULL), pcap_stats(handle, NULL));
+    printf("precision %d\n", pcap_set_tstamp_precision(handle, 7));
+    printf("set %d %d %d %d %d precision %d\n", pcap_set_snaplen(handle, 96), pcap_set_promisc(handle, 1),
+           pcap_set_timeout(handle, milliseconds), pcap_set_buffer_size(handle, 2 << 20),
+           pcap_set_immediate_mode(handle, immediate),
+           pcap_set_tstamp_precision(handle, PCAP_TSTAMP_PRECISION_NANO));
+    printf("activate %d\n", pcap_activate(handle));
+    printf("activate again %d\n", pcap_activate(handle));
+    printf("set again %d\n", pcap_set_snaplen(handle, 96));
+    printf("link %d snapshot %d precision %d\n", pcap_datalink(handle), pcap_snapshot(handle), pcap_get_tstamp_precision(handle));
+    return handle;
+}
+
+static void inject(int number, int len) {
+    u_char frame[1500];
+    memset(frame, 0x5a, sizeof frame);
+    memcpy(frame, "\2\0\0\0\0\xee\2\0\0\0\0\1\x88\xb5", 14);
+    frame[14] = number;
+    int sent = pcap_inject(sender, frame, len);
+    if (sent != len) printf("inject %d %s\n", sent, pcap_geterr(sender));
+}
+
+static int is_readable(int milliseconds) {
+    struct pollfd asked = {.fd = pcap_get_selectable_fd(receiver), .events = POLLIN};
+    return poll(&asked, 1, milliseconds);
+}
+
+/* Waits for this number of packets, in calls that return at once. */
+static void take(int packets) {
+    struct pcap_pkthdr *header;
+    const u_char *data;
+    while (packets > 0) {
+        int returned = pcap_next_ex(receiver, &header, &data);
+        if (returned < 0) {
+            printf("next_ex %d\n", returned);
+            return;
+        }
+        if (returned == 1) {
+            show((u_char *)"next_ex", header, data);
+            packets--;
+        }
+    }
+}
+
+static void *breaks(void *handle) {
+    usleep(50000);
+    pcap_breakloop(handle);
+    return NULL;
+}
+
+static void by_signal(int number) { (void)number; pcap_breakloop(receiver); }
+
+static void filter(const char *text) {
+    struct bpf_program program;
+    int compiled = pcap_compile(receiver, &program, text, 1, PCAP_NETMASK_UNKNOWN);
+    printf("filter %d %d\n", compiled, compiled == 0 ? pcap_setfilter(receiver, &program) : 0);
+    if (compiled == 0) pcap_freecode(&program);
+}
+
+int main(void) {
+    char errors[PCAP_ERRBUF_SIZE] = "";
+    pcap_t *missing = pcap_create("nosuch0", errors);
+    printf("missing %d\n", pcap_activate(missing));
+    pcap_close(missing);
+    printf("missing %d\n", pcap_open_live("nosuch0", 96, 0, 10, errors) != NULL);
+
+    sender = opened("va", 20, 1);
+    receiver = opened("vb", 20, 1);
+
+    printf("idle %d\n", is_readable(0));
+    printf("nonblock %d\n", pcap_setnonblock(receiver, 1, errors));
+    printf("nonblock %d\n", pcap_getnonblock(receiver, errors));
+    printf("dispatch %d\n", pcap_dispatch(receiver, -1, show, (u_char *)"none"));
+    inject(1, 60);
+    inject(2, 200);
+    printf("readable %d\n", is_readable(5000));
+    take(2);
+    printf("idle again %d\n", is_readable(0));
+
+    filter("ether[14] >= 10");
+    for (int number = 8; number < 14; number++) inject(number, 64);
+    take(4);
+    printf("filtered %d\n", pcap_dispatch(receiver, -1, show, (u_char *)"none"));
+    filter("");
+
+    printf("direction %d\n", pcap_setdirection(receiver, PCAP_D_OUT));
+    inject(20, 60);
+    usleep(50000);
+    printf("of the other direction %d\n", pcap_dispatch(receiver, -1, show, (u_char *)"none"));
+    printf("direction %d\n", pcap_setdirection(receiver, PCAP_D_INOUT));
+    inject(21, 60);
+    take(1);
+
+    printf("nonblock %d\n", pcap_setnonblock(receiver, 0, errors));
+    signal(SIGALRM, by_signal);
+    pthread_t thread;
+    pthread_create(&thread, NULL, breaks, receiver);
+    printf("broken by a thread %d\n", pcap_loop(receiver, -1, show, (u_char *)"loop"));
+    pthread_join(thread, NULL);
+    alarm(1);
+    printf("broken by a signal %d\n", pcap_loop(receiver, -1, show, (u_char *)"loop"));
+    for (int number = 30; number < 33; number++) inject(number, 60);
+    printf("loop %d\n", pcap_loop(receiver, 3, show, (u_char *)"loop"));
+
+    struct pcap_stat stats;
+    printf("stats %d\n", pcap_stats(receiver, &stats));
+    printf("dropped %u %u\n", stats.ps_drop, stats.ps_ifdrop);
+    pcap_dumper_t *dumper = pcap_dump_open(receiver, "/dev/null");
+    printf("dumper %d\n", dumper != NULL);
+    pcap_dump_close(dumper);
+    pcap_close(receiver);
+    pcap_close(sender);
+    return 0;
+}

@@ -1,0 +1,92 @@
+//! Devices: interfaces in a network namespace, and the simulated card.
+
+use crate::support::{command, compiled, has_debians, installed, outcome};
+use forebay_testing::{
+    folder::Folder,
+    lab::{have, lab},
+    sender::{Sender, number},
+};
+use std::{
+    io::{BufRead, BufReader},
+    process::Stdio,
+};
+
+/// The frames of a classic file.
+fn frames(path: &str) -> Vec<Vec<u8>> {
+    let file = std::fs::read(path).unwrap();
+    let mut rest = &file[24..];
+    let mut frames = Vec::new();
+    while let Some((header, after)) = rest.split_first_chunk::<16>() {
+        let len = u32::from_le_bytes(*header[8..].first_chunk().unwrap());
+        let (frame, after) = after.split_at(len as usize);
+        frames.push(frame.to_vec());
+        rest = after;
+    }
+    frames
+}
+
+#[test]
+fn every_function_for_devices_does_what_debians_does() {
+    lab(&[], || {
+        if !has_debians() {
+            return;
+        }
+        let (folder, library) = (Folder::new(), installed());
+        let live = compiled(&folder, "live.c");
+        let theirs = outcome(&mut command(&live, None));
+        let ours = outcome(&mut command(&live, Some(&library)));
+        let line = ours.0.lines().zip(theirs.0.lines()).find(|(a, b)| a != b);
+        assert!(ours == theirs, "{line:?}\n{ours:?}\n{theirs:?}");
+        assert_eq!(ours.2, Some(0));
+    });
+}
+
+#[test]
+fn tcpdump_captures_from_an_interface_and_counts_every_packet() {
+    lab(&["tcpdump"], || {
+        let (folder, library) = (Folder::new(), installed());
+        let output = folder.path("out.pcap");
+        let mut tcpdump = command("tcpdump", Some(&library));
+        tcpdump.args(["-i", "vb", "-B", "4096", "-c", "2000", "-w", &output]);
+        tcpdump.args(["-Z", "root", "ether proto 0x88b5"]);
+        let mut tcpdump = tcpdump.stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(tcpdump.stderr.take().unwrap()).lines();
+        let listening = lines.next().unwrap().unwrap();
+        assert!(
+            listening.contains("listening on vb, link-type EN10MB"),
+            "{listening}"
+        );
+        let sender = Sender::open("va");
+        sender.numbers(0..2000, 100).unwrap();
+        let rest: Vec<_> = lines.map(Result::unwrap).collect();
+        assert!(tcpdump.wait().unwrap().success(), "{rest:?}");
+        assert_eq!(rest[0], "2000 packets captured");
+        assert_eq!(rest[1], "2000 packets received by filter");
+        assert_eq!(rest[2], "0 packets dropped by kernel");
+        let frames = frames(&output);
+        let numbers: Vec<_> = frames.iter().filter_map(|it| number(it)).collect();
+        assert_eq!(numbers, (0..2000).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn tcpdump_reads_the_simulated_card_to_its_end() {
+    if !have("tcpdump") {
+        return;
+    }
+    let (folder, library) = (Folder::new(), installed());
+    let output = folder.path("out.pcap");
+    let mut tcpdump = command("tcpdump", Some(&library));
+    tcpdump.args([
+        "-i",
+        "sim:count=1000,clock=virtual",
+        "-Z",
+        "root",
+        "-w",
+        &output,
+    ]);
+    let (_, errors, code) = outcome(&mut tcpdump);
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(errors.contains("1000 packets captured"), "{errors}");
+    assert_eq!(frames(&output).len(), 1000);
+}
