@@ -53,6 +53,17 @@ pub struct Stats {
     pub interface_dropped: c_uint,
 }
 
+/// `struct forebay_pcap_stats64` of `forebay/pcap.h`. A count that is not known is the largest number.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats64 {
+    pub received: u64,
+    pub dropped: u64,
+    pub interface_dropped: u64,
+    pub left_out: u64,
+    pub delivered: u64,
+}
+
 /// `struct bpf_program`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -128,6 +139,7 @@ mod tests {
         let layouts = [
             same_layout!(PacketHeader = "struct pcap_pkthdr": seconds = "ts.tv_sec", fraction = "ts.tv_usec", caplen = "caplen", len = "len"),
             same_layout!(Stats = "struct pcap_stat": received = "ps_recv", dropped = "ps_drop", interface_dropped = "ps_ifdrop"),
+            same_layout!(Stats64 = "struct forebay_pcap_stats64": received = "received", dropped = "dropped", interface_dropped = "interface_dropped", left_out = "left_out", delivered = "delivered"),
             same_layout!(BpfProgram = "struct bpf_program": len = "bf_len", instructions = "bf_insns"),
             same_layout!(Instruction = "struct bpf_insn": code = "code", jump_true = "jt", jump_false = "jf", k = "k"),
             same_layout!(Address = "struct pcap_addr": next = "next", address = "addr", netmask = "netmask", broadcast = "broadaddr", destination = "dstaddr"),
@@ -177,7 +189,7 @@ mod tests {
         let numbers =
             numbers.map(|(name, ours)| format!("_Static_assert({name} == {ours}, \"{name}\");"));
         let text = format!(
-            "#include <stddef.h>\n#include <pcap/pcap.h>\n#include <pcap/namedb.h>\n\
+            "#include <stddef.h>\n#include <pcap/pcap.h>\n#include <pcap/namedb.h>\n#include <forebay/pcap.h>\n\
              struct eproto {{ const char *s; u_short p; }};\n{}\n{}\n",
             layouts.join("\n"),
             numbers.join("\n")
@@ -185,6 +197,7 @@ mod tests {
         let folder = forebay_testing::folder::Folder::new();
         let source = folder.file("layout.c", text);
         let mut compiler = std::process::Command::new("cc");
+        compiler.args(["-I", concat!(env!("CARGO_MANIFEST_DIR"), "/include")]);
         let output = compiler.args(["-fsyntax-only", &source]).output().unwrap();
         assert!(
             output.status.success(),

@@ -7,7 +7,7 @@
 //! port is free again. Where the kernel can filter, it does; the filter then also runs here, for what was received before it was set.
 
 use crate::{
-    abi::{self, PacketHeader},
+    abi::{self, PacketHeader, Stats64},
     border::{attach, environment},
     failure::{Failure, of_port as failure},
     selectable::{Selectable, timespec},
@@ -84,6 +84,8 @@ pub struct Live {
     next: usize,
     /// Packets of other link types than the handle's.
     left_out: u64,
+    /// Packets handed to the program.
+    delivered: u64,
     selectable: Option<Selectable>,
     sender: Sender,
 }
@@ -180,6 +182,7 @@ impl Live {
             bytes: Vec::new(),
             next: 0,
             left_out: 0,
+            delivered: 0,
             selectable: None,
             sender: Sender::default(),
         };
@@ -204,6 +207,19 @@ impl Live {
         let mut counts = self.port.counts();
         counts.dropped = counts.dropped.map(|dropped| dropped + self.left_out);
         counts
+    }
+
+    /// Every count by itself.
+    pub fn exact_counts(&mut self) -> Stats64 {
+        let counts = self.port.counts();
+        let known = |count: Option<u64>| count.unwrap_or(u64::MAX);
+        Stats64 {
+            received: counts.received,
+            dropped: known(counts.dropped),
+            interface_dropped: known(counts.interface_dropped),
+            left_out: self.left_out,
+            delivered: self.delivered,
+        }
     }
 
     /// Delivers all packets, or only those that were received (1) or sent (2).
@@ -254,6 +270,7 @@ impl Live {
             return Ok(None);
         };
         self.next += 1;
+        self.delivered += 1;
         let (seconds, fraction) = self.precision.split(taken.time_ns);
         let header = PacketHeader {
             seconds,

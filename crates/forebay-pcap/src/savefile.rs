@@ -151,10 +151,7 @@ impl Savefile {
                 continue;
             };
             if link != self.link {
-                self.leave_out(format!(
-                    "packets of link type {link} are left out of a file of {}",
-                    self.link
-                ));
+                self.leave_out(format!("link type {link} in a file of {}", self.link));
                 continue;
             }
             let (seconds, fraction) = precision.split(record.time_ns);
@@ -238,9 +235,10 @@ impl Savefile {
         if self.bytes.is_empty() {
             return Err(match self.left_out.take() {
                 None => Stopped::End,
-                Some((packets, why)) => {
-                    Failure::from(format!("{packets} packets were not delivered: {why}")).into()
-                }
+                Some((packets, why)) => Failure::from(format!(
+                    "packets that were not delivered: {packets} ({why})"
+                ))
+                .into(),
             });
         }
         if matches!(self.decoder.next(&self.bytes), Ok(Step::Zeros)) {

@@ -1,11 +1,11 @@
 //! Packets: one by one, and in loops.
 
 use crate::{
-    abi::{self, Handler, PacketHeader, Stats},
+    abi::{self, Handler, PacketHeader, Stats, Stats64},
     border::{call, exports, item, put},
     failure::Failure,
-    handle::{Delivered, Handle, Next, Source},
-    live::BATCH,
+    handle::{Delivered, Handle, Next, Source, State},
+    live::{BATCH, Live},
 };
 use std::{
     ffi::{c_char, c_int, c_uchar, c_uint},
@@ -100,6 +100,16 @@ fn one(handle: &Handle) -> (c_int, Option<Delivered>) {
     (returned, found)
 }
 
+/// The device, whose packets are counted.
+fn counted(state: &mut State) -> Result<&mut Live, Failure> {
+    let is_file = state.file().is_some();
+    match &mut state.source {
+        Source::Live(live) => Ok(live),
+        _ if is_file => Err("Statistics aren't available from savefiles".into()),
+        _ => Err("Statistics aren't available from a pcap_open_dead pcap_t".into()),
+    }
+}
+
 fn saturated(count: u64) -> c_uint {
     c_uint::try_from(count).unwrap_or(c_uint::MAX)
 }
@@ -181,19 +191,20 @@ exports! {
 
     fn pcap_stats(handle: Option<&Handle>, stats: *mut Stats) -> c_int = abi::ERROR; {
         Handle::ask(handle, |state| {
-            let Source::Live(live) = &mut state.source else {
-                let what = match state.file() {
-                    Some(_) => "Statistics aren't available from savefiles",
-                    None => "Statistics aren't available from a pcap_open_dead pcap_t",
-                };
-                return Err(what.into());
-            };
-            let counts = live.counts();
+            let counts = counted(state)?.counts();
             put(stats, Stats {
                 received: saturated(counts.received),
                 dropped: saturated(counts.dropped.unwrap_or(0)),
                 interface_dropped: saturated(counts.interface_dropped.unwrap_or(0)),
             });
+            Ok(0)
+        })
+    }
+
+    // Of `forebay/pcap.h`.
+    fn forebay_pcap_stats64(handle: Option<&Handle>, stats: *mut Stats64) -> c_int = abi::ERROR; {
+        Handle::ask(handle, |state| {
+            put(stats, counted(state)?.exact_counts());
             Ok(0)
         })
     }

@@ -1,5 +1,7 @@
 /* Uses devices in every way: `vb` receives what is injected on `va`. Run with two libraries, the output is compared. */
-#include <pcap/pcap.h>
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <forebay/pcap.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -128,6 +130,11 @@ int main(void) {
     struct pcap_stat stats;
     printf("stats %d\n", pcap_stats(receiver, &stats));
     printf("dropped %u %u\n", stats.ps_drop, stats.ps_ifdrop);
+    /* Only on our library. One packet went in the other direction. */
+    __typeof__(forebay_pcap_stats64) *exact = dlsym(RTLD_DEFAULT, "forebay_pcap_stats64");
+    struct forebay_pcap_stats64 counts;
+    if (exact && (exact(receiver, &counts) || counts.received != 11 || counts.dropped || counts.left_out || counts.delivered != 10))
+        printf("received %lu delivered %lu\n", counts.received, counts.delivered);
     pcap_dumper_t *dumper = pcap_dump_open(receiver, "/dev/null");
     printf("dumper %d\n", dumper != NULL);
     pcap_dump_close(dumper);

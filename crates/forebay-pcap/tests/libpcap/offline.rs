@@ -1,7 +1,13 @@
 //! Capture files, read and written through the C interface by a program that prints what each function returns.
 
 use crate::support::{command, compiled, has_debians, installed, outcome};
-use forebay_testing::{folder::Folder, foreign::captures, lab::classic, sender::frame};
+use forebay_testing::{
+    blocks::{block, section, words},
+    folder::Folder,
+    foreign::captures,
+    lab::{classic, have},
+    sender::frame,
+};
 use std::{fs, path::PathBuf};
 
 /// Files for the comparison: of other programs, if they are here, and one of ours.
@@ -47,4 +53,67 @@ fn every_function_for_files_does_what_debians_does() {
         }
     }
     assert!(differing.is_empty(), "{differing:#?}");
+}
+
+/// What tcpdump prints of a file on our library: packets, messages, and its exit code.
+fn printed(path: &str) -> (String, String, Option<i32>) {
+    outcome(command("tcpdump", Some(&installed())).args(["-nttr", path]))
+}
+
+#[test]
+fn compressed_files_are_read_as_if_they_were_not() {
+    if !have("tcpdump") || !have("gzip") || !have("zstd") {
+        return forebay_testing::children::skip("tcpdump, gzip and zstd");
+    }
+    let frames: Vec<_> = (0..2000).map(|n| frame(n, 200)).collect();
+    let folder = Folder::new();
+    let plain = folder.file("a.pcap", classic(&frames));
+    let expected = printed(&plain);
+    assert_eq!(
+        (expected.0.lines().count() > 1999, expected.2),
+        (true, Some(0))
+    );
+    for (tool, ending) in [("gzip", "gz"), ("zstd", "zst")] {
+        let mut compress = std::process::Command::new(tool);
+        let (_, errors, code) = outcome(compress.args(["-qk", &plain]));
+        assert_eq!(code, Some(0), "{errors}");
+        let found = printed(&format!("{plain}.{ending}"));
+        assert_eq!(
+            (found.0, found.2),
+            (expected.0.clone(), Some(0)),
+            "{}",
+            found.1
+        );
+    }
+}
+
+#[test]
+fn packets_of_other_link_types_are_left_out_and_reported() {
+    if !have("tcpdump") {
+        return forebay_testing::children::skip("tcpdump");
+    }
+    let interface = |link: u32, snaplen| block(1, &words(&[link, snaplen]));
+    let packet = |interface, number| {
+        let mut body = words(&[interface, 0, 1_000_000, 60, 60]);
+        body.extend(frame(number, 60));
+        block(6, &body)
+    };
+    let file = [
+        section(&[]),
+        interface(1, 96),
+        interface(101, 0),
+        interface(1, 2000),
+        packet(0, 1),
+        packet(1, 2),
+        packet(2, 3),
+    ];
+    let folder = Folder::new();
+    let path = folder.file("a.pcapng", file.concat());
+    let (packets, messages, code) = printed(&path);
+    let lines = packets.lines().filter(|line| line.starts_with("1.000000"));
+    assert_eq!((lines.count(), code), (2, Some(1)), "{packets}{messages}");
+    assert!(
+        messages.contains("packets that were not delivered: 1 (link type RAW"),
+        "{messages}"
+    );
 }

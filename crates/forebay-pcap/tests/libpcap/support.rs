@@ -67,6 +67,7 @@ pub fn compiled(folder: &Folder, source: &str) -> String {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/libpcap");
     let program = folder.path(source.trim_end_matches(".c"));
     let mut compiler = Command::new("cc");
+    compiler.args(["-I", concat!(env!("CARGO_MANIFEST_DIR"), "/include")]);
     compiler.args(["-Wall", "-Werror", "-O1", "-o", &program]);
     compiler
         .arg(sources.join(source))
