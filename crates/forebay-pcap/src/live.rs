@@ -345,7 +345,14 @@ impl Live {
         };
         let left = until.map(|until| timespec(until.saturating_sub(clock.now())));
         match poll(&mut waits, left.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Ok(_) => {
+                // The request to stop was stored before this write. If it stayed readable, every later wait would end at once.
+                if !waits[0].revents().is_empty() {
+                    let _ = rustix::io::read(wake, &mut [0; 8]);
+                }
+                Ok(())
+            }
+            Err(Errno::INTR) => Ok(()),
             Err(error) => Err(format!("can't wait for packets: {error}").into()),
         }
     }

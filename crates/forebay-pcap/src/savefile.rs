@@ -183,9 +183,12 @@ impl Savefile {
             let left = &self.bytes[self.begin..];
             let needed = match self.decoder.next(left) {
                 Ok(Step::Packet(frame, len)) => {
-                    let place = frame.data.as_ptr().addr() - self.bytes.as_ptr().addr();
-                    let found = Found::of(&frame, place);
                     let is_empty = frame.data.is_empty();
+                    let place = match is_empty {
+                        true => self.begin,
+                        false => frame.data.as_ptr().addr() - self.bytes.as_ptr().addr(),
+                    };
+                    let found = Found::of(&frame, place);
                     let link = self.decoder.interfaces()[frame.interface as usize].link;
                     if is_empty {
                         self.decoder.took_empty();

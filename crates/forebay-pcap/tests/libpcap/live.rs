@@ -4,6 +4,7 @@ use crate::support::{command, compiled, has_debians, installed, outcome};
 use forebay_testing::{
     folder::Folder,
     lab::{have, lab},
+    limit::within_a_minute,
     sender::{Sender, number},
 };
 use std::{
@@ -89,4 +90,19 @@ fn tcpdump_reads_the_simulated_card_to_its_end() {
     assert_eq!(code, Some(0), "{errors}");
     assert!(errors.contains("1000 packets captured"), "{errors}");
     assert_eq!(frames(&output).len(), 1000);
+}
+
+#[test]
+fn ten_thousand_requests_to_stop_each_end_a_loop_without_traffic() {
+    if !has_debians() {
+        return;
+    }
+    let (folder, library) = (Folder::new(), installed());
+    let mut breaks = command(compiled(&folder, "breaks.c"), Some(&library));
+    let (text, errors, code) = within_a_minute(move || outcome(breaks.arg("sim:rate=1pps")));
+    assert_eq!(
+        (text.as_str(), code),
+        ("broken 10000\n", Some(0)),
+        "{errors}"
+    );
 }

@@ -1,7 +1,7 @@
 //! Unchanged programs of Debian, on files.
 
 use crate::support::{command, has_debians, installed, outcome};
-use forebay_testing::{foreign::captures, lab::have};
+use forebay_testing::{folder::Folder, foreign::captures, lab::have};
 
 /// Programs with their arguments before the name of a file.
 const PROGRAMS: [&[&str]; 4] = [
@@ -38,4 +38,57 @@ fn tcpdump_prints_the_same_on_both_libraries() {
         }
     }
     assert!(differing.is_empty(), "{differing:#?}");
+}
+
+#[test]
+fn tshark_and_dumpcap_list_and_capture_from_the_simulated_card() {
+    if !have("tshark") || !have("dumpcap") {
+        return forebay_testing::children::skip("tshark");
+    }
+    let library = installed();
+    let folder = Folder::new();
+    let listed = outcome(command("dumpcap", Some(&library)).arg("-D"));
+    let is_sim = |line: &str| line.split(' ').nth(1) == Some("sim");
+    assert!(
+        listed.0.lines().chain(listed.1.lines()).any(is_sim),
+        "{listed:?}"
+    );
+
+    let output = folder.path("a.pcapng");
+    let mut dumpcap = command("dumpcap", Some(&library));
+    dumpcap.args([
+        "-q",
+        "-i",
+        "sim:rate=100kpps",
+        "-c",
+        "20",
+        "-f",
+        "udp",
+        "-w",
+        &output,
+    ]);
+    let (_, errors, code) = outcome(&mut dumpcap);
+    assert!(
+        code == Some(0) && errors.contains("Packets captured: 20"),
+        "{errors}"
+    );
+
+    let mut tshark = command("tshark", Some(&library));
+    tshark.args([
+        "-i",
+        "sim:rate=100kpps",
+        "-c",
+        "10",
+        "-T",
+        "fields",
+        "-e",
+        "ip.dst",
+    ]);
+    let (lines, errors, code) = outcome(&mut tshark);
+    assert_eq!(
+        (lines.lines().count(), code),
+        (10, Some(0)),
+        "{lines}{errors}"
+    );
+    assert!(lines.lines().all(|line| line == "198.19.0.1"), "{lines}");
 }
