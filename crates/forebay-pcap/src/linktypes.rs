@@ -40,14 +40,9 @@ pub fn described(number: c_int) -> Option<(&'static CStr, &'static CStr)> {
     Some((name, text))
 }
 
-/// libpcap's number for a name, in upper or lower case, with or without `DLT_`.
+/// libpcap's number for a name, in upper or lower case.
 pub fn numbered(name: &CStr) -> Option<c_int> {
-    let name = name.to_bytes();
-    let name = match name.split_at_checked(4) {
-        Some((prefix, rest)) if prefix.eq_ignore_ascii_case(b"DLT_") => rest,
-        _ => name,
-    };
-    let is_it = |(_, its, _): &&(_, &CStr, _)| its.to_bytes().eq_ignore_ascii_case(name);
+    let is_it = |(_, its, _): &&(_, &CStr, _)| its.to_bytes().eq_ignore_ascii_case(name.to_bytes());
     NAMES.iter().find(is_it).map(|&(number, ..)| number)
 }
 

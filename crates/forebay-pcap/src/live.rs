@@ -8,7 +8,8 @@
 
 use crate::{
     abi::{self, PacketHeader, Stats64},
-    border::{attach, environment},
+    border::attach,
+    device_name::exists_and_is_up,
     failure::{Failure, of_port as failure},
     selectable::{Selectable, timespec},
     sending::Sender,
@@ -19,7 +20,6 @@ use forebay::time::Clock;
 use forebay_net::{
     af_packet::{AfPacket, AfPacketConfig},
     filter::{View, bpf::Program},
-    link,
     open::{self, Name, Options},
     port::{
         Counts, DEFAULT_SNAPLEN, Direction, Frame, LinkType, MAX_SNAPLEN, Port, TimeSource, Wake,
@@ -30,7 +30,7 @@ use rustix::{
     io::Errno,
 };
 use std::{
-    ffi::{CStr, CString, c_int},
+    ffi::c_int,
     os::fd::{AsFd, OwnedFd},
     time::Duration,
 };
@@ -44,26 +44,6 @@ const DEFAULT_DELAY: Duration = Duration::from_millis(100);
 const SHORT_DELAY: Duration = Duration::from_millis(10);
 /// The bytes of a block of the kernel's ring if packets are handed over soon.
 const SMALL_BLOCK_BYTES: u32 = 128 << 10;
-
-/// The device that a program opens under this name: another one, if the user has set that.
-pub fn device_name(asked: &CStr) -> CString {
-    environment(c"FOREBAY_PCAP_DEVICE").unwrap_or_else(|| asked.to_owned())
-}
-
-/// The time stamp types of a device.
-pub fn tstamp_types(device: &CStr) -> Vec<c_int> {
-    let links = link::interfaces().unwrap_or_default();
-    let link = links
-        .iter()
-        .find(|link| link.name.as_bytes() == device.to_bytes());
-    let device = link.and_then(|link| link.device().ok());
-    match device.and_then(|device| device.stamps) {
-        Some(stamps) if stamps.hardware_all => {
-            vec![abi::TSTAMP_HOST, abi::TSTAMP_ADAPTER_UNSYNCED]
-        }
-        _ => vec![abi::TSTAMP_HOST],
-    }
-}
 
 /// An open device.
 pub struct Live {
@@ -390,23 +370,6 @@ impl Live {
             }
         };
         shown.map_err(|error| format!("can't show that packets wait: {error}").into())
-    }
-}
-
-/// Programs distinguish these two errors by their codes.
-fn exists_and_is_up(name: &Name) -> Result<(), Failure> {
-    let Some(interface) = name.interface().filter(|_| !name.is_any()) else {
-        return Ok(());
-    };
-    let links = link::interfaces().map_err(|error| failure(&error))?;
-    let link = links.iter().find(|link| link.name == interface);
-    match link.map(link::Link::is_up) {
-        None => {
-            let text = format!("there is no interface {interface}");
-            Err(Failure::new(abi::NO_SUCH_DEVICE, text))
-        }
-        Some(false) => Err(Failure::new(abi::IFACE_NOT_UP, "the interface is down")),
-        Some(true) => Ok(()),
     }
 }
 

@@ -3,8 +3,9 @@
 use crate::{
     abi,
     border::{allocated, c_text, exports, put, release, text},
+    device_name,
     handle::{Handle, Source},
-    linktypes, live, timestamps,
+    linktypes, timestamps,
 };
 use std::{
     cell::RefCell,
@@ -80,7 +81,7 @@ exports! {
     fn pcap_list_tstamp_types(handle: Option<&Handle>, list: *mut *mut c_int) -> c_int = abi::ERROR; {
         Handle::run(handle, |_, state| {
             let types = match &state.source {
-                Source::Created(settings) => live::tstamp_types(&settings.device),
+                Source::Created(settings) => device_name::tstamp_types(&settings.device),
                 _ => Vec::new(),
             };
             if types.is_empty() {

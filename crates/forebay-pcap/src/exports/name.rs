@@ -131,13 +131,10 @@ fn service(name: &CStr) -> Option<(c_int, c_int)> {
     }
 }
 
-/// The ports of a range such as `20-21` or `ftp-data-ssh`, and their protocol.
+/// The ports of a range such as `20-21` or `http-https`, and their protocol.
 fn range(text: &CStr) -> Option<(c_int, c_int, c_int)> {
     let bytes = text.to_bytes();
-    let Some(dash) = bytes.iter().position(|&byte| byte == b'-') else {
-        let (port, protocol) = service(text)?;
-        return Some((port, port, protocol));
-    };
+    let dash = bytes.iter().position(|&byte| byte == b'-')?;
     let (first, first_protocol) = service(&CString::new(&bytes[..dash]).ok()?)?;
     let (last, last_protocol) = service(&CString::new(&bytes[dash + 1..]).ok()?)?;
     let protocol = match first_protocol == last_protocol {

@@ -3,10 +3,11 @@
 use crate::{
     abi,
     border::{exports, message, reclaimed, text},
+    device_name::device_name,
     failure::Failure,
     handle::{Handle, Source, State},
     linktypes,
-    live::{Live, device_name},
+    live::Live,
     settings::Settings,
     stdio::{Stdio, error_text},
     timestamps::Precision,

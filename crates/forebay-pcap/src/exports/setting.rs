@@ -3,9 +3,9 @@
 use crate::{
     abi,
     border::exports,
+    device_name::tstamp_types,
     failure::Failure,
     handle::{Handle, Source},
-    live::tstamp_types,
     settings::Settings,
     timestamps::Precision,
 };

@@ -117,3 +117,19 @@ fn packets_of_other_link_types_are_left_out_and_reported() {
         "{messages}"
     );
 }
+
+#[test]
+fn lookups_and_texts_are_those_of_debians_library() {
+    if !has_debians() {
+        return;
+    }
+    let (folder, library) = (Folder::new(), installed());
+    let lookups = compiled(&folder, "lookups.c");
+    let ethers = "# comment\n02:00:5e:10:00:ff first\n\n2:0:5e:1:0:1  second # more\nx y\n";
+    let ethers = folder.file("ethers", ethers);
+    let run = |library| outcome(command(&lookups, library).arg(&ethers));
+    let (ours, theirs) = (run(Some(&library)), run(None));
+    let lines = ours.0.lines().zip(theirs.0.lines());
+    let differing: Vec<_> = lines.filter(|(a, b)| a != b).collect();
+    assert!(differing.is_empty() && ours == theirs, "{differing:#?}");
+}

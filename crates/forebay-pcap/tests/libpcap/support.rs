@@ -68,7 +68,14 @@ pub fn compiled(folder: &Folder, source: &str) -> String {
     let program = folder.path(source.trim_end_matches(".c"));
     let mut compiler = Command::new("cc");
     compiler.args(["-I", concat!(env!("CARGO_MANIFEST_DIR"), "/include")]);
-    compiler.args(["-Wall", "-Werror", "-O1", "-o", &program]);
+    compiler.args([
+        "-Wall",
+        "-Werror",
+        "-Wno-deprecated-declarations",
+        "-O1",
+        "-o",
+        &program,
+    ]);
     compiler
         .arg(sources.join(source))
         .args([DEBIAN, "-pthread"]);
