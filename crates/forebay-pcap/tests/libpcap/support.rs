@@ -72,6 +72,7 @@ pub fn compiled(folder: &Folder, source: &str) -> String {
         "-Wall",
         "-Werror",
         "-Wno-deprecated-declarations",
+        "-Wno-nonnull",
         "-O1",
         "-o",
         &program,
