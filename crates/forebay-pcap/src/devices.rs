@@ -223,6 +223,16 @@ pub fn release_list(mut device: *mut Device) {
     }
 }
 
+/// The Ethernet address of an interface.
+pub fn station(interface: &str) -> Option<[u8; 6]> {
+    let is_link = |bytes: &[u8]| bytes.len() == size_of::<libc::sockaddr_ll>();
+    let found = addresses()
+        .into_iter()
+        .find(|(name, its)| name.as_bytes() == interface.as_bytes() && is_link(&its.address));
+    // It follows the family, the protocol, the index, and four bytes.
+    found.and_then(|(_, its)| its.address.get(12..18)?.try_into().ok())
+}
+
 /// The IPv4 network and mask of an interface, in network byte order.
 pub fn network(device: &CStr) -> Result<(u32, u32), Failure> {
     let exists = link::interfaces().is_ok_and(|links| {

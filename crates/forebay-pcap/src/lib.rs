@@ -11,6 +11,7 @@
 
 mod abi;
 mod border;
+mod cooked;
 mod device_name;
 mod devices;
 mod dumper;

@@ -9,6 +9,7 @@
 use crate::{
     abi::{self, PacketHeader, Stats64},
     border::attach,
+    cooked,
     device_name::exists_and_is_up,
     failure::{Failure, of_port as failure},
     selectable::{Selectable, timespec},
@@ -52,7 +53,11 @@ pub struct Live {
     /// The socket to which the kernel can attach a filter.
     socket: Option<OwnedFd>,
     clock: Clock,
+    /// The link type of the handle, and that of the port's frames.
     link: LinkType,
+    frames: LinkType,
+    /// Frames get another header.
+    cooked: Option<cooked::Interfaces>,
     view: View,
     snaplen: u32,
     precision: Precision,
@@ -152,6 +157,8 @@ impl Live {
             socket,
             clock,
             link,
+            frames: link,
+            cooked: None,
             view,
             snaplen,
             precision: settings.precision,
@@ -172,6 +179,27 @@ impl Live {
     /// How filters see its packets.
     pub fn view(&self) -> View {
         self.view
+    }
+
+    /// The link types that the handle can have.
+    pub fn links(&self) -> Vec<LinkType> {
+        match self.name.is_any() {
+            true => vec![self.frames, cooked::LINK],
+            false => vec![self.frames],
+        }
+    }
+
+    /// Delivers packets with this link type, one of [`links`](Live::links), from now on. Filters have to be set again.
+    pub fn set_link(&mut self, link: LinkType) {
+        self.link = link;
+        self.cooked = (link != self.frames).then(cooked::Interfaces::default);
+        let first = self
+            .port
+            .interfaces()
+            .first()
+            .filter(|_| link == self.frames);
+        self.view = first.map_or(View::Packet, View::of);
+        self.next = self.batch.len();
     }
 
     pub fn snaplen(&self) -> c_int {
@@ -268,30 +296,50 @@ impl Live {
         self.bytes.clear();
         self.next = 0;
         for _ in 0..MAX_REJECTED {
-            let links: Vec<_> = self.port.interfaces().iter().map(|it| it.link).collect();
+            let interfaces = self.port.interfaces().to_vec();
             let mut burst = self.port.receive(BATCH).map_err(|error| failure(&error))?;
             let mut is_empty = true;
             while let Some(frame) = burst.next_frame() {
                 is_empty = false;
-                let link = links.get(frame.interface as usize);
-                if link.is_some_and(|&link| link != self.link) {
+                let interface = interfaces.get(frame.interface as usize);
+                if interface.is_some_and(|interface| interface.link != self.frames) {
                     self.left_out += 1;
                     continue;
                 }
-                let is_asked_for = self.direction.is_none_or(|asked| asked == frame.direction);
-                let accepts = |filter| accepts(filter, &frame, self.view, self.link);
-                if !is_asked_for || !filter.is_none_or(accepts) {
+                if self.direction.is_some_and(|asked| asked != frame.direction) {
                     continue;
                 }
-                let len = frame.data.len().min(self.snaplen as usize);
+                let begin = self.bytes.len();
+                let name = interface.map_or("", |interface| &interface.name);
+                let wire_len = match &mut self.cooked {
+                    Some(cooked) => cooked.append(&frame, name, &mut self.bytes),
+                    None => {
+                        self.bytes.extend_from_slice(frame.data);
+                        Some(frame.wire_len)
+                    }
+                };
+                let Some(wire_len) = wire_len else {
+                    self.left_out += 1;
+                    continue;
+                };
+                let seen = Frame {
+                    data: &self.bytes[begin..],
+                    wire_len,
+                    ..frame
+                };
+                if filter.is_some_and(|filter| !accepts(filter, &seen, self.view, self.link)) {
+                    self.bytes.truncate(begin);
+                    continue;
+                }
+                let len = seen.data.len().min(self.snaplen as usize);
+                self.bytes.truncate(begin + len);
                 self.batch.push(Taken {
-                    begin: self.bytes.len(),
+                    begin,
                     len,
-                    wire_len: frame.wire_len,
+                    wire_len,
                     time_ns: frame.time_ns,
                     direction: frame.direction,
                 });
-                self.bytes.extend_from_slice(&frame.data[..len]);
             }
             if is_empty || !self.batch.is_empty() {
                 break;

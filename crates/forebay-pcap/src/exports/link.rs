@@ -4,7 +4,7 @@ use crate::{
     abi,
     border::{allocated, c_text, exports, put, release, text},
     device_name,
-    handle::{Handle, Source},
+    handle::{Handle, Source, State},
     linktypes, timestamps,
 };
 use std::{
@@ -16,6 +16,14 @@ use std::{
 thread_local! {
     /// The text for a number without a description that was returned last.
     static UNKNOWN: RefCell<CString> = RefCell::default();
+}
+
+/// The link types that a handle can have.
+fn possible(state: &State) -> Vec<c_int> {
+    match &state.source {
+        Source::Live(live) => live.links().into_iter().map(linktypes::of_file).collect(),
+        _ => vec![state.link],
+    }
 }
 
 exports! {
@@ -31,18 +39,27 @@ exports! {
 
     fn pcap_list_datalinks(handle: Option<&Handle>, list: *mut *mut c_int) -> c_int = abi::ERROR; {
         Handle::ask(handle, |state| {
-            let links = allocated(&[state.link]);
-            if links.is_null() {
+            let links = possible(state);
+            let copied = allocated(&links);
+            if copied.is_null() {
                 return Err("malloc: out of memory".into());
             }
-            put(list, links);
-            Ok(1)
+            put(list, copied);
+            Ok(links.len() as c_int)
         })
     }
 
     fn pcap_set_datalink(handle: Option<&Handle>, link: c_int) -> c_int = abi::ERROR; {
         Handle::ask(handle, |state| {
             if link == state.link {
+                return Ok(0);
+            }
+            if possible(state).contains(&link)
+                && let (Source::Live(live), Some(known)) = (&mut state.source, linktypes::in_file(link))
+            {
+                live.set_link(known);
+                state.link = link;
+                state.filter = None;
                 return Ok(0);
             }
             let shown = match linktypes::described(link) {

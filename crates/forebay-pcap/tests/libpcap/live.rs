@@ -106,3 +106,39 @@ fn ten_thousand_requests_to_stop_each_end_a_loop_without_traffic() {
         "{errors}"
     );
 }
+
+#[test]
+fn tcpdump_captures_from_all_interfaces_as_on_debians_library() {
+    lab(&["tcpdump"], || {
+        let library = installed();
+        let run = |library| {
+            let mut tcpdump = command("tcpdump", library);
+            tcpdump.args([
+                "-i",
+                "any",
+                "-ntex",
+                "-c",
+                "2",
+                "-Z",
+                "root",
+                "ether proto 0x88b5",
+            ]);
+            let tcpdump = tcpdump.stderr(Stdio::piped()).stdout(Stdio::piped());
+            let mut tcpdump = tcpdump.spawn().unwrap();
+            let mut lines = BufReader::new(tcpdump.stderr.take().unwrap()).lines();
+            let is_listening =
+                |line: &String| line.starts_with("listening on any, link-type LINUX_SLL2");
+            assert!(
+                lines
+                    .by_ref()
+                    .map(Result::unwrap)
+                    .any(|line| is_listening(&line))
+            );
+            Sender::open("va").numbers(0..1, 100).unwrap();
+            String::from_utf8(tcpdump.wait_with_output().unwrap().stdout).unwrap()
+        };
+        let (ours, theirs) = (run(Some(&library)), run(None));
+        assert_eq!(ours, theirs);
+        assert!(ours.contains("va") && ours.contains("vb"), "{ours}");
+    });
+}
