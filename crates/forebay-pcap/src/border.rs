@@ -9,6 +9,7 @@ use forebay_net::filter::bpf::Instruction;
 use std::{
     ffi::{CStr, CString, c_char, c_uchar, c_void},
     io,
+    mem::MaybeUninit,
     os::fd::{AsRawFd, BorrowedFd},
     panic::{self, AssertUnwindSafe},
     sync::Once,
@@ -188,4 +189,24 @@ pub fn environment(name: &CStr) -> Option<CString> {
     // SAFETY: the name ends with a zero.
     let value = unsafe { secure_getenv(name.as_ptr()) };
     text(value).map(CStr::to_owned)
+}
+
+/// Has these functions called when the process forks: before, in the parent after it, and in the child.
+pub fn at_fork(before: extern "C" fn(), after: extern "C" fn(), in_child: extern "C" fn()) {
+    // SAFETY: the functions exist until this library is unloaded, which also removes them. They do not unwind.
+    unsafe { libc::pthread_atfork(Some(before), Some(after), Some(in_child)) };
+}
+
+/// Runs `body` with all signals blocked; a thread that it starts inherits that.
+pub fn without_signals<T>(body: impl FnOnce() -> T) -> T {
+    let mut all = MaybeUninit::<libc::sigset_t>::uninit();
+    let mut earlier = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: it stores a set there.
+    unsafe { libc::sigfillset(all.as_mut_ptr()) };
+    // SAFETY: the first set was stored above; the earlier one is stored now.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), earlier.as_mut_ptr()) };
+    let returned = body();
+    // SAFETY: the set was stored above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, earlier.as_ptr(), std::ptr::null_mut()) };
+    returned
 }

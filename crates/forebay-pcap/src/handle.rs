@@ -228,7 +228,7 @@ impl State {
         match &mut self.source {
             Source::Created(_) => Err(Failure::not_activated()),
             Source::Dead => Err("Packets aren't available from a pcap_open_dead pcap_t".into()),
-            Source::Live(live) => Ok(match live.next(self.filter.as_ref())? {
+            Source::Live(live) => Ok(match live.next()? {
                 None => Next::NotNow,
                 Some((header, data)) => {
                     *self.header = header;

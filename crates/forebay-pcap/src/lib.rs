@@ -5,9 +5,9 @@
 //!                (C types)       │  └───▶ live ─────▶ forebay_net::open
 //!                                └──────▶ filter ───▶ forebay_net::filter
 //! ```
-//! The library lives in a foreign process. It prints nothing, installs no signal handler, and starts no thread. A panic does not cross an
-//! exported function: the function then returns its documented error. `border` and `stdio` have what needs `unsafe`; files in `exports` have
-//! the attribute that exports a name, and little else.
+//! The library lives in a foreign process. It prints nothing, and installs no signal handler. It starts a thread only when a program asks for
+//! the descriptor of a device that needs one (`watcher`). A panic does not cross an exported function: the function then returns its documented
+//! error. `border` and `stdio` have what needs `unsafe`; files in `exports` have the attribute that exports a name, and little else.
 
 mod abi;
 mod border;
@@ -19,6 +19,7 @@ mod exports;
 mod failure;
 mod filter;
 mod handle;
+mod intake;
 mod linktypes;
 mod live;
 mod savefile;
@@ -27,3 +28,4 @@ mod sending;
 mod settings;
 mod stdio;
 mod timestamps;
+mod watcher;

@@ -2,58 +2,56 @@
 
 use rustix::{
     event::{
-        Timespec,
+        EventfdFlags,
         epoll::{self, EventData, EventFlags},
+        eventfd,
     },
-    io::Errno,
-    time::{
-        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create,
-        timerfd_settime,
-    },
+    io::{read, write},
 };
 use std::{
     io,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
+    sync::Arc,
 };
 
-/// A descriptor of several: it is readable if one of them is.
+/// A descriptor of two: it is readable while a flag is set, or while a descriptor of the port is readable.
 pub struct Selectable {
     epoll: OwnedFd,
-    timer: OwnedFd,
+    pub flag: Arc<Flag>,
+    /// The number of the port's descriptor, and a duplicate.
+    watched: Option<(RawFd, OwnedFd)>,
 }
 
 impl Selectable {
     pub fn new() -> io::Result<Selectable> {
         let selectable = Selectable {
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
-            timer: timerfd_create(
-                TimerfdClockId::Monotonic,
-                TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
-            )?,
+            flag: Arc::new(Flag::new()?),
+            watched: None,
         };
-        selectable.watch(selectable.timer.as_fd())?;
+        selectable.add(selectable.flag.as_fd())?;
         Ok(selectable)
     }
 
-    /// Has it report this descriptor, too.
-    pub fn watch(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
-        match epoll::add(&self.epoll, fd, EventData::new_u64(0), EventFlags::IN) {
-            Ok(()) | Err(Errno::EXIST) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+    fn add(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        epoll::add(&self.epoll, fd, EventData::new_u64(0), EventFlags::IN)?;
+        Ok(())
     }
 
-    /// Makes it readable after this time in nanoseconds, and not before. `None`: not because of the time.
-    pub fn fire_after(&self, ns: Option<u64>) -> io::Result<()> {
-        let value = match ns {
-            None => Timespec::default(),
-            Some(ns) => timespec(ns.max(1)),
-        };
-        let timer = Itimerspec {
-            it_interval: Timespec::default(),
-            it_value: value,
-        };
-        timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &timer)?;
+    /// Has it report this descriptor of the port instead of an earlier one; or none.
+    pub fn watch(&mut self, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        let number = |fd: BorrowedFd<'_>| fd.as_raw_fd();
+        if fd.map(number) == self.watched.as_ref().map(|&(number, _)| number) {
+            return Ok(());
+        }
+        if let Some((_, earlier)) = self.watched.take() {
+            epoll::delete(&self.epoll, &earlier)?;
+        }
+        if let Some(fd) = fd {
+            let duplicate = fd.try_clone_to_owned()?;
+            self.add(duplicate.as_fd())?;
+            self.watched = Some((fd.as_raw_fd(), duplicate));
+        }
         Ok(())
     }
 
@@ -63,10 +61,26 @@ impl Selectable {
     }
 }
 
-/// A time in nanoseconds.
-pub fn timespec(ns: u64) -> Timespec {
-    Timespec {
-        tv_sec: (ns / 1_000_000_000) as i64,
-        tv_nsec: (ns % 1_000_000_000) as i64,
+/// A descriptor that is readable while it is set (`eventfd`).
+pub struct Flag(OwnedFd);
+
+impl Flag {
+    pub fn new() -> io::Result<Flag> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        Ok(Flag(eventfd(0, flags)?))
+    }
+
+    pub fn set(&self) {
+        let _ = write(&self.0, &1_u64.to_ne_bytes());
+    }
+
+    pub fn clear(&self) {
+        let _ = read(&self.0, &mut [0; 8]);
+    }
+}
+
+impl AsFd for Flag {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }

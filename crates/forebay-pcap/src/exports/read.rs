@@ -5,7 +5,8 @@ use crate::{
     border::{call, exports, item, put},
     failure::Failure,
     handle::{Delivered, Handle, Next, Source, State},
-    live::{BATCH, Live},
+    intake::BATCH,
+    live::Live,
 };
 use std::{
     ffi::{c_char, c_int, c_uchar, c_uint},
@@ -71,7 +72,7 @@ fn round(handle: &Handle, count: c_int, mut each: impl FnMut(Delivered)) -> Resu
         }
     };
     if is_live && let Source::Live(live) = &mut handle.state()?.source {
-        live.show_waiting()?;
+        live.show_waiting();
     }
     outcome
 }
@@ -227,8 +228,10 @@ exports! {
             match &mut state.source {
                 Source::Created(settings) => settings.nonblocking = is_nonblocking != 0,
                 Source::Live(live) => live.nonblocking = is_nonblocking != 0,
-                // A file never waits for anything that could be left to later.
-                Source::File(_) => {}
+                Source::File(_) => {
+                    let failure = "Savefiles cannot be put into non-blocking mode".into();
+                    return Ok(state.fail_into(errors, &failure));
+                }
                 Source::Dead => {
                     let failure = "A pcap_open_dead pcap_t does not have a non-blocking mode".into();
                     return Ok(state.fail_into(errors, &failure));

@@ -5,6 +5,7 @@ mod names;
 mod offline;
 mod support;
 mod tools;
+mod waits;
 
 // Linked, so that cargo builds the library before it runs the tests.
 use pcap as _;

@@ -9,7 +9,7 @@ use crate::{
         words::{Theirs, WORD},
     },
     ring::broadcast::{Reader, RecvError},
-    sys::{self, Advice, sealed},
+    sys::{self, sealed},
 };
 use std::{
     ops::Range,
@@ -105,7 +105,6 @@ impl LiveReader {
         };
         let refused = |error| memory::refused(ON, len, error);
         let mapping = sealed::map(&buffers.as_fd(), len).map_err(refused)?;
-        mapping.advise(0..len, Advice::DontFork).map_err(refused)?;
         drop(buffers.trusted()); // it is memory, which is closed quickly
         Ok(LiveReader {
             ring,

@@ -6,7 +6,7 @@ use crate::{
     foreign::Foreign,
     memory::{self, words::Theirs},
     sync::{Deadline, limited},
-    sys::{Advice, sealed},
+    sys::sealed,
 };
 use std::{
     ops::Range,
@@ -69,7 +69,6 @@ impl Reader {
         };
         let refused = |error| memory::refused(ON, len, error);
         let mapping = sealed::map(&memory.as_fd(), len).map_err(refused)?;
-        mapping.advise(0..len, Advice::DontFork).map_err(refused)?;
         let reading = Reading::new(Theirs::new(mapping));
         let reading = reading.ok_or_else(|| wrong(&"it does not begin like a broadcast ring"))?;
         Ok(Reader { reading })

@@ -1,0 +1,246 @@
+//! Packets of a port that the program may take: those that the filter and the direction accept, copied.
+//!
+//! ```text
+//!  port ── a burst of frames ──▶ link type ──▶ direction ──▶ cooked header ──▶ filter ──▶ ahead
+//! ```
+//! They stay in `ahead` until the handle takes them. Where the kernel filters, the filter also runs here, for what was received before it
+//! was set.
+
+use crate::{
+    abi, cooked,
+    failure::{Failure, of_port as failure},
+};
+use forebay::time::Clock;
+use forebay_net::{
+    filter::{View, bpf::Program},
+    port::{Direction, Frame, LinkType, Port, Wake},
+};
+
+/// Packets that are taken from the port at once.
+pub const BATCH: usize = 64;
+/// Bursts without a packet for the program, after which others get their turn.
+const MAX_REJECTED: usize = 64;
+
+pub struct Intake {
+    pub port: Box<dyn Port>,
+    pub clock: Clock,
+    /// The link type of the handle, and that of the port's frames.
+    link: LinkType,
+    pub frames: LinkType,
+    /// Frames get another header.
+    cooked: Option<cooked::Interfaces>,
+    pub view: View,
+    pub snaplen: u32,
+    pub direction: Option<Direction>,
+    filter: Option<Program>,
+    /// Packets of other link types than the handle's.
+    pub left_out: u64,
+    pub ahead: Batch,
+    /// For the next call of the program.
+    failure: Option<Failure>,
+}
+
+/// Packets in memory, in order.
+#[derive(Default)]
+pub struct Batch {
+    bytes: Vec<u8>,
+    packets: Vec<Taken>,
+    next: usize,
+}
+
+/// A packet of a batch.
+#[derive(Clone, Copy)]
+pub struct Taken {
+    begin: usize,
+    pub len: usize,
+    pub wire_len: u32,
+    pub time_ns: u64,
+    direction: Direction,
+}
+
+impl Batch {
+    pub fn is_empty(&self) -> bool {
+        self.next == self.packets.len()
+    }
+
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.packets.clear();
+        self.next = 0;
+    }
+
+    /// The next packet and its bytes.
+    pub fn next(&mut self) -> Option<(Taken, &[u8])> {
+        let taken = *self.packets.get(self.next)?;
+        self.next += 1;
+        Some((taken, &self.bytes[taken.begin..taken.begin + taken.len]))
+    }
+
+    /// Drops the packets that this filter rejects. The others stay in place.
+    pub fn retain(&mut self, filter: &Program, view: View, link: LinkType) {
+        let waiting = self.packets.drain(..).skip(self.next);
+        self.packets = waiting
+            .filter(|taken| {
+                let frame = Frame {
+                    data: &self.bytes[taken.begin..taken.begin + taken.len],
+                    wire_len: taken.wire_len,
+                    direction: taken.direction,
+                    ..Frame::default()
+                };
+                accepts(filter, &frame, view, link)
+            })
+            .collect();
+        self.next = 0;
+    }
+}
+
+impl Intake {
+    pub fn new(port: Box<dyn Port>, clock: Clock, snaplen: u32) -> Intake {
+        let first = port.interfaces().first();
+        let link = first.map_or(LinkType::ETHERNET, |first| first.link);
+        Intake {
+            view: first.map_or(View::Packet, View::of),
+            port,
+            clock,
+            link,
+            frames: link,
+            cooked: None,
+            snaplen,
+            direction: None,
+            filter: None,
+            left_out: 0,
+            ahead: Batch::default(),
+            failure: None,
+        }
+    }
+
+    /// Copies packets with this link type from now on, unfiltered.
+    pub fn set_link(&mut self, link: LinkType) {
+        self.link = link;
+        self.cooked = (link != self.frames).then(cooked::Interfaces::default);
+        let first = self.port.interfaces().first();
+        let first = first.filter(|_| link == self.frames);
+        self.view = first.map_or(View::Packet, View::of);
+        self.filter = None;
+        self.ahead.clear();
+    }
+
+    /// Filters from now on, also the packets that wait here and in `current`.
+    pub fn set_filter(&mut self, filter: &Program, current: &mut Batch) {
+        self.filter = Some(filter.clone());
+        for batch in [&mut self.ahead, current] {
+            batch.retain(filter, self.view, self.link);
+        }
+    }
+
+    /// Whether packets wait; takes a burst of the port if none do.
+    ///
+    /// # Errors
+    /// The port failed, now or when it was last waited for.
+    pub fn fill(&mut self) -> Result<bool, Failure> {
+        if self.ahead.is_empty() {
+            if let Some(failure) = self.failure.take() {
+                return Err(failure);
+            }
+            self.refill()?;
+        }
+        Ok(!self.ahead.is_empty())
+    }
+
+    /// `None`: a packet waits, or an error for the program's next call. Otherwise, what to wait for.
+    pub fn watch(&mut self) -> Option<Wake<'_>> {
+        if self.failure.is_some() {
+            return None;
+        }
+        match self.fill() {
+            Ok(false) => {}
+            Ok(true) => return None,
+            Err(failure) => {
+                self.failure = Some(failure);
+                return None;
+            }
+        }
+        match self.port.arm() {
+            Ok(Wake::End) => {
+                self.failure = Some(ended());
+                None
+            }
+            Ok(wake) => Some(wake),
+            Err(error) => {
+                self.failure = Some(failure(&error));
+                None
+            }
+        }
+    }
+
+    /// Takes a burst of packets from the port.
+    fn refill(&mut self) -> Result<(), Failure> {
+        self.ahead.clear();
+        let Batch { bytes, packets, .. } = &mut self.ahead;
+        for _ in 0..MAX_REJECTED {
+            let interfaces = self.port.interfaces().to_vec();
+            let mut burst = self.port.receive(BATCH).map_err(|error| failure(&error))?;
+            let mut is_empty = true;
+            while let Some(frame) = burst.next_frame() {
+                is_empty = false;
+                let interface = interfaces.get(frame.interface as usize);
+                if interface.is_some_and(|interface| interface.link != self.frames) {
+                    self.left_out += 1;
+                    continue;
+                }
+                if self.direction.is_some_and(|asked| asked != frame.direction) {
+                    continue;
+                }
+                let begin = bytes.len();
+                let name = interface.map_or("", |interface| &interface.name);
+                let wire_len = match &mut self.cooked {
+                    Some(cooked) => cooked.append(&frame, name, bytes),
+                    None => {
+                        bytes.extend_from_slice(frame.data);
+                        Some(frame.wire_len)
+                    }
+                };
+                let Some(wire_len) = wire_len else {
+                    self.left_out += 1;
+                    continue;
+                };
+                let seen = Frame {
+                    data: &bytes[begin..],
+                    wire_len,
+                    ..frame
+                };
+                let filter = self.filter.as_ref();
+                if filter.is_some_and(|filter| !accepts(filter, &seen, self.view, self.link)) {
+                    bytes.truncate(begin);
+                    continue;
+                }
+                let len = seen.data.len().min(self.snaplen as usize);
+                bytes.truncate(begin + len);
+                packets.push(Taken {
+                    begin,
+                    len,
+                    wire_len,
+                    time_ns: frame.time_ns,
+                    direction: frame.direction,
+                });
+            }
+            if is_empty || !packets.is_empty() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn accepts(program: &Program, frame: &Frame<'_>, view: View, link: LinkType) -> bool {
+    let kept = match view {
+        View::Packet => program.run(frame.data, frame.wire_len),
+        _ => program.run_restored(frame, link),
+    };
+    kept > 0
+}
+
+/// A source without end has none; the simulated card may have.
+pub fn ended() -> Failure {
+    Failure::new(abi::BREAK, "the device has no more packets")
+}
