@@ -319,16 +319,10 @@ impl Capture {
             unread,
             ..
         } = &mut self.taking;
-        let mut ledger = Ledger {
-            counted: *taken,
-            filtered: *filtered,
-            unread: *unread,
-            ..Ledger::of_no_source()
-        };
-        let counts = sleeper.port.counts();
-        let losses = sleeper.port.report().socket_losses;
-        ledger.add_source(&counts, &losses, sleeper.port.info().overruns);
-        ledger.received += ledger.dropped.peer.unwrap_or(0);
+        let mut ledger = Ledger::of_port(&mut sleeper.port);
+        ledger.counted = *taken;
+        ledger.filtered += *filtered;
+        ledger.unread = *unread;
         ledger
     }
 }

@@ -10,7 +10,7 @@
 //! and `overrun` are counters of the source. `written` is a counter of the store. For `writer`, `disk` and `unread`, the session counts
 //! the packets that the store could not write, and those that are left in the source at the end.
 
-use crate::port::{Counts, SocketLosses};
+use crate::port::{Counts, Port, SocketLosses};
 use std::{fmt, ops::AddAssign};
 
 /// Packets that were received and did not reach the output, by where they were lost.
@@ -214,6 +214,16 @@ impl Ledger {
             interface_dropped: Some(0),
             ..Ledger::default()
         }
+    }
+
+    /// What a port received and lost. What became of the packets that it handed out is up to the caller.
+    pub fn of_port(port: &mut dyn Port) -> Self {
+        let mut ledger = Ledger::of_no_source();
+        let counts = port.counts();
+        let losses = port.report().socket_losses;
+        ledger.add_source(&counts, &losses, port.info().overruns);
+        ledger.received += ledger.dropped.peer.unwrap_or(0);
+        ledger
     }
 
     /// Adds a source's own counts. `overruns`: its drops are packets that were overwritten before they

@@ -57,11 +57,20 @@ pub struct Stats {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats64 {
+    pub size: u64,
     pub received: u64,
-    pub dropped: u64,
-    pub interface_dropped: u64,
-    pub left_out: u64,
     pub delivered: u64,
+    pub waiting: u64,
+    pub filtered: u64,
+    pub left_out: u64,
+    pub kernel: u64,
+    pub rx_ring: u64,
+    pub fill_ring: u64,
+    pub peer: u64,
+    pub overrun: u64,
+    pub interface_dropped: u64,
+    pub outages: u64,
+    pub outage_ns: u64,
 }
 
 /// `struct bpf_program`.
@@ -139,7 +148,7 @@ mod tests {
         let layouts = [
             same_layout!(PacketHeader = "struct pcap_pkthdr": seconds = "ts.tv_sec", fraction = "ts.tv_usec", caplen = "caplen", len = "len"),
             same_layout!(Stats = "struct pcap_stat": received = "ps_recv", dropped = "ps_drop", interface_dropped = "ps_ifdrop"),
-            same_layout!(Stats64 = "struct forebay_pcap_stats64": received = "received", dropped = "dropped", interface_dropped = "interface_dropped", left_out = "left_out", delivered = "delivered"),
+            same_layout!(Stats64 = "struct forebay_pcap_stats64": size = "size", received = "received", delivered = "delivered", waiting = "waiting", filtered = "filtered", left_out = "left_out", kernel = "kernel", rx_ring = "rx_ring", fill_ring = "fill_ring", peer = "peer", overrun = "overrun", interface_dropped = "interface_dropped", outages = "outages", outage_ns = "outage_ns"),
             same_layout!(BpfProgram = "struct bpf_program": len = "bf_len", instructions = "bf_insns"),
             same_layout!(Instruction = "struct bpf_insn": code = "code", jump_true = "jt", jump_false = "jf", k = "k"),
             same_layout!(Address = "struct pcap_addr": next = "next", address = "addr", netmask = "netmask", broadcast = "broadaddr", destination = "dstaddr"),

@@ -78,6 +78,15 @@ pub fn put<T>(pointer: *mut T, value: T) {
     }
 }
 
+/// Stores as much of a value as the program has room for, in bytes.
+pub fn put_prefix<T: Copy>(pointer: *mut T, value: T, room: usize) {
+    if !pointer.is_null() {
+        let (from, len) = ((&raw const value).cast::<u8>(), room.min(size_of::<T>()));
+        // SAFETY: the program owns `room` bytes there, and the value has `len`.
+        unsafe { pointer.cast::<u8>().copy_from_nonoverlapping(from, len) };
+    }
+}
+
 /// Writes a message into a buffer of `ERRBUF_SIZE` bytes, cut to fit.
 pub fn message(buffer: *mut c_char, text: &str) {
     if !buffer.is_null() {

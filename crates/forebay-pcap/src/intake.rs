@@ -35,6 +35,8 @@ pub struct Intake {
     filter: Option<Program>,
     /// Packets of other link types than the handle's.
     pub left_out: u64,
+    /// Packets of another direction, or that the filter rejected here.
+    pub rejected: u64,
     pub ahead: Batch,
     /// For the next call of the program.
     failure: Option<Failure>,
@@ -61,6 +63,10 @@ pub struct Taken {
 impl Batch {
     pub fn is_empty(&self) -> bool {
         self.next == self.packets.len()
+    }
+
+    pub fn len(&self) -> u64 {
+        (self.packets.len() - self.next) as u64
     }
 
     pub fn clear(&mut self) {
@@ -109,27 +115,33 @@ impl Intake {
             direction: None,
             filter: None,
             left_out: 0,
+            rejected: 0,
             ahead: Batch::default(),
             failure: None,
         }
     }
 
-    /// Copies packets with this link type from now on, unfiltered.
-    pub fn set_link(&mut self, link: LinkType) {
+    /// Copies packets with this link type from now on, unfiltered. Those that wait here and in `current` have another one.
+    pub fn set_link(&mut self, link: LinkType, current: &mut Batch) {
         self.link = link;
         self.cooked = (link != self.frames).then(cooked::Interfaces::default);
         let first = self.port.interfaces().first();
         let first = first.filter(|_| link == self.frames);
         self.view = first.map_or(View::Packet, View::of);
         self.filter = None;
-        self.ahead.clear();
+        for batch in [&mut self.ahead, current] {
+            self.left_out += batch.len();
+            batch.clear();
+        }
     }
 
     /// Filters from now on, also the packets that wait here and in `current`.
     pub fn set_filter(&mut self, filter: &Program, current: &mut Batch) {
         self.filter = Some(filter.clone());
         for batch in [&mut self.ahead, current] {
+            self.rejected += batch.len();
             batch.retain(filter, self.view, self.link);
+            self.rejected -= batch.len();
         }
     }
 
@@ -189,6 +201,7 @@ impl Intake {
                     continue;
                 }
                 if self.direction.is_some_and(|asked| asked != frame.direction) {
+                    self.rejected += 1;
                     continue;
                 }
                 let begin = bytes.len();
@@ -211,6 +224,7 @@ impl Intake {
                 };
                 let filter = self.filter.as_ref();
                 if filter.is_some_and(|filter| !accepts(filter, &seen, self.view, self.link)) {
+                    self.rejected += 1;
                     bytes.truncate(begin);
                     continue;
                 }

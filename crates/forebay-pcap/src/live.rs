@@ -22,6 +22,7 @@ use crate::{
 use forebay_net::{
     af_packet::{AfPacket, AfPacketConfig},
     filter::{View, bpf::Program},
+    ledger::Ledger,
     open::{self, Name, Options},
     port::{Counts, DEFAULT_SNAPLEN, Direction, LinkType, MAX_SNAPLEN, Port, TimeSource, Wake},
 };
@@ -162,8 +163,9 @@ impl Live {
 
     /// Delivers packets with this link type, one of [`links`](Live::links), from now on. Filters have to be set again.
     pub fn set_link(&mut self, link: LinkType) {
-        self.intake().set_link(link);
-        self.current.clear();
+        let mut intake = locked(&self.intake);
+        intake.set_link(link, &mut self.current);
+        drop(intake);
         self.show_waiting();
     }
 
@@ -186,14 +188,30 @@ impl Live {
     /// Every count by itself.
     pub fn exact_counts(&mut self) -> Stats64 {
         let mut intake = self.intake();
-        let counts = intake.port.counts();
+        let Ledger {
+            received,
+            filtered,
+            dropped,
+            interface_dropped,
+            ..
+        } = Ledger::of_port(intake.port.as_mut());
+        let outages = intake.port.report().outages;
         let known = |count: Option<u64>| count.unwrap_or(u64::MAX);
         Stats64 {
-            received: counts.received,
-            dropped: known(counts.dropped),
-            interface_dropped: known(counts.interface_dropped),
-            left_out: intake.left_out,
+            size: size_of::<Stats64>() as u64,
+            received,
             delivered: self.delivered,
+            waiting: self.current.len() + intake.ahead.len(),
+            filtered: filtered + intake.rejected,
+            left_out: intake.left_out,
+            kernel: known(dropped.kernel),
+            rx_ring: dropped.rx_ring,
+            fill_ring: dropped.fill_ring,
+            peer: known(dropped.peer),
+            overrun: dropped.overrun,
+            interface_dropped: known(interface_dropped),
+            outages: outages.count,
+            outage_ns: outages.total.as_nanos() as u64,
         }
     }
 

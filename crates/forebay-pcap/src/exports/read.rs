@@ -2,7 +2,7 @@
 
 use crate::{
     abi::{self, Handler, PacketHeader, Stats, Stats64},
-    border::{call, exports, item, put},
+    border::{call, exports, item, put, put_prefix},
     failure::Failure,
     handle::{Delivered, Handle, Next, Source, State},
     intake::BATCH,
@@ -205,7 +205,15 @@ exports! {
     // Of `forebay/pcap.h`.
     fn forebay_pcap_stats64(handle: Option<&Handle>, stats: *mut Stats64) -> c_int = abi::ERROR; {
         Handle::ask(handle, |state| {
-            put(stats, counted(state)?.exact_counts());
+            let live = counted(state)?;
+            // The program has only as many counts as the header that it was compiled with.
+            let room = item(stats.cast::<u64>(), 0).map_or(0, |size| size as usize);
+            if room < 2 * size_of::<u64>() || room % size_of::<u64>() != 0 {
+                return Err("forebay_pcap_stats64: size is not set".into());
+            }
+            let mut counts = live.exact_counts();
+            counts.size = counts.size.min(room as u64);
+            put_prefix(stats, counts, room);
             Ok(0)
         })
     }
