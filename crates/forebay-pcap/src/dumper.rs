@@ -1,18 +1,27 @@
-//! Classic capture files that a program writes, through C's streams.
+//! Capture files that a program writes, through C's streams: classic ones, or pcapng if the name asks for it.
 
 use crate::{
     abi::PacketHeader,
     border::c_text,
     failure::Failure,
+    savefile::{Savefile, Stopped},
     stdio::{Stdio, error_text},
     timestamps::Precision,
 };
-use forebay_net::port::LinkType;
+use forebay_net::{
+    format::{self, Format},
+    port::{Frame, Interface, LinkType, Resolution},
+    session::Compression,
+};
 use std::{
-    ffi::CStr,
+    ffi::{CStr, OsStr},
     io::{self, Read},
+    os::unix::ffi::OsStrExt,
+    path::Path,
 };
 
+/// The program in the header of a pcapng file.
+const APPLICATION: &str = concat!("libpcap of Forebay ", env!("CARGO_PKG_VERSION"));
 const MAGIC_MICRO: u32 = 0xa1b2_c3d4;
 const MAGIC_NANO: u32 = 0xa1b2_3c4d;
 /// 2.4, in the machine's byte order.
@@ -26,6 +35,13 @@ const HEADER_LEN: usize = 24;
 /// A file being written (`pcap_dumper_t`).
 pub struct Dumper {
     stream: Stdio,
+    layout: Layout,
+}
+
+/// How packets are written.
+enum Layout {
+    Pcap,
+    Pcapng(format::Described, Precision),
 }
 
 /// What a file header describes.
@@ -54,16 +70,63 @@ impl Described {
         header[20..].copy_from_slice(&(u32::from(self.link.0) | self.extension).to_ne_bytes());
         header
     }
+
+    /// What a file with this name begins with.
+    fn beginning(&self, layout: &Layout) -> Vec<u8> {
+        match layout {
+            Layout::Pcap => self.header().to_vec(),
+            Layout::Pcapng(described, _) => {
+                let mut file = Format::Pcapng.header(APPLICATION);
+                file.extend(Format::Pcapng.interface(&self.interface(), described, self.snaplen));
+                file
+            }
+        }
+    }
+
+    fn interface(&self) -> Interface {
+        let resolution = match self.precision {
+            Precision::Micro => Resolution::MICROSECONDS,
+            Precision::Nano => Resolution::NANOSECONDS,
+        };
+        Interface {
+            link: self.link,
+            snaplen: self.snaplen,
+            resolution,
+            ..Interface::default()
+        }
+    }
+
+    /// pcapng for names that ask for it, and otherwise what other libraries write.
+    fn layout(&self, path: &CStr) -> Layout {
+        let path = Path::new(OsStr::from_bytes(path.to_bytes()));
+        let plain = match Compression::of_path(path) {
+            Some(_) => path.file_stem().map_or(path, Path::new),
+            None => path,
+        };
+        let ending = plain.extension().unwrap_or_default();
+        match ending.eq_ignore_ascii_case("pcapng") {
+            true => Layout::Pcapng(
+                Format::Pcapng.describe(&self.interface(), 0),
+                self.precision,
+            ),
+            false => Layout::Pcap,
+        }
+    }
+}
+
+fn compression(path: &CStr) -> Option<Compression> {
+    Compression::of_path(OsStr::from_bytes(path.to_bytes()))
 }
 
 impl Dumper {
-    /// Opens a new file, or standard output with `-`.
+    /// Opens a new file, or standard output with `-`. The end of the name selects the format and the compression.
     pub fn create(path: &CStr, described: &Described) -> Result<Dumper, Failure> {
         let stream = match path.to_bytes() {
             b"-" => Stdio::standard_output(),
-            _ => Stdio::open(path, c"w").map_err(|error| failed(path, &error))?,
+            _ => opened(path, c"w").map_err(|error| failed(path, &error))?,
         };
-        Dumper::begin(stream, described).map_err(|error| failed(path, &error))
+        Dumper::begin(stream, described.layout(path), described)
+            .map_err(|error| failed(path, &error))
     }
 
     /// Writes into a stream of the program, which is the dumper's from now on if this succeeds.
@@ -71,15 +134,15 @@ impl Dumper {
         let Some(stream) = Stdio::lent(stream) else {
             return Err("a null pointer was supplied as the stream".into());
         };
-        let dumper = Dumper::begin(stream, described);
+        let dumper = Dumper::begin(stream, Layout::Pcap, described);
         let dumper = dumper.map_err(|error| failed(c"Can't write to stream", &error))?;
-        dumper.stream.keep();
+        dumper.stream().keep();
         Ok(dumper)
     }
 
-    fn begin(stream: Stdio, described: &Described) -> io::Result<Dumper> {
-        stream.write(&described.header())?;
-        Ok(Dumper { stream })
+    fn begin(stream: Stdio, layout: Layout, described: &Described) -> io::Result<Dumper> {
+        stream.write(&described.beginning(&layout))?;
+        Ok(Dumper { stream, layout })
     }
 
     /// Continues a file with the same description, or begins it if it is empty or new.
@@ -87,59 +150,54 @@ impl Dumper {
         if path.to_bytes() == b"-" {
             return Dumper::create(path, described);
         }
-        // "a+" would write to the end whatever the position, so that the header could not be read back on every system.
-        let open = Stdio::open(path, c"r+").or_else(|_| Stdio::open(path, c"w+"));
-        let mut stream = open.map_err(|error| failed(path, &error))?;
+        let mut stream = match Stdio::open(path, c"r") {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Dumper::create(path, described);
+            }
+            opened => opened.map_err(|error| failed(path, &error))?,
+        };
         let mut found = Vec::new();
         let read = io::Read::by_ref(&mut stream)
             .take(HEADER_LEN as u64)
             .read_to_end(&mut found);
         read.map_err(|error| failed(path, &error))?;
-        if found.is_empty() {
-            stream
-                .seek(0, libc::SEEK_SET)
-                .map_err(|error| failed(path, &error))?;
-            return Dumper::begin(stream, described).map_err(|error| failed(path, &error));
+        let layout = described.layout(path);
+        match (&layout, compression(path)) {
+            _ if found.is_empty() => return Dumper::create(path, described),
+            (Layout::Pcap, None) => described.check_header(path, &found)?,
+            (layout, compression) => described.check_file(path, layout, compression, &found)?,
         }
-        let differs =
-            |what: &str| -> Failure { format!("{}: {what}", path.to_string_lossy()).into() };
-        let ours = described.header();
-        if found.len() < HEADER_LEN {
-            return Err(differs("truncated dump file; its header is incomplete"));
+        let stream = opened(path, c"a").map_err(|error| failed(path, &error))?;
+        // A new section of pcapng may follow any other.
+        match layout {
+            Layout::Pcap => Ok(Dumper { stream, layout }),
+            Layout::Pcapng(..) => {
+                Dumper::begin(stream, layout, described).map_err(|error| failed(path, &error))
+            }
         }
-        if found[..8] != ours[..8] {
-            return Err(differs(
-                "different byte order, time stamp precision or version, or not a dump file",
-            ));
-        }
-        if found[20..] != ours[20..] {
-            return Err(differs("different linktype, cannot append to file"));
-        }
-        if found[16..20] != ours[16..20] {
-            return Err(differs("different snaplen, cannot append to file"));
-        }
-        stream
-            .seek(0, libc::SEEK_END)
-            .map_err(|error| failed(path, &error))?;
-        Ok(Dumper { stream })
     }
 
     /// Appends a packet. As in libpcap, an error is visible in the stream, and when it is flushed.
     pub fn write(&self, header: &PacketHeader, data: &[u8]) {
-        let words = [
-            header.seconds as u32,
-            header.fraction as u32,
-            header.caplen,
-            header.len,
-        ];
-        let mut record = [0; 16];
-        for (bytes, word) in record.chunks_exact_mut(4).zip(words) {
-            bytes.copy_from_slice(&word.to_ne_bytes());
-        }
-        // After an incomplete header, a packet would be read as the rest of it.
-        if self.stream.write(&record).is_ok() {
-            let _ = self.stream.write(data);
-        }
+        let written = match &self.layout {
+            Layout::Pcap => {
+                // After an incomplete header, a packet would be read as the rest of it.
+                let begun = self.stream.write(&record_header(header));
+                begun.and_then(|()| self.stream.write(data))
+            }
+            Layout::Pcapng(described, precision) => {
+                let frame = Frame {
+                    data,
+                    wire_len: header.len.max(header.caplen),
+                    time_ns: precision.join(header.seconds, header.fraction),
+                    ..Frame::default()
+                };
+                let mut block = vec![0; Format::Pcapng.frame_len(&frame, header.caplen)];
+                Format::Pcapng.put_frame(&mut block, &frame, described, header.caplen);
+                self.stream.write(&block)
+            }
+        };
+        let _ = written;
     }
 
     pub fn stream(&self) -> &Stdio {
@@ -153,6 +211,93 @@ impl Drop for Dumper {
         let _ = self.stream.flush();
     }
 }
+
+/// Opens a file for writing, compressed if its name asks for it.
+fn opened(path: &CStr, mode: &CStr) -> io::Result<Stdio> {
+    match compression(path) {
+        Some(compression) => Stdio::compressing(path, compression, mode == c"a"),
+        None => Stdio::open(path, mode),
+    }
+}
+
+fn record_header(header: &PacketHeader) -> [u8; 16] {
+    let words = [
+        header.seconds as u32,
+        header.fraction as u32,
+        header.caplen,
+        header.len,
+    ];
+    let mut record = [0; 16];
+    for (bytes, word) in record.chunks_exact_mut(4).zip(words) {
+        bytes.copy_from_slice(&word.to_ne_bytes());
+    }
+    record
+}
+
+impl Described {
+    /// Whether a classic file that begins like this can be continued.
+    fn check_header(&self, path: &CStr, found: &[u8]) -> Result<(), Failure> {
+        let differs =
+            |what: &str| -> Failure { format!("{}: {what}", path.to_string_lossy()).into() };
+        let ours = self.header();
+        if found.len() < HEADER_LEN {
+            return Err(differs("truncated dump file; its header is incomplete"));
+        }
+        if found[..8] != ours[..8] {
+            return Err(differs(
+                "different byte order, time stamp precision or version, or not a dump file",
+            ));
+        }
+        if found[20..] != ours[20..] {
+            return Err(differs(LINK_DIFFERS));
+        }
+        if found[16..20] != ours[16..20] {
+            return Err(differs(SNAPLEN_DIFFERS));
+        }
+        Ok(())
+    }
+
+    /// Whether a file of another format, or a compressed one, can be continued. Reads all of it: a packet after an incomplete one would be lost.
+    fn check_file(
+        &self,
+        path: &CStr,
+        layout: &Layout,
+        compression: Option<Compression>,
+        found: &[u8],
+    ) -> Result<(), Failure> {
+        let differs = |what: &str| Failure::from(format!("{}: {what}", path.to_string_lossy()));
+        let magic: &[u8] = match compression {
+            Some(Compression::Gzip) => &[0x1f, 0x8b],
+            Some(Compression::Zstd) => &[0x28, 0xb5, 0x2f, 0xfd],
+            None => &[0x0a, 0x0d, 0x0d, 0x0a],
+        };
+        let stream = Stdio::open(path, c"r").map_err(|error| failed(path, &error))?;
+        let mut file = Savefile::open(stream).map_err(|failure| differs(&failure.text))?;
+        let is_pcapng = matches!(layout, Layout::Pcapng(..));
+        if !found.starts_with(magic) || file.is_pcapng() != is_pcapng {
+            return Err(differs("its name is that of another format or compression"));
+        }
+        if !is_pcapng && (file.is_swapped || file.precision() != Some(self.precision)) {
+            return Err(differs("different byte order or time stamp precision"));
+        }
+        if file.link != self.link {
+            return Err(differs(LINK_DIFFERS));
+        }
+        if file.snaplen != self.snaplen {
+            return Err(differs(SNAPLEN_DIFFERS));
+        }
+        loop {
+            match file.next(self.precision) {
+                Ok(_) | Err(Stopped::Interrupted) => {}
+                Err(Stopped::End) => return Ok(()),
+                Err(Stopped::Failed(failure)) => return Err(differs(&failure.text)),
+            }
+        }
+    }
+}
+
+const LINK_DIFFERS: &str = "different linktype, cannot append to file";
+const SNAPLEN_DIFFERS: &str = "different snaplen, cannot append to file";
 
 fn failed(what: &CStr, error: &io::Error) -> Failure {
     let why = match error.raw_os_error() {

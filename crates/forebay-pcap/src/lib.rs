@@ -22,6 +22,7 @@ mod handle;
 mod intake;
 mod linktypes;
 mod live;
+mod packed;
 mod savefile;
 mod selectable;
 mod sending;

@@ -13,7 +13,7 @@ use crate::{failure::Failure, stdio::Stdio, timestamps::Precision};
 use forebay_net::{
     file::Unpacked,
     format::read::{Decoder, Kind, Step, Zeros},
-    port::{Frame, LinkType},
+    port::{Frame, LinkType, Resolution},
 };
 use std::io::{self, Read};
 
@@ -98,6 +98,19 @@ impl Savefile {
     /// The stream, for the program.
     pub fn stream(&self) -> &Stdio {
         self.input.source()
+    }
+
+    pub fn is_pcapng(&self) -> bool {
+        self.decoder.kind() != Kind::Pcap
+    }
+
+    /// The precision of its times, if a program can have it.
+    pub fn precision(&self) -> Option<Precision> {
+        match self.decoder.interfaces().first()?.resolution {
+            Resolution::MICROSECONDS => Some(Precision::Micro),
+            Resolution::NANOSECONDS => Some(Precision::Nano),
+            _ => None,
+        }
     }
 
     /// What describes frame check sequences in the file header, in the upper half of the link type's field.

@@ -2,11 +2,17 @@
 
 #![allow(unsafe_code)]
 
-use crate::border::{c_text, text as text_of};
+use crate::{
+    border::{c_text, text as text_of},
+    packed,
+};
+use forebay_net::session::Compression;
 use std::{
     cell::Cell,
-    ffi::{CStr, c_int},
+    ffi::{CStr, OsStr, c_int},
+    fs::OpenOptions,
     io::{self, Read},
+    os::unix::ffi::OsStrExt,
 };
 
 unsafe extern "C" {
@@ -22,6 +28,9 @@ pub struct Stdio {
     is_owned: Cell<bool>,
     /// The end, or an error other than an interruption, was reached.
     has_ended: Cell<bool>,
+    /// Used by the stream until it is closed.
+    #[allow(dead_code)] // Only C's library reads it.
+    buffer: Option<Box<[u8]>>,
 }
 
 impl Stdio {
@@ -30,6 +39,22 @@ impl Stdio {
         // SAFETY: both texts end with a zero.
         let stream = unsafe { libc::fopen(path.as_ptr(), mode.as_ptr()) };
         Stdio::adopt(stream).ok_or_else(io::Error::last_os_error)
+    }
+
+    /// Opens a file that is compressed while it is written: a new one, or the end of one.
+    pub fn compressing(path: &CStr, compression: Compression, appends: bool) -> io::Result<Stdio> {
+        let mut options = OpenOptions::new();
+        options
+            .create(true)
+            .append(appends)
+            .write(true)
+            .truncate(!appends);
+        let file = options.open(OsStr::from_bytes(path.to_bytes()))?;
+        let (stream, buffer) = packed::stream(file, compression.encoder()?)?;
+        let mut stream = Stdio::standard(stream);
+        stream.buffer = Some(buffer);
+        stream.keep();
+        Ok(stream)
     }
 
     /// Takes a stream of the program. `None`: a null pointer.
@@ -69,6 +94,7 @@ impl Stdio {
             stream,
             is_owned: Cell::new(false),
             has_ended: Cell::new(false),
+            buffer: None,
         }
     }
 
@@ -96,13 +122,6 @@ impl Stdio {
     pub fn tell(&self) -> i64 {
         // SAFETY: the stream is open.
         unsafe { libc::ftello(self.stream) }
-    }
-
-    /// Continues at a place in the file: from its end if `whence` is `SEEK_END`.
-    pub fn seek(&self, to: i64, whence: c_int) -> io::Result<()> {
-        // SAFETY: the stream is open.
-        let failed = unsafe { libc::fseeko(self.stream, to, whence) };
-        result(failed)
     }
 
     pub fn descriptor(&self) -> c_int {

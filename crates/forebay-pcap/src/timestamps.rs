@@ -49,6 +49,16 @@ impl Precision {
         self as c_int
     }
 
+    /// The time in nanoseconds of these seconds and this fraction; the nearest one that there is.
+    pub fn join(self, seconds: i64, fraction: i64) -> u64 {
+        let unit = match self {
+            Precision::Micro => 1_000,
+            Precision::Nano => 1,
+        };
+        let time = i128::from(seconds) * 1_000_000_000 + i128::from(fraction) * unit;
+        time.clamp(0, u64::MAX.into()) as u64
+    }
+
     /// The seconds and the fraction of a time in nanoseconds.
     pub fn split(self, time_ns: u64) -> (i64, i64) {
         let (seconds, ns) = (time_ns / 1_000_000_000, time_ns % 1_000_000_000);

@@ -45,6 +45,45 @@ impl Compression {
     }
 }
 
+impl Compression {
+    /// Compresses one input after the other.
+    ///
+    /// # Errors
+    /// There is no memory for it, or this build lacks the feature.
+    pub fn encoder(self) -> io::Result<FrameEncoder> {
+        encoder(self).map(FrameEncoder)
+    }
+}
+
+/// Compresses each input as one gzip member or zstd frame. Those that follow each other are one file.
+///
+/// ```
+/// use forebay_net::session::Compression;
+/// let mut encoder = Compression::Gzip.encoder()?;
+/// let mut file = Vec::new();
+/// encoder.append(b"first", &mut file)?;
+/// encoder.append(b"second", &mut file)?;
+/// assert_eq!(file[..2], [0x1f, 0x8b]);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct FrameEncoder(Box<dyn Encode>);
+
+impl FrameEncoder {
+    /// Appends `input` to `output`, compressed.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn append(&mut self, input: &[u8], output: &mut Vec<u8>) -> io::Result<()> {
+        self.0.frame(input, output)
+    }
+}
+
+impl std::fmt::Debug for FrameEncoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FrameEncoder").finish_non_exhaustive()
+    }
+}
+
 /// Compresses whole inputs.
 trait Encode: Send {
     /// Appends `input` to `output`, compressed, as one member or frame.

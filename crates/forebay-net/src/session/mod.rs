@@ -39,7 +39,7 @@ pub(crate) mod tests;
 mod watch;
 
 pub use crate::control::Control;
-pub use compress::Compression;
+pub use compress::{Compression, FrameEncoder};
 pub use config::SessionConfig;
 pub use disk_space::KeepFree;
 pub(crate) use order::{IN_FLIGHT_NS, WINDOW_NS};

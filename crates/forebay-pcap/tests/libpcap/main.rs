@@ -1,5 +1,6 @@
 //! Programs that were built for Debian's libpcap run on this library, unchanged, and see the same.
 
+mod dumps;
 mod live;
 mod names;
 mod offline;

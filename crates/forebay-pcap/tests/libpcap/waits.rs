@@ -15,7 +15,7 @@ use std::{
     process::Stdio,
 };
 
-/// Rounds of three frames, of which the filter accepts two.
+/// Rounds of three frames. The filter accepts two of them.
 const ROUNDS: u64 = 20;
 const FILTER: &str = "greater 80";
 
