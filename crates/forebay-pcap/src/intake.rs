@@ -7,7 +7,8 @@
 //! was set.
 
 use crate::{
-    abi, cooked,
+    abi,
+    cooked::Cooked,
     failure::{Failure, of_port as failure},
 };
 use forebay::time::Clock;
@@ -28,7 +29,7 @@ pub struct Intake {
     link: LinkType,
     pub frames: LinkType,
     /// Frames get another header.
-    cooked: Option<cooked::Interfaces>,
+    cooked: Option<Cooked>,
     pub view: View,
     pub snaplen: u32,
     pub direction: Option<Direction>,
@@ -124,7 +125,7 @@ impl Intake {
     /// Copies packets with this link type from now on, unfiltered. Those that wait here and in `current` have another one.
     pub fn set_link(&mut self, link: LinkType, current: &mut Batch) {
         self.link = link;
-        self.cooked = (link != self.frames).then(cooked::Interfaces::default);
+        self.cooked = Cooked::new(link);
         let first = self.port.interfaces().first();
         let first = first.filter(|_| link == self.frames);
         self.view = first.map_or(View::Packet, View::of);

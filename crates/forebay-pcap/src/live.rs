@@ -23,6 +23,7 @@ use forebay_net::{
     af_packet::{AfPacket, AfPacketConfig},
     filter::{View, bpf::Program},
     ledger::Ledger,
+    link,
     open::{self, Name, Options},
     port::{Counts, DEFAULT_SNAPLEN, Direction, LinkType, MAX_SNAPLEN, Port, TimeSource, Wake},
 };
@@ -68,9 +69,12 @@ impl Live {
         let device = settings.device.to_string_lossy();
         let name: Name = device.parse().map_err(|error| failure(&error))?;
         exists_and_is_up(&name)?;
-        if settings.protocol != 0 {
-            return Err("selecting an Ethernet protocol is not supported".into());
-        }
+        let protocol = match (settings.protocol, &name) {
+            (0, _) => ETH_P_ALL,
+            // As to the kernel, of an integer.
+            (protocol, Name::Interface(_)) => protocol as u16,
+            _ => return Err("only interfaces can select an Ethernet protocol".into()),
+        };
         let snaplen = match u32::try_from(settings.snaplen) {
             Ok(snaplen @ 1..=MAX_SNAPLEN) => snaplen,
             _ => DEFAULT_SNAPLEN,
@@ -96,6 +100,7 @@ impl Live {
                     snaplen,
                     retire: delay,
                     ethernet_only: true,
+                    protocol,
                     time,
                     ..AfPacketConfig::default()
                 };
@@ -155,9 +160,17 @@ impl Live {
 
     /// The link types that the handle can have.
     pub fn links(&self) -> Vec<LinkType> {
-        match self.name.is_any() {
-            true => vec![self.intake().frames, cooked::LINK],
-            false => vec![self.intake().frames],
+        let frames = self.intake().frames;
+        let is_ethernet = |interface: &str| {
+            let links = link::interfaces().unwrap_or_default();
+            let its = links.iter().find(|link| link.name == interface);
+            its.is_some_and(|link| link.hardware == libc::ARPHRD_ETHER)
+        };
+        match &self.name {
+            name if name.is_any() => vec![frames, cooked::LINUX_SLL, cooked::LINUX_SLL2],
+            // Programs that know the interface as a tap of a cable modem's network select it.
+            Name::Interface(interface) if is_ethernet(interface) => vec![frames, DOCSIS],
+            _ => vec![frames],
         }
     }
 
@@ -362,6 +375,11 @@ impl Live {
         }
     }
 }
+
+/// All protocols.
+const ETH_P_ALL: u16 = libc::ETH_P_ALL as u16;
+/// `DOCSIS`.
+const DOCSIS: LinkType = LinkType(143);
 
 /// The least size of the kernel's ring, in bytes.
 const MIN_RING_BYTES: u64 = 1 << 20;

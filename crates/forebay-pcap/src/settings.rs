@@ -18,7 +18,7 @@ pub struct Settings {
     pub tstamp_type: c_int,
     pub precision: Precision,
     pub nonblocking: bool,
-    /// An Ethernet protocol in network byte order; 0: all.
+    /// An Ethernet protocol; 0: all.
     pub protocol: c_int,
 }
 

@@ -34,6 +34,9 @@ pub struct AfPacketConfig {
     pub snaplen: u32,
     /// The filter. The kernel leaves out frames that do not match, and does not count them.
     pub filter: Option<Filter>,
+    /// The Ethernet protocol of frames to capture. Default `ETH_P_ALL` (3): all of them. With another one, only frames that arrive are
+    /// captured.
+    pub protocol: u16,
     /// Capture only incoming frames. Default false. The loopback interface always does this, since it would otherwise show each
     /// frame twice.
     pub incoming_only: bool,
@@ -61,6 +64,7 @@ impl Default for AfPacketConfig {
             promiscuous: true,
             snaplen: DEFAULT_SNAPLEN,
             filter: None,
+            protocol: libc::ETH_P_ALL as u16,
             time: None,
             incoming_only: false,
             reports_unfinished: false,

@@ -202,7 +202,7 @@ impl AfPacket {
         let mut interfaces = Interfaces::new(&which, config, snaplen, netlink);
         // Creating the ring takes a while: earlier drops do not count.
         interfaces.begin()?;
-        socket.attach()?;
+        socket.attach(config.protocol)?;
         let port = AfPacket {
             reader: Reader {
                 ring: Ring::new(memory, blocks, which.hardware(), snaplen)

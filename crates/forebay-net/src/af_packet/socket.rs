@@ -4,7 +4,7 @@
 //! selects the frames, so no frame is received with incomplete settings:
 //!
 //! ```text
-//!  socket(0) ▶ VERSION ▶ RESERVE ▶ VNET_HDR ▶ RX_RING ▶ mmap ▶ filter ▶ bind(ETH_P_ALL) ▶ … ▶ bind(0xFFFF)
+//!  socket(0) ▶ VERSION ▶ RESERVE ▶ VNET_HDR ▶ RX_RING ▶ mmap ▶ filter ▶ bind(protocol) ▶ … ▶ bind(0xFFFF)
 //! ```
 //! Only an attached socket can join a fanout group, and until then it receives every frame. So the members of a group accept
 //! nothing at first, and get their filter when all have joined.
@@ -271,14 +271,14 @@ impl Socket {
         )
     }
 
-    /// Binds the socket: frames arrive from here on.
-    pub(super) fn attach(&self) -> Result<()> {
+    /// Binds the socket: frames of this protocol arrive from here on.
+    pub(super) fn attach(&self, protocol: u16) -> Result<()> {
         let failed = |cause: io::Error| match cause.raw_os_error() {
             Some(libc::ENODEV) => Error::new(&self.name, "the interface is gone"),
             Some(libc::ENETDOWN) => self.is_down(),
             _ => Error::new(&self.name, "binding a packet socket").because(cause),
         };
-        sys::bind_link(self.as_fd(), libc::ETH_P_ALL as u16, self.index).map_err(failed)?;
+        sys::bind_link(self.as_fd(), protocol, self.index).map_err(failed)?;
         // If the interface is down, not bind but the socket reports an error (packet_do_bind).
         self.take_error().map_or(Ok(()), |cause| Err(failed(cause)))
     }

@@ -45,6 +45,41 @@ static void inject(int number, int len) {
     if (sent != len) printf("inject %d %s\n", sent, pcap_geterr(sender));
 }
 
+/* The link types of a device, and those that can be selected. */
+static void links(const char *device, int other) {
+    char errors[PCAP_ERRBUF_SIZE] = "";
+    pcap_t *handle = pcap_open_live(device, 96, 0, 20, errors);
+    int *list, count = pcap_list_datalinks(handle, &list);
+    printf("%s links:", device);
+    for (int i = 0; i < count; i++) printf(" %d", list[i]);
+    printf(" set %d", pcap_set_datalink(handle, other));
+    printf(" set %d %s link %d\n", pcap_set_datalink(handle, DLT_RAW), pcap_geterr(handle), pcap_datalink(handle));
+    pcap_free_datalinks(list);
+    pcap_close(handle);
+}
+
+/* Captures one Ethernet protocol. */
+static void one_protocol(void) {
+    char errors[PCAP_ERRBUF_SIZE] = "";
+    pcap_t *handle = pcap_create("vb", errors);
+    struct pcap_pkthdr *header;
+    const u_char *data;
+    u_char frame[60] = "\2\0\0\0\0\xee\2\0\0\0\0\1\x88\xb6";
+    printf("protocol %d timeout %d", pcap_set_protocol_linux(handle, 0x88b5), pcap_set_timeout(handle, 20));
+    printf(" activate %d\n", pcap_activate(handle));
+    for (int i = 0; i < 3; i++) {
+        frame[13] ^= 3;
+        frame[14] = i;
+        pcap_inject(sender, frame, sizeof frame);
+    }
+    int returned;
+    while ((returned = pcap_next_ex(handle, &header, &data)) == 0) {}
+    printf("next_ex %d protocol %02x%02x number %d\n", returned, data[12], data[13], data[14]);
+    while ((returned = pcap_next_ex(handle, &header, &data)) == 0) {}
+    printf("next_ex %d protocol %02x%02x number %d\n", returned, data[12], data[13], data[14]);
+    pcap_close(handle);
+}
+
 static int is_readable(int milliseconds) {
     struct pollfd asked = {.fd = pcap_get_selectable_fd(receiver), .events = POLLIN};
     return poll(&asked, 1, milliseconds);
@@ -90,6 +125,9 @@ int main(void) {
     printf("missing %d\n", pcap_open_live("nosuch0", 96, 0, 10, errors) != NULL);
 
     sender = opened("va", 20, 1);
+    links("vb", DLT_DOCSIS);
+    links("lo", DLT_EN10MB);
+    one_protocol();
     receiver = opened("vb", 20, 1);
 
     printf("idle %d\n", is_readable(0));

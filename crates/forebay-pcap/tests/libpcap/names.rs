@@ -1,6 +1,7 @@
 //! The names that the library exports.
 
 use crate::support;
+use forebay_testing::folder::Folder;
 use std::{collections::BTreeSet, path::Path, process::Command};
 
 /// The names that a library defines for others.
@@ -30,4 +31,29 @@ fn has_the_name_by_which_programs_load_it() {
     let mut readelf = Command::new("readelf");
     let (text, _, _) = support::outcome(readelf.arg("-d").arg(support::ours()));
     assert!(text.contains("Library soname: [libpcap.so.0.8]"), "{text}");
+}
+
+/// Programs of distributions with another name for the library find it by a second link.
+#[test]
+fn is_loaded_by_programs_that_ask_for_libpcap_so_1() {
+    if !support::has_debians() {
+        return;
+    }
+    let (folder, library) = (Folder::new(), support::installed());
+    std::os::unix::fs::symlink(support::ours(), library.path("libpcap.so.1")).unwrap();
+    let source = folder.file(
+        "a.c",
+        "#include <pcap/pcap.h>\nint main(void) { puts(pcap_lib_version()); return 0; }",
+    );
+    // A library that has this name, as on other distributions.
+    let (theirs, program) = (folder.path("libpcap.so.1"), folder.path("a"));
+    let mut stub = Command::new("cc");
+    let text = "const char *pcap_lib_version(void) { return \"stub\"; }";
+    stub.args(["-shared", "-Wl,-soname,libpcap.so.1", "-o", &theirs]);
+    let stub = support::outcome(stub.arg(folder.file("stub.c", text)));
+    assert_eq!(stub.2, Some(0), "{stub:?}");
+    let built = support::outcome(Command::new("cc").args([&source, &theirs, "-o", &program]));
+    assert_eq!(built.2, Some(0), "{built:?}");
+    let (printed, errors, _) = support::outcome(&mut support::command(&program, Some(&library)));
+    assert!(printed.contains("(Forebay "), "{printed}{errors}");
 }
