@@ -78,6 +78,9 @@ pub fn put<T>(pointer: *mut T, value: T) {
     }
 }
 
+/// Text of the error for a null pointer where a result is to be stored that the program releases.
+pub const NO_PLACE: &str = "A null pointer was supplied for the result";
+
 /// Stores as much of a value as the program has room for, in bytes.
 pub fn put_prefix<T: Copy>(pointer: *mut T, value: T, room: usize) {
     if !pointer.is_null() {
@@ -131,21 +134,6 @@ pub fn allocated_text(text: &CStr) -> *mut c_char {
 pub fn release<T>(pointer: *mut T) {
     // SAFETY: null, or memory of `malloc` that the program gives back.
     unsafe { libc::free(pointer.cast::<c_void>()) };
-}
-
-/// Takes back an object that [`Box::into_raw`] gave to the program.
-pub fn reclaimed<T>(pointer: *mut T) -> Option<Box<T>> {
-    if pointer.is_null() {
-        return None;
-    }
-    // SAFETY: it comes from `Box::into_raw`, and the program gives it back once.
-    Some(unsafe { Box::from_raw(pointer) })
-}
-
-/// The object of a type of this library that the program passes as a plain pointer.
-pub fn borrowed<'a, T>(pointer: *mut c_uchar) -> Option<&'a T> {
-    // SAFETY: null, or an object of this type that the program has not given back.
-    unsafe { pointer.cast::<T>().as_ref() }
 }
 
 /// Hands a packet to the program's function.

@@ -4,6 +4,7 @@ use crate::{
     abi::PacketHeader,
     border::c_text,
     failure::Failure,
+    registry::{Registered, Registry},
     savefile::{Savefile, Stopped},
     stdio::{Stdio, error_text},
     timestamps::Precision,
@@ -36,6 +37,13 @@ const HEADER_LEN: usize = 24;
 pub struct Dumper {
     stream: Stdio,
     layout: Layout,
+}
+
+impl Registered for Dumper {
+    fn registry() -> &'static Registry<Dumper> {
+        static DUMPERS: Registry<Dumper> = Registry::new();
+        &DUMPERS
+    }
 }
 
 /// How packets are written.

@@ -13,6 +13,7 @@ use crate::{
     failure::Failure,
     linktypes,
     live::Live,
+    registry::{Given, Registered, Registry},
     savefile::{Savefile, Stopped},
     settings::Settings,
     stdio::Stdio,
@@ -20,11 +21,10 @@ use crate::{
 };
 use forebay_net::filter::bpf::Program;
 use std::{
-    cell::{RefCell, RefMut},
     ffi::{c_char, c_int, c_uchar},
     os::fd::OwnedFd,
     sync::{
-        OnceLock,
+        Mutex, MutexGuard, OnceLock, TryLockError,
         atomic::{AtomicBool, Ordering::SeqCst},
     },
 };
@@ -34,7 +34,15 @@ pub struct Handle {
     breaks: AtomicBool,
     /// An `eventfd` that ends a wait.
     wake: OnceLock<OwnedFd>,
-    state: RefCell<State>,
+    /// Locked only by calls that try, so that none waits for another one.
+    state: Mutex<State>,
+}
+
+impl Registered for Handle {
+    fn registry() -> &'static Registry<Handle> {
+        static HANDLES: Registry<Handle> = Registry::new();
+        &HANDLES
+    }
 }
 
 /// Where packets come from.
@@ -81,7 +89,7 @@ impl Handle {
         Handle {
             breaks: AtomicBool::new(false),
             wake: OnceLock::new(),
-            state: RefCell::new(State {
+            state: Mutex::new(State {
                 source,
                 link,
                 snapshot,
@@ -147,23 +155,26 @@ impl Handle {
     }
 
     /// The state, unless another call is using it, for example in another thread.
-    pub fn state(&self) -> Result<RefMut<'_, State>, Failure> {
-        let state = self.state.try_borrow_mut();
-        state.map_err(|_| "the handle is in use by another call".into())
+    pub fn state(&self) -> Result<MutexGuard<'_, State>, Failure> {
+        match self.state.try_lock() {
+            Ok(state) => Ok(state),
+            Err(TryLockError::Poisoned(state)) => Ok(state.into_inner()),
+            Err(TryLockError::WouldBlock) => Err("the handle is in use by another call".into()),
+        }
     }
 
     /// Does the work of an exported function that returns a number: 0 and above, or an error's code.
     pub fn run(
-        handle: Option<&Handle>,
+        handle: Given<Handle>,
         body: impl FnOnce(&Handle, &mut State) -> Result<c_int, Failure>,
     ) -> c_int {
-        let Some(handle) = handle else {
+        let Some(handle) = handle.get() else {
             return abi::ERROR;
         };
         let Ok(mut state) = handle.state() else {
             return abi::ERROR;
         };
-        match body(handle, &mut state) {
+        match body(&handle, &mut state) {
             Ok(value) => value,
             Err(failure) => state.fail(&failure),
         }
@@ -171,7 +182,7 @@ impl Handle {
 
     /// As [`run`](Handle::run), for what an open handle knows.
     pub fn ask(
-        handle: Option<&Handle>,
+        handle: Given<Handle>,
         body: impl FnOnce(&mut State) -> Result<c_int, Failure>,
     ) -> c_int {
         Handle::run(handle, |_, state| {

@@ -23,6 +23,7 @@ mod intake;
 mod linktypes;
 mod live;
 mod packed;
+mod registry;
 mod savefile;
 mod selectable;
 mod sending;

@@ -2,9 +2,10 @@
 
 use crate::{
     abi::{self, BpfProgram, PacketHeader},
-    border::{c_text, exports, item, items, put, release, text},
+    border::{NO_PLACE, c_text, exports, item, items, put, release, text},
     filter,
     handle::{Handle, Source, State},
+    registry::Given,
     stdio::Stdio,
 };
 use forebay_net::filter::{
@@ -48,7 +49,7 @@ fn decides(program: *const Instruction, len: usize, data: &[u8], wire_len: u32) 
 exports! {
     // All programs are optimized, and no expression that is supported needs the mask.
     fn pcap_compile(
-        handle: Option<&Handle>,
+        handle: Given<Handle>,
         program: *mut BpfProgram,
         expression: *const c_char,
         _optimize: c_int,
@@ -62,6 +63,9 @@ exports! {
                     "not-yet-activated pcap_t passed to pcap_compile",
                 );
                 return Err(failure);
+            }
+            if program.is_null() {
+                return Err(NO_PLACE.into());
             }
             let compiled =
                 filter::compile(text(expression), state.link, view(state), state.snapshot)?;
@@ -78,6 +82,9 @@ exports! {
         _optimize: c_int,
         _netmask: u32,
     ) -> c_int = abi::ERROR; {
+        if program.is_null() {
+            return abi::ERROR;
+        }
         put(program, NONE);
         let compiled = filter::compile(text(expression), link, View::Packet, snaplen);
         match compiled.and_then(|compiled| filter::handed_out(&compiled)) {
@@ -89,7 +96,7 @@ exports! {
         }
     }
 
-    fn pcap_setfilter(handle: Option<&Handle>, program: *const BpfProgram) -> c_int = abi::ERROR; {
+    fn pcap_setfilter(handle: Given<Handle>, program: *const BpfProgram) -> c_int = abi::ERROR; {
         Handle::ask(handle, |state| {
             let Some(program) = item(program, 0) else {
                 return Err("setfilter: No filter specified".into());

@@ -2,7 +2,7 @@
 
 use crate::{
     abi::{self, Device},
-    border::{exports, message, put, text},
+    border::{NO_PLACE, exports, message, put, text},
     devices,
 };
 use std::{
@@ -18,6 +18,10 @@ thread_local! {
 
 exports! {
     fn pcap_findalldevs(list: *mut *mut Device, errors: *mut c_char) -> c_int = abi::ERROR; {
+        if list.is_null() {
+            message(errors, NO_PLACE);
+            return abi::ERROR;
+        }
         match devices::list() {
             Ok(first) => {
                 put(list, first);

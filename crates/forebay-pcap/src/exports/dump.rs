@@ -2,11 +2,12 @@
 
 use crate::{
     abi::{self, PacketHeader},
-    border::{borrowed, exports, item, items, reclaimed, text},
+    border::{exports, item, items, text},
     dumper::{Described, Dumper},
     failure::Failure,
     handle::{Handle, State},
     linktypes,
+    registry::{Given, Registered},
 };
 use std::{
     ffi::{CStr, c_char, c_int, c_long, c_uchar},
@@ -37,14 +38,15 @@ fn described(state: &State) -> Result<Described, Failure> {
 
 /// A new dumper for the program; null if it cannot be opened, for which the handle has the reason.
 fn dumper(
-    handle: Option<&Handle>,
+    handle: Given<Handle>,
     open: impl FnOnce(&Described) -> Result<Dumper, Failure>,
 ) -> *mut Dumper {
-    let Some(mut state) = handle.and_then(|handle| handle.state().ok()) else {
+    let handle = handle.get();
+    let Some(mut state) = handle.as_ref().and_then(|handle| handle.state().ok()) else {
         return null_mut();
     };
     match described(&state).and_then(|described| open(&described)) {
-        Ok(dumper) => Box::into_raw(Box::new(dumper)),
+        Ok(dumper) => Dumper::registry().give(dumper),
         Err(failure) => {
             state.fail(&failure);
             null_mut()
@@ -57,19 +59,19 @@ fn named(path: *const c_char) -> Result<&'static CStr, Failure> {
 }
 
 exports! {
-    fn pcap_dump_open(handle: Option<&Handle>, path: *const c_char) -> *mut Dumper = null_mut(); {
+    fn pcap_dump_open(handle: Given<Handle>, path: *const c_char) -> *mut Dumper = null_mut(); {
         dumper(handle, |described| Dumper::create(named(path)?, described))
     }
 
     fn pcap_dump_open_append(
-        handle: Option<&Handle>,
+        handle: Given<Handle>,
         path: *const c_char,
     ) -> *mut Dumper = null_mut(); {
         dumper(handle, |described| Dumper::append(named(path)?, described))
     }
 
     fn pcap_dump_fopen(
-        handle: Option<&Handle>,
+        handle: Given<Handle>,
         stream: *mut libc::FILE,
     ) -> *mut Dumper = null_mut(); {
         dumper(handle, |described| Dumper::adopt(stream, described))
@@ -80,7 +82,7 @@ exports! {
         header: *const PacketHeader,
         data: *const c_uchar,
     ) = (); {
-        let (Some(dumper), Some(header)) = (borrowed::<Dumper>(dumper), item(header, 0)) else {
+        let (Some(dumper), Some(header)) = (Given(dumper.cast::<Dumper>()).get(), item(header, 0)) else {
             return;
         };
         if let Some(data) = items(data, header.caplen as usize) {
@@ -88,24 +90,24 @@ exports! {
         }
     }
 
-    fn pcap_dump_file(dumper: Option<&Dumper>) -> *mut libc::FILE = null_mut(); {
-        dumper.map_or(null_mut(), |dumper| dumper.stream().stream())
+    fn pcap_dump_file(dumper: Given<Dumper>) -> *mut libc::FILE = null_mut(); {
+        dumper.get().map_or(null_mut(), |dumper| dumper.stream().stream())
     }
 
-    fn pcap_dump_ftell(dumper: Option<&Dumper>) -> c_long = -1; {
-        dumper.map_or(-1, |dumper| dumper.stream().tell())
+    fn pcap_dump_ftell(dumper: Given<Dumper>) -> c_long = -1; {
+        dumper.get().map_or(-1, |dumper| dumper.stream().tell())
     }
 
-    fn pcap_dump_ftell64(dumper: Option<&Dumper>) -> i64 = -1; {
-        dumper.map_or(-1, |dumper| dumper.stream().tell())
+    fn pcap_dump_ftell64(dumper: Given<Dumper>) -> i64 = -1; {
+        dumper.get().map_or(-1, |dumper| dumper.stream().tell())
     }
 
-    fn pcap_dump_flush(dumper: Option<&Dumper>) -> c_int = abi::ERROR; {
-        match dumper.map(|dumper| dumper.stream().flush()) {
+    fn pcap_dump_flush(dumper: Given<Dumper>) -> c_int = abi::ERROR; {
+        match dumper.get().map(|dumper| dumper.stream().flush()) {
             Some(Ok(())) => 0,
             _ => abi::ERROR,
         }
     }
 
-    fn pcap_dump_close(dumper: *mut Dumper) = (); { drop(reclaimed(dumper)) }
+    fn pcap_dump_close(dumper: Given<Dumper>) = (); { drop(dumper.close()) }
 }

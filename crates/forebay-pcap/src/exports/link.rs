@@ -2,10 +2,12 @@
 
 use crate::{
     abi,
-    border::{allocated, c_text, exports, put, release, text},
+    border::{NO_PLACE, allocated, c_text, exports, put, release, text},
     device_name,
     handle::{Handle, Source, State},
-    linktypes, timestamps,
+    linktypes,
+    registry::Given,
+    timestamps,
 };
 use std::{
     cell::RefCell,
@@ -27,18 +29,21 @@ fn possible(state: &State) -> Vec<c_int> {
 }
 
 exports! {
-    fn pcap_datalink(handle: Option<&Handle>) -> c_int = abi::ERROR; {
+    fn pcap_datalink(handle: Given<Handle>) -> c_int = abi::ERROR; {
         Handle::ask(handle, |state| Ok(state.link))
     }
 
-    fn pcap_datalink_ext(handle: Option<&Handle>) -> c_int = abi::ERROR; {
+    fn pcap_datalink_ext(handle: Given<Handle>) -> c_int = abi::ERROR; {
         Handle::ask(handle, |state| {
             Ok(state.file().map_or(0, |file| file.link_extension() as c_int))
         })
     }
 
-    fn pcap_list_datalinks(handle: Option<&Handle>, list: *mut *mut c_int) -> c_int = abi::ERROR; {
+    fn pcap_list_datalinks(handle: Given<Handle>, list: *mut *mut c_int) -> c_int = abi::ERROR; {
         Handle::ask(handle, |state| {
+            if list.is_null() {
+                return Err(NO_PLACE.into());
+            }
             let links = possible(state);
             let copied = allocated(&links);
             if copied.is_null() {
@@ -49,7 +54,7 @@ exports! {
         })
     }
 
-    fn pcap_set_datalink(handle: Option<&Handle>, link: c_int) -> c_int = abi::ERROR; {
+    fn pcap_set_datalink(handle: Given<Handle>, link: c_int) -> c_int = abi::ERROR; {
         Handle::ask(handle, |state| {
             if link == state.link {
                 return Ok(0);
@@ -95,8 +100,11 @@ exports! {
         UNKNOWN.try_with(keep).unwrap_or(null())
     }
 
-    fn pcap_list_tstamp_types(handle: Option<&Handle>, list: *mut *mut c_int) -> c_int = abi::ERROR; {
+    fn pcap_list_tstamp_types(handle: Given<Handle>, list: *mut *mut c_int) -> c_int = abi::ERROR; {
         Handle::run(handle, |_, state| {
+            if list.is_null() {
+                return Err(NO_PLACE.into());
+            }
             let types = match &state.source {
                 Source::Created(settings) => device_name::tstamp_types(&settings.device),
                 _ => Vec::new(),

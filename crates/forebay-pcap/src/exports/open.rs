@@ -2,12 +2,13 @@
 
 use crate::{
     abi,
-    border::{exports, message, reclaimed, text},
+    border::{exports, message, text},
     device_name::device_name,
     failure::Failure,
     handle::{Handle, Source, State},
     linktypes,
     live::Live,
+    registry::{Given, Registered},
     settings::Settings,
     stdio::{Stdio, error_text},
     timestamps::Precision,
@@ -22,7 +23,7 @@ fn handed(opened: Result<Handle, Failure>, errors: *mut c_char) -> *mut Handle {
     match opened {
         Ok(handle) => {
             message(errors, "");
-            Box::into_raw(Box::new(handle))
+            Handle::registry().give(handle)
         }
         Err(failure) => {
             message(errors, &failure.text);
@@ -88,7 +89,7 @@ exports! {
         handed(Ok(Handle::created(Settings::of(device))), errors)
     }
 
-    fn pcap_activate(handle: Option<&Handle>) -> c_int = abi::ERROR; {
+    fn pcap_activate(handle: Given<Handle>) -> c_int = abi::ERROR; {
         Handle::run(handle, activate)
     }
 
@@ -152,5 +153,10 @@ exports! {
         handed(opened_stream(stream, number), errors)
     }
 
-    fn pcap_close(handle: *mut Handle) = (); { drop(reclaimed(handle)) }
+    // A loop that is handing a packet to the program ends afterwards.
+    fn pcap_close(handle: Given<Handle>) = (); {
+        if let Some(handle) = handle.close() {
+            handle.break_loop();
+        }
+    }
 }

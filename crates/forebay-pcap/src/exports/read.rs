@@ -7,6 +7,7 @@ use crate::{
     handle::{Delivered, Handle, Next, Source, State},
     intake::BATCH,
     live::Live,
+    registry::Given,
 };
 use std::{
     ffi::{c_char, c_int, c_uchar, c_uint},
@@ -117,19 +118,19 @@ fn saturated(count: u64) -> c_uint {
 
 exports! {
     fn pcap_loop(
-        handle: Option<&Handle>,
+        handle: Given<Handle>,
         count: c_int,
         handler: Handler,
         user: *mut c_uchar,
     ) -> c_int = abi::ERROR; {
-        let Some(handle) = handle else {
+        let Some(handle) = handle.get() else {
             return abi::ERROR;
         };
         let is_file = handle.state().is_ok_and(|state| state.file().is_some());
         let mut left = count;
         loop {
             let each = |packet: Delivered| call(handler, user, packet.header, packet.data);
-            let packets = dispatch(handle, left, each);
+            let packets = dispatch(&handle, left, each);
             match packets {
                 // A device had nothing in time.
                 0 if !is_file => continue,
@@ -142,19 +143,19 @@ exports! {
     }
 
     fn pcap_dispatch(
-        handle: Option<&Handle>,
+        handle: Given<Handle>,
         count: c_int,
         handler: Handler,
         user: *mut c_uchar,
     ) -> c_int = abi::ERROR; {
-        let Some(handle) = handle else {
+        let Some(handle) = handle.get() else {
             return abi::ERROR;
         };
-        dispatch(handle, count, |packet| call(handler, user, packet.header, packet.data))
+        dispatch(&handle, count, |packet| call(handler, user, packet.header, packet.data))
     }
 
-    fn pcap_next(handle: Option<&Handle>, header: *mut PacketHeader) -> *const c_uchar = null(); {
-        let packet = handle.and_then(|handle| one(handle).1);
+    fn pcap_next(handle: Given<Handle>, header: *mut PacketHeader) -> *const c_uchar = null(); {
+        let packet = handle.get().and_then(|handle| one(&handle).1);
         let Some(packet) = packet else {
             return null();
         };
@@ -165,15 +166,15 @@ exports! {
     }
 
     fn pcap_next_ex(
-        handle: Option<&Handle>,
+        handle: Given<Handle>,
         header: *mut *const PacketHeader,
         data: *mut *const c_uchar,
     ) -> c_int = abi::ERROR; {
-        let Some(handle) = handle else {
+        let Some(handle) = handle.get() else {
             return abi::ERROR;
         };
         let is_file = handle.state().is_ok_and(|state| state.file().is_some());
-        match one(handle) {
+        match one(&handle) {
             (_, Some(packet)) => {
                 put(header, packet.header);
                 put(data, packet.data);
@@ -184,13 +185,13 @@ exports! {
         }
     }
 
-    fn pcap_breakloop(handle: Option<&Handle>) = (); {
-        if let Some(handle) = handle {
+    fn pcap_breakloop(handle: Given<Handle>) = (); {
+        if let Some(handle) = handle.get() {
             handle.break_loop();
         }
     }
 
-    fn pcap_stats(handle: Option<&Handle>, stats: *mut Stats) -> c_int = abi::ERROR; {
+    fn pcap_stats(handle: Given<Handle>, stats: *mut Stats) -> c_int = abi::ERROR; {
         Handle::ask(handle, |state| {
             let counts = counted(state)?.counts();
             put(stats, Stats {
@@ -203,7 +204,7 @@ exports! {
     }
 
     // Of `forebay/pcap.h`.
-    fn forebay_pcap_stats64(handle: Option<&Handle>, stats: *mut Stats64) -> c_int = abi::ERROR; {
+    fn forebay_pcap_stats64(handle: Given<Handle>, stats: *mut Stats64) -> c_int = abi::ERROR; {
         Handle::ask(handle, |state| {
             let live = counted(state)?;
             // The program has only as many counts as the header that it was compiled with.
@@ -218,7 +219,7 @@ exports! {
         })
     }
 
-    fn pcap_setdirection(handle: Option<&Handle>, direction: c_int) -> c_int = abi::ERROR; {
+    fn pcap_setdirection(handle: Given<Handle>, direction: c_int) -> c_int = abi::ERROR; {
         Handle::ask(handle, |state| {
             let Source::Live(live) = &mut state.source else {
                 return Err("Setting direction is not supported on this handle".into());
@@ -228,7 +229,7 @@ exports! {
     }
 
     fn pcap_setnonblock(
-        handle: Option<&Handle>,
+        handle: Given<Handle>,
         is_nonblocking: c_int,
         errors: *mut c_char,
     ) -> c_int = abi::ERROR; {
@@ -249,7 +250,7 @@ exports! {
         })
     }
 
-    fn pcap_getnonblock(handle: Option<&Handle>, errors: *mut c_char) -> c_int = abi::ERROR; {
+    fn pcap_getnonblock(handle: Given<Handle>, errors: *mut c_char) -> c_int = abi::ERROR; {
         Handle::run(handle, |_, state| Ok(match &state.source {
             Source::Created(_) => state.fail_into(errors, &Failure::not_activated()),
             Source::Live(live) => live.nonblocking.into(),
@@ -261,11 +262,11 @@ exports! {
         }))
     }
 
-    fn pcap_inject(handle: Option<&Handle>, data: *const c_uchar, len: usize) -> c_int = abi::ERROR; {
+    fn pcap_inject(handle: Given<Handle>, data: *const c_uchar, len: usize) -> c_int = abi::ERROR; {
         inject(handle, data, len)
     }
 
-    fn pcap_sendpacket(handle: Option<&Handle>, data: *const c_uchar, len: c_int) -> c_int = abi::ERROR; {
+    fn pcap_sendpacket(handle: Given<Handle>, data: *const c_uchar, len: c_int) -> c_int = abi::ERROR; {
         match usize::try_from(len) {
             Ok(len) if inject(handle, data, len) >= 0 => 0,
             _ => abi::ERROR,
@@ -274,7 +275,7 @@ exports! {
 }
 
 /// Sends a frame, and returns its length.
-fn inject(handle: Option<&Handle>, data: *const c_uchar, len: usize) -> c_int {
+fn inject(handle: Given<Handle>, data: *const c_uchar, len: usize) -> c_int {
     Handle::ask(handle, |state| {
         let Source::Live(live) = &mut state.source else {
             let what = match state.file() {

@@ -6,13 +6,14 @@ use crate::{
     device_name::tstamp_types,
     failure::Failure,
     handle::{Handle, Source},
+    registry::Given,
     settings::Settings,
     timestamps::Precision,
 };
 use std::ffi::c_int;
 
 /// Changes the settings.
-fn set(handle: Option<&Handle>, change: impl FnOnce(&mut Settings)) -> c_int {
+fn set(handle: Given<Handle>, change: impl FnOnce(&mut Settings)) -> c_int {
     Handle::run(handle, |_, state| {
         change(state.settings()?);
         Ok(0)
@@ -20,31 +21,31 @@ fn set(handle: Option<&Handle>, change: impl FnOnce(&mut Settings)) -> c_int {
 }
 
 exports! {
-    fn pcap_set_snaplen(handle: Option<&Handle>, snaplen: c_int) -> c_int = abi::ERROR; {
+    fn pcap_set_snaplen(handle: Given<Handle>, snaplen: c_int) -> c_int = abi::ERROR; {
         set(handle, |settings| settings.snaplen = snaplen)
     }
 
-    fn pcap_set_promisc(handle: Option<&Handle>, is_promiscuous: c_int) -> c_int = abi::ERROR; {
+    fn pcap_set_promisc(handle: Given<Handle>, is_promiscuous: c_int) -> c_int = abi::ERROR; {
         set(handle, |settings| settings.promiscuous = is_promiscuous != 0)
     }
 
     // No device has a monitor mode here.
-    fn pcap_can_set_rfmon(handle: Option<&Handle>) -> c_int = abi::ERROR; {
+    fn pcap_can_set_rfmon(handle: Given<Handle>) -> c_int = abi::ERROR; {
         Handle::run(handle, |_, state| match state.source {
             Source::Created(_) => Ok(0),
             _ => Err(Failure::activated()),
         })
     }
 
-    fn pcap_set_rfmon(handle: Option<&Handle>, is_monitoring: c_int) -> c_int = abi::ERROR; {
+    fn pcap_set_rfmon(handle: Given<Handle>, is_monitoring: c_int) -> c_int = abi::ERROR; {
         set(handle, |settings| settings.monitor = is_monitoring != 0)
     }
 
-    fn pcap_set_timeout(handle: Option<&Handle>, milliseconds: c_int) -> c_int = abi::ERROR; {
+    fn pcap_set_timeout(handle: Given<Handle>, milliseconds: c_int) -> c_int = abi::ERROR; {
         set(handle, |settings| settings.timeout = milliseconds)
     }
 
-    fn pcap_set_tstamp_type(handle: Option<&Handle>, number: c_int) -> c_int = abi::ERROR; {
+    fn pcap_set_tstamp_type(handle: Given<Handle>, number: c_int) -> c_int = abi::ERROR; {
         Handle::run(handle, |_, state| {
             let settings = state.settings()?;
             if number < 0 {
@@ -58,15 +59,15 @@ exports! {
         })
     }
 
-    fn pcap_set_immediate_mode(handle: Option<&Handle>, is_immediate: c_int) -> c_int = abi::ERROR; {
+    fn pcap_set_immediate_mode(handle: Given<Handle>, is_immediate: c_int) -> c_int = abi::ERROR; {
         set(handle, |settings| settings.immediate = is_immediate != 0)
     }
 
-    fn pcap_set_buffer_size(handle: Option<&Handle>, bytes: c_int) -> c_int = abi::ERROR; {
+    fn pcap_set_buffer_size(handle: Given<Handle>, bytes: c_int) -> c_int = abi::ERROR; {
         set(handle, |settings| settings.buffer = bytes.max(0))
     }
 
-    fn pcap_set_tstamp_precision(handle: Option<&Handle>, number: c_int) -> c_int = abi::ERROR; {
+    fn pcap_set_tstamp_precision(handle: Given<Handle>, number: c_int) -> c_int = abi::ERROR; {
         Handle::run(handle, |_, state| {
             let settings = state.settings()?;
             settings.precision = Precision::numbered(number).ok_or_else(|| {
@@ -76,7 +77,7 @@ exports! {
         })
     }
 
-    fn pcap_set_protocol_linux(handle: Option<&Handle>, protocol: c_int) -> c_int = abi::ERROR; {
+    fn pcap_set_protocol_linux(handle: Given<Handle>, protocol: c_int) -> c_int = abi::ERROR; {
         set(handle, |settings| settings.protocol = protocol)
     }
 }

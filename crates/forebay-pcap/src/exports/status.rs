@@ -7,6 +7,7 @@ use crate::{
     border::{c_text, exports, message, text},
     failure::status_text,
     handle::{Handle, Source},
+    registry::Given,
     stdio::{Stdio, error_text},
 };
 use std::{
@@ -67,13 +68,15 @@ exports! {
 
     fn pcap_strerror(number: c_int) -> *const c_char = null(); { kept(error_text(number)) }
 
-    fn pcap_geterr(handle: Option<&Handle>) -> *mut c_char = null_mut(); {
-        let state = handle.and_then(|handle| handle.state().ok());
+    fn pcap_geterr(handle: Given<Handle>) -> *mut c_char = null_mut(); {
+        let handle = handle.get();
+        let state = handle.as_ref().and_then(|handle| handle.state().ok());
         state.map_or(null_mut(), |mut state| state.error())
     }
 
-    fn pcap_perror(handle: Option<&Handle>, prefix: *const c_char) = (); {
-        let Some(mut state) = handle.and_then(|handle| handle.state().ok()) else {
+    fn pcap_perror(handle: Given<Handle>, prefix: *const c_char) = (); {
+        let handle = handle.get();
+        let Some(mut state) = handle.as_ref().and_then(|handle| handle.state().ok()) else {
             return;
         };
         let error = text(state.error()).unwrap_or(c"");
@@ -82,43 +85,44 @@ exports! {
         let _ = Stdio::standard_error().write(&line);
     }
 
-    fn pcap_snapshot(handle: Option<&Handle>) -> c_int = abi::ERROR; {
+    fn pcap_snapshot(handle: Given<Handle>) -> c_int = abi::ERROR; {
         Handle::ask(handle, |state| Ok(state.snapshot))
     }
 
-    fn pcap_is_swapped(handle: Option<&Handle>) -> c_int = abi::ERROR; {
+    fn pcap_is_swapped(handle: Given<Handle>) -> c_int = abi::ERROR; {
         Handle::ask(handle, |state| Ok(state.file().is_some_and(|file| file.is_swapped).into()))
     }
 
-    fn pcap_major_version(handle: Option<&Handle>) -> c_int = abi::ERROR; {
+    fn pcap_major_version(handle: Given<Handle>) -> c_int = abi::ERROR; {
         Handle::ask(handle, |state| Ok(state.file().map_or(0, |file| file.version.0.into())))
     }
 
-    fn pcap_minor_version(handle: Option<&Handle>) -> c_int = abi::ERROR; {
+    fn pcap_minor_version(handle: Given<Handle>) -> c_int = abi::ERROR; {
         Handle::ask(handle, |state| Ok(state.file().map_or(0, |file| file.version.1.into())))
     }
 
-    fn pcap_bufsize(handle: Option<&Handle>) -> c_int = abi::ERROR; {
+    fn pcap_bufsize(handle: Given<Handle>) -> c_int = abi::ERROR; {
         Handle::ask(handle, |state| Ok(match &state.source {
             Source::Live(live) => live.buffer_bytes(),
             _ => 0,
         }))
     }
 
-    fn pcap_get_tstamp_precision(handle: Option<&Handle>) -> c_int = abi::ERROR; {
+    fn pcap_get_tstamp_precision(handle: Given<Handle>) -> c_int = abi::ERROR; {
         Handle::run(handle, |_, state| Ok(match &state.source {
             Source::Created(settings) => settings.precision.number(),
             _ => state.precision.number(),
         }))
     }
 
-    fn pcap_file(handle: Option<&Handle>) -> *mut libc::FILE = null_mut(); {
-        let state = handle.and_then(|handle| handle.state().ok());
+    fn pcap_file(handle: Given<Handle>) -> *mut libc::FILE = null_mut(); {
+        let handle = handle.get();
+        let state = handle.as_ref().and_then(|handle| handle.state().ok());
         let stream = state.and_then(|state| state.file().map(|file| file.stream().stream()));
         stream.unwrap_or(null_mut())
     }
 
-    fn pcap_fileno(handle: Option<&Handle>) -> c_int = abi::ERROR; {
+    fn pcap_fileno(handle: Given<Handle>) -> c_int = abi::ERROR; {
         Handle::run(handle, |_, state| Ok(match &mut state.source {
             // As documented, also for files.
             Source::Created(_) | Source::Dead | Source::File(_) => -1,
@@ -126,7 +130,7 @@ exports! {
         }))
     }
 
-    fn pcap_get_selectable_fd(handle: Option<&Handle>) -> c_int = abi::ERROR; {
+    fn pcap_get_selectable_fd(handle: Given<Handle>) -> c_int = abi::ERROR; {
         Handle::run(handle, |_, state| Ok(match &mut state.source {
             Source::Live(live) => live.descriptor()?,
             Source::File(file) => file.stream().descriptor(),
@@ -135,7 +139,7 @@ exports! {
     }
 
     // Each device has a descriptor that reports its packets, so no timeout is needed.
-    fn pcap_get_required_select_timeout(_handle: Option<&Handle>) -> *const libc::timeval = null(); {
+    fn pcap_get_required_select_timeout(_handle: Given<Handle>) -> *const libc::timeval = null(); {
         null()
     }
 }

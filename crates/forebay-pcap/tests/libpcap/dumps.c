@@ -18,7 +18,7 @@ static void part(pcap_dumper_t *dumper, int begin) {
         return;
     }
     for (int number = begin; number < begin + 4000; number++) dump(dumper, number);
-    printf("flush %d tell %ld file %d\n", pcap_dump_flush(dumper), pcap_dump_ftell(dumper), pcap_dump_file(dumper) != NULL);
+    printf("flush %d place %ld file %d\n", pcap_dump_flush(dumper), pcap_dump_ftell(dumper), pcap_dump_file(dumper) != NULL);
     dump(dumper, begin + 4000);
     pcap_dump_close(dumper);
 }

@@ -2,6 +2,7 @@
 
 mod dumps;
 mod live;
+mod misuse;
 mod names;
 mod offline;
 mod support;

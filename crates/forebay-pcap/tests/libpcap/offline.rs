@@ -133,15 +133,3 @@ fn lookups_and_texts_are_those_of_debians_library() {
     let differing: Vec<_> = lines.filter(|(a, b)| a != b).collect();
     assert!(differing.is_empty() && ours == theirs, "{differing:#?}");
 }
-
-#[test]
-fn null_pointers_and_wrong_orders_of_calls_are_errors() {
-    if !has_debians() {
-        return;
-    }
-    let (folder, library) = (Folder::new(), installed());
-    let nulls = compiled(&folder, "nulls.c");
-    let (text, errors, code) = outcome(&mut command(&nulls, Some(&library)));
-    let expected = "-1 -1 -1 -1 -1 -1 0\n0 0\n-3 -3 -3 0 -3\n-1 -1 -4\n";
-    assert_eq!((text.as_str(), code), (expected, Some(0)), "{errors}");
-}
