@@ -11,6 +11,7 @@ fn each_target_checks_the_files_that_are_named_and_reports_one_that_is_missing()
         env!("CARGO_BIN_EXE_pcapng"),
         env!("CARGO_BIN_EXE_print"),
         env!("CARGO_BIN_EXE_records"),
+        env!("CARGO_BIN_EXE_savefile"),
     ] {
         let check = |file: &str| {
             let mut command = Command::new(program);

@@ -32,11 +32,11 @@ macro_rules! exports {
 }
 pub(crate) use exports;
 
-/// Runs the body of an exported function. A panic ends here, and prints nothing.
+/// Runs the body of an exported function. A panic ends here, and prints nothing in a release.
 pub fn guarded<T>(failed: T, body: impl FnOnce() -> T) -> T {
     static QUIET: Once = Once::new();
-    // The standard library is linked into this one, so its hook is not the program's.
-    if cfg!(not(test)) {
+    // The standard library is linked into this one, so its hook is not the program's. In tests and when fuzzed, it is.
+    if cfg!(not(debug_assertions)) {
         QUIET.call_once(|| panic::set_hook(Box::new(|_| {})));
     }
     panic::catch_unwind(AssertUnwindSafe(body)).unwrap_or(failed)

@@ -87,7 +87,7 @@ impl<T> Registry<T> {
 
     fn find(&self, pointer: *mut T) -> Option<Arc<T>> {
         self.slot(pointer)?;
-        // SAFETY: the pointer is that of an `Arc`, of which the registry has one reference. Only a program that closes the object in another
+        // SAFETY: the pointer is that of an `Arc`, and the registry has a reference. Only a program that closes the object in another
         // thread during this call could end it, which no library can see.
         unsafe { Arc::increment_strong_count(pointer) };
         // SAFETY: the reference was added for this.
