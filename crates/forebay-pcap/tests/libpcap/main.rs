@@ -7,6 +7,7 @@ mod live;
 mod misuse;
 mod names;
 mod offline;
+mod process;
 mod support;
 mod tools;
 mod waits;
