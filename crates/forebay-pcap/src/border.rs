@@ -12,7 +12,10 @@ use std::{
     mem::MaybeUninit,
     os::fd::{AsRawFd, BorrowedFd},
     panic::{self, AssertUnwindSafe},
-    sync::Once,
+    sync::{
+        Once,
+        atomic::{AtomicU8, Ordering::Relaxed},
+    },
 };
 
 unsafe extern "C" {
@@ -97,6 +100,34 @@ pub fn message(buffer: *mut c_char, text: &str) {
         // SAFETY: the program owns `ERRBUF_SIZE` bytes there, by the contract of every function with such a buffer.
         unsafe { buffer.copy_from_nonoverlapping(filled.as_ptr(), ERRBUF_SIZE) };
     }
+}
+
+/// A message at a fixed address, which other threads may read while it changes.
+pub struct ErrorText([AtomicU8; ERRBUF_SIZE]);
+
+impl Default for ErrorText {
+    fn default() -> ErrorText {
+        ErrorText([const { AtomicU8::new(0) }; ERRBUF_SIZE])
+    }
+}
+
+impl ErrorText {
+    pub fn set(&self, text: &str) {
+        for (to, from) in self.0.iter().zip(terminated(text)) {
+            to.store(from as u8, Relaxed);
+        }
+    }
+
+    /// For the program, which only reads it.
+    pub fn as_ptr(&self) -> *mut c_char {
+        self.0.as_ptr().cast::<c_char>().cast_mut()
+    }
+}
+
+/// A number of this thread, also in a signal handler. Never 0.
+pub fn this_thread() -> usize {
+    // SAFETY: it only reads a register.
+    unsafe { libc::pthread_self() as usize }
 }
 
 /// A message as C reads it, cut at a character to fit.

@@ -3,13 +3,18 @@
 //! ```text
 //!  Handle ── breaks: set by pcap_breakloop, in a signal handler or another thread
 //!         ├─ wake:   ends a wait for packets, set once when a device is opened
-//!         └─ state:  everything else, borrowed for the time of one call
+//!         ├─ error:  the text for pcap_geterr
+//!         ├─ counts: what pcap_stats returned last
+//!         └─ state:  everything else, locked for a part of a call
 //! ```
-//! No state is borrowed while the program's function handles a packet, so that it can call every other function.
+//! The state is locked neither while a call waits for packets nor while the program's function handles one. So that function, other threads
+//! and signal handlers can call every other function. A signal handler may still interrupt a call of the same thread that holds the
+//! lock. It then gets an error, or the last counts, because waiting would never end.
 
 use crate::{
-    abi::{self, ERRBUF_SIZE, PacketHeader},
-    border::{message, terminated},
+    abi::{self, PacketHeader},
+    border::{ErrorText, message, this_thread},
+    counts::LastCounts,
     failure::Failure,
     linktypes,
     live::Live,
@@ -22,19 +27,31 @@ use crate::{
 use forebay_net::filter::bpf::Program;
 use std::{
     ffi::{c_char, c_int, c_uchar},
+    ops::{Deref, DerefMut},
     os::fd::OwnedFd,
     sync::{
         Mutex, MutexGuard, OnceLock, TryLockError,
-        atomic::{AtomicBool, Ordering::SeqCst},
+        atomic::{
+            AtomicBool, AtomicUsize,
+            Ordering::{Relaxed, SeqCst},
+        },
     },
+    thread,
+    time::{Duration, Instant},
 };
+
+/// How long a call waits for one of another thread. Only opening a device takes longer than some microseconds.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// `pcap_t`.
 pub struct Handle {
     breaks: AtomicBool,
     /// An `eventfd` that ends a wait.
     wake: OnceLock<OwnedFd>,
-    /// Locked only by calls that try, so that none waits for another one.
+    error: ErrorText,
+    pub counts: LastCounts,
+    /// The thread that has locked the state; 0: none.
+    holder: AtomicUsize,
     state: Mutex<State>,
 }
 
@@ -43,6 +60,12 @@ impl Registered for Handle {
         static HANDLES: Registry<Handle> = Registry::new();
         &HANDLES
     }
+}
+
+/// The locked state.
+pub struct Held<'a> {
+    holder: &'a AtomicUsize,
+    state: MutexGuard<'a, State>,
 }
 
 /// Where packets come from.
@@ -62,16 +85,14 @@ pub struct State {
     pub snapshot: c_int,
     pub precision: Precision,
     pub filter: Option<Program>,
-    /// The last error, at a fixed address.
-    error: Box<[c_char; ERRBUF_SIZE]>,
-    /// The header of the last packet, at a fixed address.
+    /// The header for `pcap_next_ex`, at a fixed address.
     header: Box<PacketHeader>,
 }
 
-/// A packet, valid until the next one is asked for.
+/// A packet, whose bytes are valid until the next one is asked for.
 #[derive(Clone, Copy)]
 pub struct Delivered {
-    pub header: *const PacketHeader,
+    pub header: PacketHeader,
     pub data: *const c_uchar,
 }
 
@@ -89,13 +110,15 @@ impl Handle {
         Handle {
             breaks: AtomicBool::new(false),
             wake: OnceLock::new(),
+            error: ErrorText::default(),
+            counts: LastCounts::default(),
+            holder: AtomicUsize::new(0),
             state: Mutex::new(State {
                 source,
                 link,
                 snapshot,
                 precision,
                 filter: None,
-                error: Box::new([0; ERRBUF_SIZE]),
                 header: Box::default(),
             }),
         }
@@ -154,12 +177,30 @@ impl Handle {
         self.wake.get().ok_or_else(|| "eventfd".into())
     }
 
-    /// The state, unless another call is using it, for example in another thread.
-    pub fn state(&self) -> Result<MutexGuard<'_, State>, Failure> {
-        match self.state.try_lock() {
-            Ok(state) => Ok(state),
-            Err(TryLockError::Poisoned(state)) => Ok(state.into_inner()),
-            Err(TryLockError::WouldBlock) => Err("the handle is in use by another call".into()),
+    /// The state, once no call of another thread has it.
+    ///
+    /// # Errors
+    /// A call of this thread has it, which a signal handler interrupted; or one of another thread, for long.
+    pub fn state(&self) -> Result<Held<'_>, Failure> {
+        let mut begun = None;
+        loop {
+            let state = match self.state.try_lock() {
+                Ok(state) => Some(state),
+                // After a panic, too, which the function that panicked has reported as an error.
+                Err(TryLockError::Poisoned(state)) => Some(state.into_inner()),
+                Err(TryLockError::WouldBlock) => None,
+            };
+            let me = this_thread();
+            if let Some(state) = state {
+                self.holder.store(me, Relaxed);
+                let holder = &self.holder;
+                return Ok(Held { holder, state });
+            }
+            let is_mine = self.holder.load(Relaxed) == me;
+            if is_mine || begun.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+                return Err("the handle is in use by another call".into());
+            }
+            thread::yield_now();
         }
     }
 
@@ -171,13 +212,27 @@ impl Handle {
         let Some(handle) = handle.get() else {
             return abi::ERROR;
         };
-        let Ok(mut state) = handle.state() else {
-            return abi::ERROR;
-        };
-        match body(&handle, &mut state) {
-            Ok(value) => value,
-            Err(failure) => state.fail(&failure),
-        }
+        let done = handle
+            .state()
+            .and_then(|mut state| body(&handle, &mut state));
+        done.unwrap_or_else(|failure| handle.fail(&failure))
+    }
+
+    /// Notes an error for `pcap_geterr`, and returns its code.
+    pub fn fail(&self, failure: &Failure) -> c_int {
+        self.error.set(&failure.text);
+        failure.code
+    }
+
+    /// Writes the text of a failure into a buffer of the program, too.
+    pub fn fail_into(&self, buffer: *mut c_char, failure: &Failure) -> c_int {
+        message(buffer, &failure.text);
+        self.fail(failure)
+    }
+
+    /// The text of the last error, in memory of the handle.
+    pub fn error(&self) -> *mut c_char {
+        self.error.as_ptr()
     }
 
     /// As [`run`](Handle::run), for what an open handle knows.
@@ -189,6 +244,27 @@ impl Handle {
             state.activated()?;
             body(state)
         })
+    }
+}
+
+impl Deref for Held<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl DerefMut for Held<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+}
+
+impl Drop for Held<'_> {
+    /// Before the lock is released.
+    fn drop(&mut self) {
+        self.holder.store(0, Relaxed);
     }
 }
 
@@ -217,21 +293,10 @@ impl State {
         }
     }
 
-    /// Notes an error for `pcap_geterr`, and returns its code.
-    pub fn fail(&mut self, failure: &Failure) -> c_int {
-        *self.error = terminated(&failure.text);
-        failure.code
-    }
-
-    /// The text of the last error, in memory of the handle.
-    pub fn error(&mut self) -> *mut c_char {
-        self.error.as_mut_ptr()
-    }
-
-    /// Writes the text of a failure into a buffer of the program, too.
-    pub fn fail_into(&mut self, buffer: *mut c_char, failure: &Failure) -> c_int {
-        message(buffer, &failure.text);
-        self.fail(failure)
+    /// Keeps a header for the program until the next one.
+    pub fn keep(&mut self, header: PacketHeader) -> *const PacketHeader {
+        *self.header = header;
+        &raw const *self.header
     }
 
     /// The next packet that the filter accepts.
@@ -241,11 +306,7 @@ impl State {
             Source::Dead => Err("Packets aren't available from a pcap_open_dead pcap_t".into()),
             Source::Live(live) => Ok(match live.next()? {
                 None => Next::NotNow,
-                Some((header, data)) => {
-                    *self.header = header;
-                    let header = &raw const *self.header;
-                    Next::Packet(Delivered { header, data })
-                }
+                Some((header, data)) => Next::Packet(Delivered { header, data }),
             }),
             Source::File(file) => loop {
                 let record = match file.next(self.precision) {
@@ -261,13 +322,12 @@ impl State {
                 let accepts = |filter: &Program| filter.run(data, record.len) > 0;
                 if self.filter.as_ref().is_none_or(accepts) {
                     let data = data.as_ptr();
-                    *self.header = PacketHeader {
+                    let header = PacketHeader {
                         seconds: record.seconds,
                         fraction: record.fraction,
                         caplen: record.caplen,
                         len: record.len,
                     };
-                    let header = &raw const *self.header;
                     return Ok(Next::Packet(Delivered { header, data }));
                 }
             },

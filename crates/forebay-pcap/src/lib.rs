@@ -12,6 +12,7 @@
 mod abi;
 mod border;
 mod cooked;
+mod counts;
 mod device_name;
 mod devices;
 mod dumper;
@@ -30,4 +31,5 @@ mod sending;
 mod settings;
 mod stdio;
 mod timestamps;
+mod waiting;
 mod watcher;

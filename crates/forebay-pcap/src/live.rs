@@ -7,7 +7,7 @@
 //! port is free again.
 
 use crate::{
-    abi::{self, PacketHeader, Stats64},
+    abi::{self, PacketHeader, Stats, Stats64},
     border::attach,
     cooked,
     device_name::exists_and_is_up,
@@ -17,7 +17,8 @@ use crate::{
     sending::Sender,
     settings::Settings,
     timestamps::Precision,
-    watcher::{Watcher, locked, timespec},
+    waiting::Wait,
+    watcher::{Watcher, locked},
 };
 use forebay_net::{
     af_packet::{AfPacket, AfPacketConfig},
@@ -27,21 +28,19 @@ use forebay_net::{
     open::{self, Name, Options},
     port::{Counts, DEFAULT_SNAPLEN, Direction, LinkType, MAX_SNAPLEN, Port, TimeSource, Wake},
 };
-use rustix::{
-    event::{PollFd, PollFlags, poll},
-    io::Errno,
-};
 use std::{
-    ffi::c_int,
+    ffi::{c_int, c_uint},
     mem,
     os::fd::{AsFd, OwnedFd},
     sync::{Arc, Mutex, MutexGuard},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// How long the kernel collects packets if the program sets no limit.
 const DEFAULT_DELAY: Duration = Duration::from_millis(100);
 const SHORT_DELAY: Duration = Duration::from_millis(10);
+/// How old the counts may be that a signal handler gets.
+const STATS_INTERVAL: Duration = Duration::from_millis(100);
 /// The bytes of a block of the kernel's ring if packets are handed over soon.
 const SMALL_BLOCK_BYTES: u32 = 128 << 10;
 
@@ -58,6 +57,8 @@ pub struct Live {
     pub nonblocking: bool,
     /// Packets handed to the program.
     delivered: u64,
+    /// When the counts were read last.
+    counted: Instant,
     watcher: Option<Watcher>,
     selectable: Option<Selectable>,
     sender: Sender,
@@ -142,6 +143,7 @@ impl Live {
             timeout,
             nonblocking: settings.nonblocking,
             delivered: 0,
+            counted: Instant::now(),
             watcher: None,
             selectable: None,
             sender: Sender::default(),
@@ -196,6 +198,24 @@ impl Live {
         let mut counts = intake.port.counts();
         counts.dropped = counts.dropped.map(|dropped| dropped + intake.left_out);
         counts
+    }
+
+    /// [`counts`](Live::counts) as `pcap_stats` returns them.
+    pub fn stats(&mut self) -> Stats {
+        let counts = self.counts();
+        let saturated = |count| c_uint::try_from(count).unwrap_or(c_uint::MAX);
+        self.counted = Instant::now();
+        Stats {
+            received: saturated(counts.received),
+            dropped: saturated(counts.dropped.unwrap_or(0)),
+            interface_dropped: saturated(counts.interface_dropped.unwrap_or(0)),
+        }
+    }
+
+    /// The counts, from time to time.
+    pub fn due_stats(&mut self) -> Option<Stats> {
+        let is_due = self.current.is_empty() && self.counted.elapsed() > STATS_INTERVAL;
+        is_due.then(|| self.stats())
     }
 
     /// Every count by itself.
@@ -279,45 +299,39 @@ impl Live {
         Ok(Some((header, data.as_ptr())))
     }
 
-    /// Waits until there may be packets, for the time that the program has set, or until `wake` is written to.
-    pub fn wait(&mut self, wake: &OwnedFd) -> Result<(), Failure> {
+    /// What to wait for, for the time that the program has set. `None`: there may be packets already, or the program does not wait.
+    pub fn prepare_wait(&mut self) -> Result<Option<Wait>, Failure> {
         if self.nonblocking {
-            return Ok(());
+            return Ok(None);
         }
         let mut intake = locked(&self.intake);
         if let Some(watcher) = &self.watcher {
             watcher.pause();
         }
         let clock = intake.clock.clone();
-        let until = self
+        let limit = self
             .timeout
             .map(|timeout| clock.now() + timeout.as_nanos() as u64);
-        let (mut waits, limit) = (vec![PollFd::new(wake, PollFlags::IN)], until);
-        let until = match intake.port.arm().map_err(|error| failure(&error))? {
+        let (port, until) = match intake.port.arm().map_err(|error| failure(&error))? {
             Wake::Fd(fd) => {
-                waits.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
-                limit
+                let duplicate = fd.try_clone_to_owned();
+                let failed = |error| format!("can't wait for packets: {error}");
+                (Some(duplicate.map_err(failed)?), limit)
             }
             Wake::At(then) if clock.is_virtual() => {
                 clock.sleep_until(then);
-                return Ok(());
+                return Ok(None);
             }
-            Wake::At(then) => Some(limit.map_or(then, |limit| limit.min(then))),
+            Wake::At(then) => (None, Some(limit.map_or(then, |limit| limit.min(then)))),
             Wake::End => return Err(ended()),
-            _ => return Ok(()),
+            _ => return Ok(None),
         };
-        let left = until.map(|until| timespec(until.saturating_sub(clock.now())));
-        match poll(&mut waits, left.as_ref()) {
-            Ok(_) => {
-                // The request to stop was stored before this write. If it stayed readable, every later wait would end at once.
-                if !waits[0].revents().is_empty() {
-                    let _ = rustix::io::read(wake, &mut [0; 8]);
-                }
-                Ok(())
-            }
-            Err(Errno::INTR) => Ok(()),
-            Err(error) => Err(format!("can't wait for packets: {error}").into()),
-        }
+        Ok(Some(Wait {
+            port,
+            flag: self.selectable.as_ref().map(|it| it.flag.clone()),
+            until,
+            clock,
+        }))
     }
 
     /// A descriptor that is readable while packets wait.

@@ -39,6 +39,9 @@ thread_local! {
     static FORKING: RefCell<Option<MutexGuard<'static, Vec<Weak<Shared>>>>> = const { RefCell::new(None) };
 }
 
+/// How long to leave a call of the program alone.
+const BUSY: Timespec = timespec(1_000_000);
+
 pub struct Watcher {
     shared: Arc<Shared>,
     /// `None` once the thread is awaited.
@@ -140,8 +143,8 @@ impl Shared {
             waiting = match self.intake.try_lock() {
                 Ok(mut intake) => self.look(&mut intake),
                 Err(TryLockError::Poisoned(intake)) => self.look(&mut intake.into_inner()),
-                // A call of the program is working, and resumes at its end.
-                Err(TryLockError::WouldBlock) => Waiting::Change,
+                // A call of the program is working. It may end without `resume`.
+                Err(TryLockError::WouldBlock) => Waiting::For(BUSY),
             };
         }
     }
@@ -205,7 +208,7 @@ extern "C" fn in_child() {
 }
 
 /// A time in nanoseconds.
-pub fn timespec(ns: u64) -> Timespec {
+pub const fn timespec(ns: u64) -> Timespec {
     Timespec {
         tv_sec: (ns / 1_000_000_000) as i64,
         tv_nsec: (ns % 1_000_000_000) as i64,

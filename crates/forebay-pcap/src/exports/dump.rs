@@ -41,14 +41,14 @@ fn dumper(
     handle: Given<Handle>,
     open: impl FnOnce(&Described) -> Result<Dumper, Failure>,
 ) -> *mut Dumper {
-    let handle = handle.get();
-    let Some(mut state) = handle.as_ref().and_then(|handle| handle.state().ok()) else {
+    let Some(handle) = handle.get() else {
         return null_mut();
     };
-    match described(&state).and_then(|described| open(&described)) {
+    let described = handle.state().and_then(|state| described(&state));
+    match described.and_then(|described| open(&described)) {
         Ok(dumper) => Dumper::registry().give(dumper),
         Err(failure) => {
-            state.fail(&failure);
+            handle.fail(&failure);
             null_mut()
         }
     }

@@ -75,7 +75,8 @@ fn activate(handle: &Handle, state: &mut State) -> Result<c_int, Failure> {
         return Err(Failure::new(abi::RFMON_NOTSUP, ""));
     }
     handle.wake()?;
-    let (live, link) = Live::open(settings)?;
+    let (mut live, link) = Live::open(settings)?;
+    handle.counts.note(live.stats());
     state.precision = settings.precision;
     state.snapshot = live.snaplen();
     state.link = linktypes::of_file(link);

@@ -10,7 +10,7 @@ use crate::{
     registry::Given,
 };
 use std::{
-    ffi::{c_char, c_int, c_uchar, c_uint},
+    ffi::{c_char, c_int, c_uchar},
     ptr::null,
 };
 
@@ -62,9 +62,12 @@ fn round(handle: &Handle, count: c_int, mut each: impl FnMut(Delivered)) -> Resu
             Ok(Next::End) => break Ok(Round::End),
             Ok(Next::NotNow) if may_wait => {
                 may_wait = false;
-                let mut state = handle.state()?;
-                if let Source::Live(live) = &mut state.source {
-                    live.wait(handle.wake()?)?;
+                let wait = match &mut handle.state()?.source {
+                    Source::Live(live) => live.prepare_wait()?,
+                    _ => None,
+                };
+                if let Some(wait) = wait {
+                    wait.poll(handle.wake()?)?;
                 }
             }
             Ok(Next::NotNow) if is_file => {}
@@ -73,6 +76,9 @@ fn round(handle: &Handle, count: c_int, mut each: impl FnMut(Delivered)) -> Resu
         }
     };
     if is_live && let Source::Live(live) = &mut handle.state()?.source {
+        if let Some(stats) = live.due_stats() {
+            handle.counts.note(stats);
+        }
         live.show_waiting();
     }
     outcome
@@ -84,14 +90,7 @@ fn dispatch(handle: &Handle, count: c_int, each: impl FnMut(Delivered)) -> c_int
         Ok(Round::Packets(packets)) => packets,
         Ok(Round::End) => 0,
         Ok(Round::Break) => abi::BREAK,
-        Err(failure) => failed(handle, &failure),
-    }
-}
-
-fn failed(handle: &Handle, failure: &Failure) -> c_int {
-    match handle.state() {
-        Ok(mut state) => state.fail(failure),
-        Err(_) => abi::ERROR,
+        Err(failure) => handle.fail(&failure),
     }
 }
 
@@ -112,8 +111,22 @@ fn counted(state: &mut State) -> Result<&mut Live, Failure> {
     }
 }
 
-fn saturated(count: u64) -> c_uint {
-    c_uint::try_from(count).unwrap_or(c_uint::MAX)
+/// The counts now, or those of shortly before for a signal handler that has interrupted another call.
+fn stats(handle: &Handle) -> Result<Stats, Failure> {
+    let counts = match handle.state() {
+        Ok(mut state) => {
+            state.activated()?;
+            counted(&mut state)?.stats()
+        }
+        Err(failure) => return handle.counts.get().ok_or(failure),
+    };
+    handle.counts.note(counts);
+    Ok(counts)
+}
+
+/// Hands a packet to the program's function. The header is a copy, which a nested read does not change.
+fn hand(handler: Handler, user: *mut c_uchar, packet: &Delivered) {
+    call(handler, user, &raw const packet.header, packet.data);
 }
 
 exports! {
@@ -129,8 +142,7 @@ exports! {
         let is_file = handle.state().is_ok_and(|state| state.file().is_some());
         let mut left = count;
         loop {
-            let each = |packet: Delivered| call(handler, user, packet.header, packet.data);
-            let packets = dispatch(&handle, left, each);
+            let packets = dispatch(&handle, left, |packet| hand(handler, user, &packet));
             match packets {
                 // A device had nothing in time.
                 0 if !is_file => continue,
@@ -151,7 +163,7 @@ exports! {
         let Some(handle) = handle.get() else {
             return abi::ERROR;
         };
-        dispatch(&handle, count, |packet| call(handler, user, packet.header, packet.data))
+        dispatch(&handle, count, |packet| hand(handler, user, &packet))
     }
 
     fn pcap_next(handle: Given<Handle>, header: *mut PacketHeader) -> *const c_uchar = null(); {
@@ -159,9 +171,7 @@ exports! {
         let Some(packet) = packet else {
             return null();
         };
-        if let Some(found) = item(packet.header, 0) {
-            put(header, found);
-        }
+        put(header, packet.header);
         packet.data
     }
 
@@ -175,11 +185,14 @@ exports! {
         };
         let is_file = handle.state().is_ok_and(|state| state.file().is_some());
         match one(&handle) {
-            (_, Some(packet)) => {
-                put(header, packet.header);
-                put(data, packet.data);
-                1
-            }
+            (_, Some(packet)) => match handle.state() {
+                Ok(mut state) => {
+                    put(header, state.keep(packet.header));
+                    put(data, packet.data);
+                    1
+                }
+                Err(failure) => handle.fail(&failure),
+            },
             (0, None) if is_file => abi::BREAK,
             (returned, None) => returned,
         }
@@ -192,15 +205,16 @@ exports! {
     }
 
     fn pcap_stats(handle: Given<Handle>, stats: *mut Stats) -> c_int = abi::ERROR; {
-        Handle::ask(handle, |state| {
-            let counts = counted(state)?.counts();
-            put(stats, Stats {
-                received: saturated(counts.received),
-                dropped: saturated(counts.dropped.unwrap_or(0)),
-                interface_dropped: saturated(counts.interface_dropped.unwrap_or(0)),
-            });
-            Ok(0)
-        })
+        let Some(handle) = handle.get() else {
+            return abi::ERROR;
+        };
+        match self::stats(&handle) {
+            Ok(counts) => {
+                put(stats, counts);
+                0
+            }
+            Err(failure) => handle.fail(&failure),
+        }
     }
 
     // Of `forebay/pcap.h`.
@@ -233,17 +247,17 @@ exports! {
         is_nonblocking: c_int,
         errors: *mut c_char,
     ) -> c_int = abi::ERROR; {
-        Handle::run(handle, |_, state| {
+        Handle::run(handle, |handle, state| {
             match &mut state.source {
                 Source::Created(settings) => settings.nonblocking = is_nonblocking != 0,
                 Source::Live(live) => live.nonblocking = is_nonblocking != 0,
                 Source::File(_) => {
                     let failure = "Savefiles cannot be put into non-blocking mode".into();
-                    return Ok(state.fail_into(errors, &failure));
+                    return Ok(handle.fail_into(errors, &failure));
                 }
                 Source::Dead => {
                     let failure = "A pcap_open_dead pcap_t does not have a non-blocking mode".into();
-                    return Ok(state.fail_into(errors, &failure));
+                    return Ok(handle.fail_into(errors, &failure));
                 }
             }
             Ok(0)
@@ -251,13 +265,13 @@ exports! {
     }
 
     fn pcap_getnonblock(handle: Given<Handle>, errors: *mut c_char) -> c_int = abi::ERROR; {
-        Handle::run(handle, |_, state| Ok(match &state.source {
-            Source::Created(_) => state.fail_into(errors, &Failure::not_activated()),
+        Handle::run(handle, |handle, state| Ok(match &state.source {
+            Source::Created(_) => handle.fail_into(errors, &Failure::not_activated()),
             Source::Live(live) => live.nonblocking.into(),
             Source::File(_) => 0,
             Source::Dead => {
                 let failure = "A pcap_open_dead pcap_t does not have a non-blocking mode".into();
-                state.fail_into(errors, &failure)
+                handle.fail_into(errors, &failure)
             }
         }))
     }

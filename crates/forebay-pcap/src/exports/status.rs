@@ -69,17 +69,14 @@ exports! {
     fn pcap_strerror(number: c_int) -> *const c_char = null(); { kept(error_text(number)) }
 
     fn pcap_geterr(handle: Given<Handle>) -> *mut c_char = null_mut(); {
-        let handle = handle.get();
-        let state = handle.as_ref().and_then(|handle| handle.state().ok());
-        state.map_or(null_mut(), |mut state| state.error())
+        handle.get().map_or(null_mut(), |handle| handle.error())
     }
 
     fn pcap_perror(handle: Given<Handle>, prefix: *const c_char) = (); {
-        let handle = handle.get();
-        let Some(mut state) = handle.as_ref().and_then(|handle| handle.state().ok()) else {
+        let Some(handle) = handle.get() else {
             return;
         };
-        let error = text(state.error()).unwrap_or(c"");
+        let error = text(handle.error()).unwrap_or(c"");
         let prefix = text(prefix).unwrap_or(c"");
         let line = [prefix.to_bytes(), b": ", error.to_bytes(), b"\n"].concat();
         let _ = Stdio::standard_error().write(&line);

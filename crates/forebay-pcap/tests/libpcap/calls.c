@@ -25,6 +25,13 @@ static void stop(u_char *user, const struct pcap_pkthdr *header, const u_char *d
     if (packets == 2) pcap_breakloop(handle);
 }
 
+/* A packet within a packet. */
+static void nested(u_char *user, const struct pcap_pkthdr *header, const u_char *data) {
+    struct pcap_pkthdr *inner;
+    show(user, header, data);
+    if (pcap_next_ex(handle, &inner, &data) == 1) printf("  in %u.%u: %u\n", header->caplen, header->len, inner->caplen);
+}
+
 static void by_signal(int number) { (void)number; pcap_breakloop(handle); }
 
 static void raising(u_char *user, const struct pcap_pkthdr *header, const u_char *data) {
@@ -83,6 +90,9 @@ int main(int argc, char **argv) {
     open_file(path, precision);
     printf("loop %d\n", pcap_loop(handle, 3, show, (u_char *)"loop"));
     printf("loop %d\n", pcap_loop(handle, 0, show, (u_char *)"loop"));
+
+    open_file(path, precision);
+    printf("nested %d\n", pcap_loop(handle, -1, nested, (u_char *)"nested"));
 
     open_file(path, precision);
     pcap_breakloop(handle);

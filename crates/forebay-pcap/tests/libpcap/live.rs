@@ -26,20 +26,30 @@ fn frames(path: &str) -> Vec<Vec<u8>> {
     frames
 }
 
-#[test]
-fn every_function_for_devices_does_what_debians_does() {
+/// Runs a program of this folder's with each library, and compares what it prints.
+fn prints_the_same(source: &str) {
     lab(&[], || {
         if !has_debians() {
             return;
         }
         let (folder, library) = (Folder::new(), installed());
-        let live = compiled(&folder, "live.c");
-        let theirs = outcome(&mut command(&live, None));
-        let ours = outcome(&mut command(&live, Some(&library)));
+        let program = compiled(&folder, source);
+        let theirs = outcome(&mut command(&program, None));
+        let ours = outcome(&mut command(&program, Some(&library)));
         let line = ours.0.lines().zip(theirs.0.lines()).find(|(a, b)| a != b);
         assert!(ours == theirs, "{line:?}\n{ours:?}\n{theirs:?}");
         assert_eq!(ours.2, Some(0));
     });
+}
+
+#[test]
+fn every_function_for_devices_does_what_debians_does() {
+    prints_the_same("live.c");
+}
+
+#[test]
+fn threads_and_signal_handlers_share_a_handle_with_a_loop() {
+    prints_the_same("shared.c");
 }
 
 #[test]
