@@ -7,10 +7,10 @@
 use crate::abi::{ERRBUF_SIZE, Handler, PacketHeader};
 use forebay_net::filter::bpf::Instruction;
 use std::{
-    ffi::{CStr, CString, c_char, c_uchar, c_void},
+    ffi::{CStr, CString, c_char, c_int, c_uchar, c_void},
     io,
     mem::MaybeUninit,
-    os::fd::{AsRawFd, BorrowedFd},
+    os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
     panic::{self, AssertUnwindSafe},
     sync::{
         Once,
@@ -208,6 +208,29 @@ pub fn attach(socket: BorrowedFd<'_>, program: &[Instruction]) -> io::Result<()>
     };
     match failed {
         0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// A socket that sends on this interface, and receives nothing.
+pub fn packet_socket(interface: &str) -> io::Result<OwnedFd> {
+    let name = c_text(interface);
+    // SAFETY: accesses no memory.
+    let opened = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    if opened < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it was opened above, and nothing else owns it.
+    let socket = unsafe { OwnedFd::from_raw_fd(opened) };
+    // SAFETY: an address of zeros is valid.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    // SAFETY: the name ends with a zero.
+    address.sll_ifindex = unsafe { libc::if_nametoindex(name.as_ptr()) } as c_int;
+    let len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    // SAFETY: the address has this length.
+    match unsafe { libc::bind(opened, (&raw const address).cast(), len) } {
+        0 => Ok(socket),
         _ => Err(io::Error::last_os_error()),
     }
 }

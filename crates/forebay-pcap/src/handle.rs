@@ -5,6 +5,7 @@
 //!         ├─ wake:   ends a wait for packets, set once when a device is opened
 //!         ├─ error:  the text for pcap_geterr
 //!         ├─ counts: what pcap_stats returned last
+//!         ├─ sender: what pcap_inject sends with
 //!         └─ state:  everything else, locked for a part of a call
 //! ```
 //! The state is locked neither while a call waits for packets nor while the program's function handles one. So that function, other threads
@@ -20,6 +21,7 @@ use crate::{
     live::Live,
     registry::{Given, Registered, Registry},
     savefile::{Savefile, Stopped},
+    sending::Sender,
     settings::Settings,
     stdio::Stdio,
     timestamps::Precision,
@@ -50,6 +52,8 @@ pub struct Handle {
     wake: OnceLock<OwnedFd>,
     error: ErrorText,
     pub counts: LastCounts,
+    /// Of an open device.
+    pub sender: OnceLock<Sender>,
     /// The thread that has locked the state; 0: none.
     holder: AtomicUsize,
     state: Mutex<State>,
@@ -112,6 +116,7 @@ impl Handle {
             wake: OnceLock::new(),
             error: ErrorText::default(),
             counts: LastCounts::default(),
+            sender: OnceLock::new(),
             holder: AtomicUsize::new(0),
             state: Mutex::new(State {
                 source,

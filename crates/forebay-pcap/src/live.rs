@@ -54,14 +54,13 @@ pub struct Live {
     socket: Option<OwnedFd>,
     precision: Precision,
     timeout: Option<Duration>,
-    pub nonblocking: bool,
+    nonblocking: bool,
     /// Packets handed to the program.
     delivered: u64,
     /// When the counts were read last.
     counted: Instant,
     watcher: Option<Watcher>,
     selectable: Option<Selectable>,
-    sender: Sender,
 }
 
 impl Live {
@@ -134,20 +133,20 @@ impl Live {
         let (port, socket) = opened.map_err(|error| failure(&error))?;
         let intake = Intake::new(port, clock, snaplen);
         let link = intake.frames;
-        let live = Live {
+        let mut live = Live {
             intake: Arc::new(Mutex::new(intake)),
             current: Batch::default(),
             name,
             socket,
             precision: settings.precision,
             timeout,
-            nonblocking: settings.nonblocking,
+            nonblocking: false,
             delivered: 0,
             counted: Instant::now(),
             watcher: None,
             selectable: None,
-            sender: Sender::default(),
         };
+        live.set_nonblocking(settings.nonblocking)?;
         Ok((live, link))
     }
 
@@ -248,6 +247,10 @@ impl Live {
         }
     }
 
+    pub fn is_nonblocking(&self) -> bool {
+        self.nonblocking
+    }
+
     /// Delivers all packets, or only those that were received (1) or sent (2).
     pub fn set_direction(&mut self, number: c_int) -> Result<(), Failure> {
         let direction = match number {
@@ -343,9 +346,19 @@ impl Live {
         Ok(self.selectable.as_ref().map_or(-1, |it| it.descriptor()))
     }
 
-    /// Sends a frame, and waits until the kernel has accepted it.
-    pub fn send(&mut self, frame: &[u8]) -> Result<(), Failure> {
-        self.sender.send(&self.name, frame)
+    /// What sends on its interface.
+    pub fn sender(&self) -> Result<Sender, Failure> {
+        Sender::of(&self.name, self.socket.as_ref())
+    }
+
+    /// The socket, too, is then non-blocking, for sending.
+    pub fn set_nonblocking(&mut self, is_nonblocking: bool) -> Result<(), Failure> {
+        if let Some(socket) = &self.socket {
+            let set = rustix::io::ioctl_fionbio(socket, is_nonblocking);
+            set.map_err(|error| format!("ioctl(FIONBIO): {error}"))?;
+        }
+        self.nonblocking = is_nonblocking;
+        Ok(())
     }
 
     /// Makes the descriptor readable if packets wait, and has it become readable when one arrives otherwise.

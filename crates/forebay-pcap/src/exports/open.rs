@@ -76,7 +76,9 @@ fn activate(handle: &Handle, state: &mut State) -> Result<c_int, Failure> {
     }
     handle.wake()?;
     let (mut live, link) = Live::open(settings)?;
+    let sender = live.sender()?;
     handle.counts.note(live.stats());
+    let _ = handle.sender.set(sender);
     state.precision = settings.precision;
     state.snapshot = live.snaplen();
     state.link = linktypes::of_file(link);

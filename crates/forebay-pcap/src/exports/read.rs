@@ -2,7 +2,7 @@
 
 use crate::{
     abi::{self, Handler, PacketHeader, Stats, Stats64},
-    border::{call, exports, item, put, put_prefix},
+    border::{call, exports, item, items, put, put_prefix},
     failure::Failure,
     handle::{Delivered, Handle, Next, Source, State},
     intake::BATCH,
@@ -250,7 +250,7 @@ exports! {
         Handle::run(handle, |handle, state| {
             match &mut state.source {
                 Source::Created(settings) => settings.nonblocking = is_nonblocking != 0,
-                Source::Live(live) => live.nonblocking = is_nonblocking != 0,
+                Source::Live(live) => live.set_nonblocking(is_nonblocking != 0)?,
                 Source::File(_) => {
                     let failure = "Savefiles cannot be put into non-blocking mode".into();
                     return Ok(handle.fail_into(errors, &failure));
@@ -267,7 +267,7 @@ exports! {
     fn pcap_getnonblock(handle: Given<Handle>, errors: *mut c_char) -> c_int = abi::ERROR; {
         Handle::run(handle, |handle, state| Ok(match &state.source {
             Source::Created(_) => handle.fail_into(errors, &Failure::not_activated()),
-            Source::Live(live) => live.nonblocking.into(),
+            Source::Live(live) => live.is_nonblocking().into(),
             Source::File(_) => 0,
             Source::Dead => {
                 let failure = "A pcap_open_dead pcap_t does not have a non-blocking mode".into();
@@ -290,18 +290,28 @@ exports! {
 
 /// Sends a frame, and returns its length.
 fn inject(handle: Given<Handle>, data: *const c_uchar, len: usize) -> c_int {
-    Handle::ask(handle, |state| {
-        let Source::Live(live) = &mut state.source else {
-            let what = match state.file() {
-                Some(_) => "Sending packets isn't supported on savefiles",
-                None => "Packets can't be sent on a pcap_open_dead pcap_t",
-            };
-            return Err(what.into());
-        };
-        let Some(frame) = crate::border::items(data, len) else {
-            return Err("a null pointer was supplied as the packet".into());
-        };
-        live.send(frame)?;
-        Ok(c_int::try_from(len).unwrap_or(c_int::MAX))
-    })
+    let Some(handle) = handle.get() else {
+        return abi::ERROR;
+    };
+    let sent = match (handle.sender.get(), items(data, len)) {
+        (None, _) => Err(cannot_send(&handle)),
+        (_, None) => Err("a null pointer was supplied as the packet".into()),
+        (Some(sender), Some(frame)) => sender.send(frame),
+    };
+    match sent {
+        Ok(()) => c_int::try_from(len).unwrap_or(c_int::MAX),
+        Err(failure) => handle.fail(&failure),
+    }
+}
+
+/// Why a handle without a device does not send.
+fn cannot_send(handle: &Handle) -> Failure {
+    match handle.state() {
+        Err(failure) => failure,
+        Ok(state) => match &state.source {
+            Source::Created(_) => Failure::not_activated(),
+            Source::File(_) => "Sending packets isn't supported on savefiles".into(),
+            _ => "Packets can't be sent on a pcap_open_dead pcap_t".into(),
+        },
+    }
 }

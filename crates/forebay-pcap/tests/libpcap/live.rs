@@ -53,6 +53,11 @@ fn threads_and_signal_handlers_share_a_handle_with_a_loop() {
 }
 
 #[test]
+fn frames_are_sent_through_the_socket_that_captures() {
+    prints_the_same("sending.c");
+}
+
+#[test]
 fn tcpdump_captures_from_an_interface_and_counts_every_packet() {
     lab(&["tcpdump"], || {
         let (folder, library) = (Folder::new(), installed());
