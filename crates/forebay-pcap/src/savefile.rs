@@ -168,15 +168,13 @@ impl Savefile {
                 continue;
             }
             let (seconds, fraction) = precision.split(record.time_ns);
-            // As libpcap does with files whose packets exceed their own limit.
-            let is_classic = self.decoder.kind() == Kind::Pcap;
-            let limit = if is_classic { self.snaplen } else { u32::MAX };
             return Ok(Record {
                 seconds,
                 fraction,
                 len: record.wire_len,
                 place: record.place,
-                caplen: record.caplen.min(limit),
+                // Programs have room for this length. A file may exceed its limit, or have other limits for later interfaces.
+                caplen: record.caplen.min(self.snaplen),
             });
         }
     }

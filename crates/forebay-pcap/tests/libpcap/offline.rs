@@ -119,6 +119,44 @@ fn packets_of_other_link_types_are_left_out_and_reported() {
 }
 
 #[test]
+fn no_packet_is_longer_than_the_snapshot_length() {
+    if !has_debians() {
+        return;
+    }
+    let interface = |snaplen| block(1, &words(&[1, snaplen]));
+    let packet = |interface, len| {
+        let mut body = words(&[interface, 0, 1_000_000, len, len]);
+        body.extend(frame(0, len as usize));
+        block(6, &body)
+    };
+    let file = [
+        section(&[]),
+        interface(40),
+        interface(2000),
+        interface(0),
+        packet(0, 60),
+        packet(1, 1500),
+        packet(2, 70_000),
+    ];
+    let folder = Folder::new();
+    let path = folder.file("a.pcapng", file.concat());
+    let calls = compiled(&folder, "calls.c");
+    let library = installed();
+    let mut calls = command(calls, Some(&library));
+    let (text, errors, code) = outcome(calls.args([&path, "0", "", &folder.path("out")]));
+    assert_eq!(code, Some(0), "{text}{errors}");
+    let lines: Vec<_> = text
+        .lines()
+        .filter(|line| line.starts_with("next_ex 1."))
+        .collect();
+    assert!(text.contains("snaplen 40 "), "{text}");
+    assert_eq!(lines.len(), 3, "{text}");
+    for (line, len) in lines.iter().zip([60, 1500, 70_000]) {
+        assert!(line.contains(&format!(" 40/{len} ")), "{line}");
+    }
+}
+
+#[test]
 fn lookups_and_texts_are_those_of_debians_library() {
     if !has_debians() {
         return;
