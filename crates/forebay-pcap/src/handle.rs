@@ -314,13 +314,14 @@ impl State {
                 Some((header, data)) => Next::Packet(Delivered { header, data }),
             }),
             Source::File(file) => loop {
+                // A filter may reject all packets of a file without end.
+                if handle.is_asked_to_break() {
+                    return Ok(Next::NotNow);
+                }
                 let record = match file.next(self.precision) {
                     Ok(record) => record,
                     Err(Stopped::End) => return Ok(Next::End),
                     Err(Stopped::Failed(failure)) => return Err(failure),
-                    Err(Stopped::Interrupted) if handle.is_asked_to_break() => {
-                        return Ok(Next::NotNow);
-                    }
                     Err(Stopped::Interrupted) => continue,
                 };
                 let data = file.data(&record);

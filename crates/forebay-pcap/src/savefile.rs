@@ -48,7 +48,7 @@ pub struct Record {
 /// Why there is no packet.
 pub enum Stopped {
     End,
-    /// A signal arrived. Reading can continue.
+    /// A signal arrived, or a record was not a packet for the handle. Reading can continue.
     Interrupted,
     Failed(Failure),
 }
@@ -157,26 +157,24 @@ impl Savefile {
         Ok(())
     }
 
-    /// The next packet of the handle's link type.
+    /// The next packet, if it is of the handle's link type.
     pub fn next(&mut self, precision: Precision) -> Result<Record, Stopped> {
-        loop {
-            let Some((record, link)) = self.step()? else {
-                continue;
-            };
-            if link != self.link {
-                self.leave_out(format!("link type {link} in a file of {}", self.link));
-                continue;
-            }
-            let (seconds, fraction) = precision.split(record.time_ns);
-            return Ok(Record {
-                seconds,
-                fraction,
-                len: record.wire_len,
-                place: record.place,
-                // Programs have room for this length. A file may exceed its limit, or have other limits for later interfaces.
-                caplen: record.caplen.min(self.snaplen),
-            });
+        let Some((record, link)) = self.step()? else {
+            return Err(Stopped::Interrupted);
+        };
+        if link != self.link {
+            self.leave_out(format!("link type {link} in a file of {}", self.link));
+            return Err(Stopped::Interrupted);
         }
+        let (seconds, fraction) = precision.split(record.time_ns);
+        Ok(Record {
+            seconds,
+            fraction,
+            len: record.wire_len,
+            place: record.place,
+            // Programs have room for this length. A file may exceed its limit, or have other limits for later interfaces.
+            caplen: record.caplen.min(self.snaplen),
+        })
     }
 
     /// The bytes of a packet, until the next one is asked for.

@@ -119,6 +119,17 @@ fn packets_of_other_link_types_are_left_out_and_reported() {
 }
 
 #[test]
+fn a_request_to_stop_ends_the_reading_of_packets_that_the_filter_rejects() {
+    if !has_debians() {
+        return;
+    }
+    let (folder, library) = (Folder::new(), installed());
+    let endless = compiled(&folder, "endless.c");
+    let run = |library| outcome(&mut command(&endless, library));
+    assert_eq!(run(Some(&library)), run(None));
+}
+
+#[test]
 fn no_packet_is_longer_than_the_snapshot_length() {
     if !has_debians() {
         return;
