@@ -3,19 +3,25 @@
 //! ```text
 //!  port ── a burst of frames ──▶ link type ──▶ direction ──▶ cooked header ──▶ filter ──▶ ahead
 //! ```
-//! They stay in `ahead` until the handle takes them. Where the kernel filters, the filter also runs here, for what was received before it
-//! was set.
+//! They stay in `ahead` until the handle takes them, whole: a filter may read bytes that the program does not want. Where the kernel
+//! filters, the filter runs here only over what was received before it was set, because the kernel has cut the later frames, and knows more
+//! about them.
 
 use crate::{
     abi,
+    border::attach,
     cooked::Cooked,
     failure::{Failure, of_port as failure},
 };
 use forebay::time::Clock;
 use forebay_net::{
-    filter::{View, bpf::Program},
+    filter::{
+        View,
+        bpf::{Instruction, Program, code},
+    },
     port::{Direction, Frame, LinkType, Port, Wake},
 };
+use std::os::fd::BorrowedFd;
 
 /// Packets that are taken from the port at once.
 pub const BATCH: usize = 64;
@@ -31,9 +37,12 @@ pub struct Intake {
     /// Frames get another header.
     cooked: Option<Cooked>,
     pub view: View,
-    pub snaplen: u32,
     pub direction: Option<Direction>,
     filter: Option<Program>,
+    /// Frames that the port has handed out.
+    taken: u64,
+    /// The next frames of the port, which the kernel has not filtered. `None`: it filters none.
+    unfiltered: Option<u64>,
     /// Packets of other link types than the handle's.
     pub left_out: u64,
     /// Packets of another direction, or that the filter rejected here.
@@ -102,7 +111,7 @@ impl Batch {
 }
 
 impl Intake {
-    pub fn new(port: Box<dyn Port>, clock: Clock, snaplen: u32) -> Intake {
+    pub fn new(port: Box<dyn Port>, clock: Clock) -> Intake {
         let first = port.interfaces().first();
         let link = first.map_or(LinkType::ETHERNET, |first| first.link);
         Intake {
@@ -112,9 +121,10 @@ impl Intake {
             link,
             frames: link,
             cooked: None,
-            snaplen,
             direction: None,
             filter: None,
+            taken: 0,
+            unfiltered: None,
             left_out: 0,
             rejected: 0,
             ahead: Batch::default(),
@@ -136,14 +146,37 @@ impl Intake {
         }
     }
 
-    /// Filters from now on, also the packets that wait here and in `current`.
-    pub fn set_filter(&mut self, filter: &Program, current: &mut Batch) {
+    /// Filters from now on, also the packets that wait here and in `current`. The kernel filters what `socket` receives, if it can.
+    pub fn set_filter(
+        &mut self,
+        filter: &Program,
+        current: &mut Batch,
+        socket: Option<BorrowedFd<'_>>,
+    ) {
+        let is_attached = socket.is_some_and(|socket| {
+            let attached = attach(socket, filter.instructions());
+            if attached.is_err() {
+                // Instead of an earlier filter.
+                let _ = attach(socket, &[Instruction::new(code::RET_K, u32::MAX)]);
+            }
+            attached.is_ok()
+        });
+        self.unfiltered = is_attached.then(|| {
+            let counts = self.port.counts();
+            let accepted = counts.received - counts.dropped.unwrap_or(0);
+            accepted.saturating_sub(self.taken)
+        });
         self.filter = Some(filter.clone());
         for batch in [&mut self.ahead, current] {
             self.rejected += batch.len();
             batch.retain(filter, self.view, self.link);
             self.rejected -= batch.len();
         }
+    }
+
+    /// Whether the kernel only wakes the program for packets that it gets.
+    pub fn is_woken_exactly(&self) -> bool {
+        self.direction.is_none() && (self.filter.is_none() || self.unfiltered.is_some())
     }
 
     /// Whether packets wait; takes a burst of the port if none do.
@@ -196,6 +229,9 @@ impl Intake {
             let mut is_empty = true;
             while let Some(frame) = burst.next_frame() {
                 is_empty = false;
+                self.taken += 1;
+                let is_filtered = self.unfiltered == Some(0);
+                self.unfiltered = self.unfiltered.map(|frames| frames.saturating_sub(1));
                 let interface = interfaces.get(frame.interface as usize);
                 if interface.is_some_and(|interface| interface.link != self.frames) {
                     self.left_out += 1;
@@ -223,17 +259,15 @@ impl Intake {
                     wire_len,
                     ..frame
                 };
-                let filter = self.filter.as_ref();
+                let filter = self.filter.as_ref().filter(|_| !is_filtered);
                 if filter.is_some_and(|filter| !accepts(filter, &seen, self.view, self.link)) {
                     self.rejected += 1;
                     bytes.truncate(begin);
                     continue;
                 }
-                let len = seen.data.len().min(self.snaplen as usize);
-                bytes.truncate(begin + len);
                 packets.push(Taken {
                     begin,
-                    len,
+                    len: seen.data.len(),
                     wire_len,
                     time_ns: frame.time_ns,
                     direction: frame.direction,

@@ -22,7 +22,10 @@ use crate::{
 };
 use forebay_net::{
     af_packet::{AfPacket, AfPacketConfig},
-    filter::{View, bpf::Program},
+    filter::{
+        View,
+        bpf::{Instruction, Program, code},
+    },
     ledger::Ledger,
     link,
     open::{self, Name, Options},
@@ -49,6 +52,8 @@ pub struct Live {
     /// Shared with the watcher's thread.
     intake: Arc<Mutex<Intake>>,
     current: Batch,
+    /// Bytes of a packet that the program gets.
+    snaplen: u32,
     name: Name,
     /// The socket to which the kernel can attach a filter.
     socket: Option<OwnedFd>,
@@ -79,6 +84,8 @@ impl Live {
             Ok(snaplen @ 1..=MAX_SNAPLEN) => snaplen,
             _ => DEFAULT_SNAPLEN,
         };
+        // Filters see the whole packets.
+        let whole = snaplen.max(DEFAULT_SNAPLEN);
         let timeout = u64::try_from(settings.timeout).ok().filter(|&ms| ms > 0);
         let timeout = timeout.map(Duration::from_millis);
         let delay = match settings.immediate {
@@ -97,7 +104,7 @@ impl Live {
             Name::Interface(interface) => {
                 let mut config = AfPacketConfig {
                     promiscuous: settings.promiscuous,
-                    snaplen,
+                    snaplen: whole,
                     retire: delay,
                     ethernet_only: true,
                     protocol,
@@ -119,7 +126,7 @@ impl Live {
                 let options = Options {
                     ring_bytes: buffer,
                     promiscuous: settings.promiscuous,
-                    snaplen,
+                    snaplen: whole,
                     delay,
                     ..Options::default()
                 };
@@ -131,11 +138,18 @@ impl Live {
             }
         };
         let (port, socket) = opened.map_err(|error| failure(&error))?;
-        let intake = Intake::new(port, clock, snaplen);
+        if let Some(socket) = &socket
+            && snaplen < DEFAULT_SNAPLEN
+        {
+            let cut = attach(socket.as_fd(), &[Instruction::new(code::RET_K, snaplen)]);
+            cut.map_err(|error| format!("can't limit the length of packets: {error}"))?;
+        }
+        let intake = Intake::new(port, clock);
         let link = intake.frames;
         let mut live = Live {
             intake: Arc::new(Mutex::new(intake)),
             current: Batch::default(),
+            snaplen,
             name,
             socket,
             precision: settings.precision,
@@ -184,7 +198,7 @@ impl Live {
     }
 
     pub fn snaplen(&self) -> c_int {
-        self.intake().snaplen as c_int
+        self.snaplen as c_int
     }
 
     pub fn buffer_bytes(&self) -> c_int {
@@ -269,13 +283,8 @@ impl Live {
 
     /// Has the kernel apply the filter, if it can, and drops waiting packets that it rejects.
     pub fn set_filter(&mut self, program: &Program) {
-        if let Some(socket) = &self.socket
-            && attach(socket.as_fd(), program.instructions()).is_err()
-        {
-            // It only runs here.
-            self.socket = None;
-        }
-        locked(&self.intake).set_filter(program, &mut self.current);
+        let socket = self.socket.as_ref().map(|socket| socket.as_fd());
+        locked(&self.intake).set_filter(program, &mut self.current, socket);
         self.show_waiting();
     }
 
@@ -296,7 +305,7 @@ impl Live {
         let header = PacketHeader {
             seconds,
             fraction,
-            caplen: taken.len as u32,
+            caplen: (taken.len as u32).min(self.snaplen),
             len: taken.wire_len,
         };
         Ok(Some((header, data.as_ptr())))
@@ -367,7 +376,7 @@ impl Live {
             return;
         };
         let mut intake = locked(&self.intake);
-        let reports_exactly = self.socket.is_some() && intake.direction.is_none();
+        let reports_exactly = self.socket.is_some() && intake.is_woken_exactly();
         let flag = selectable.flag.clone();
         let wake = match self.current.is_empty() {
             true => intake.watch(),

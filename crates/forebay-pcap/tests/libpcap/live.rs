@@ -53,6 +53,29 @@ fn threads_and_signal_handlers_share_a_handle_with_a_loop() {
 }
 
 #[test]
+fn filters_select_by_bytes_that_the_program_does_not_get() {
+    lab(&[], || {
+        if !has_debians() {
+            return;
+        }
+        let (folder, library) = (Folder::new(), installed());
+        let filters = compiled(&folder, "selects.c");
+        let (text, errors, code) = outcome(&mut command(&filters, Some(&library)));
+        let expected = [
+            "received 1 2",
+            "udp: 0 received",
+            "more than the kernel takes: 0 received 1 2 3",
+            "ether[100] = 1: 0 received 1 3 5",
+            "the mark is 0: 0 received 1 2",
+            "the mark is 7: 0 received",
+            ": 0 received 1",
+        ];
+        assert_eq!(text.lines().collect::<Vec<_>>(), expected, "{errors}");
+        assert_eq!(code, Some(0));
+    });
+}
+
+#[test]
 fn frames_are_sent_through_the_socket_that_captures() {
     prints_the_same("sending.c");
 }
