@@ -13,6 +13,9 @@ use std::{
     ptr::null_mut,
 };
 
+/// Anyone can offer shares.
+const MAX_SHARES: usize = 64;
+
 /// A device as it is listed.
 struct Listed {
     name: CString,
@@ -30,7 +33,7 @@ struct Addresses {
     destination: Vec<u8>,
 }
 
-/// The devices of this machine: interfaces, those in use first, then what is not an interface.
+/// The devices of this machine, without shares: interfaces, those in use first, then what is not an interface.
 fn devices() -> Result<Vec<Listed>, Failure> {
     let links = link::interfaces().map_err(|error| error.to_string())?;
     let addresses = addresses();
@@ -63,17 +66,9 @@ fn devices() -> Result<Vec<Listed>, Failure> {
             }
         })
         .collect();
-    let up = abi::IF_UP | abi::IF_RUNNING | abi::IF_NOT_APPLICABLE;
-    let pseudo = |name: String, description: &str, flags| Listed {
-        name: c_text(name),
-        description: Some(c_text(description)),
-        flags,
-        addresses: Vec::new(),
-    };
     found.push(pseudo(
         "any".into(),
         "Pseudo-device that captures on all interfaces",
-        up,
     ));
     // In libpcap's order: those that run, with loopback and `any` last; then the others.
     found.sort_by_key(|device| {
@@ -85,17 +80,28 @@ fn devices() -> Result<Vec<Listed>, Failure> {
             is(abi::IF_LOOPBACK),
         )
     });
-    found.push(pseudo("sim".into(), "Simulated card of Forebay", up));
-    // A list of shares that cannot be read is no reason to hide the interfaces.
-    let shares = share::list().unwrap_or_default();
-    let open = shares
-        .iter()
-        .filter(|share| share.is_permitted != Some(false));
-    found.extend(open.map(|share| {
-        let name = format!("share:{}", share.name);
-        pseudo(name, "Packets that a capture of Forebay shares", up)
-    }));
+    found.push(pseudo("sim".into(), "Simulated card of Forebay"));
     Ok(found)
+}
+
+/// The shares of this network namespace. Nothing connects to them: a program of another user may offer one, and not answer.
+fn shares() -> impl DoubleEndedIterator<Item = Listed> {
+    // A list of shares that cannot be read is no reason to hide the interfaces.
+    let names = share::offered().unwrap_or_default();
+    names.into_iter().take(MAX_SHARES).map(|name| {
+        let description = "Packets that a capture of Forebay shares";
+        pseudo(format!("share:{name}"), description)
+    })
+}
+
+/// A device that is not an interface.
+fn pseudo(name: String, description: &str) -> Listed {
+    Listed {
+        name: c_text(name),
+        description: Some(c_text(description)),
+        flags: abi::IF_UP | abi::IF_RUNNING | abi::IF_NOT_APPLICABLE,
+        addresses: Vec::new(),
+    }
 }
 
 impl Addresses {
@@ -171,7 +177,7 @@ fn socket_address(address: *const libc::sockaddr) -> Vec<u8> {
 /// The list for the program, which [`release_list`] releases.
 pub fn list() -> Result<*mut Device, Failure> {
     let mut next = null_mut();
-    for listed in devices()?.into_iter().rev() {
+    for listed in devices()?.into_iter().chain(shares()).rev() {
         let mut first = null_mut();
         for of_it in listed.addresses.iter().rev() {
             let socket_address = |bytes: &Vec<u8>| match bytes.as_slice() {

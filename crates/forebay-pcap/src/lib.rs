@@ -6,7 +6,7 @@
 //!                                └──────▶ filter ───▶ forebay_net::filter
 //! ```
 //! The library lives in a foreign process. It prints nothing, and installs no signal handler. It starts a thread only when a program asks for
-//! the descriptor of a device that needs one (`watcher`). A panic does not cross an exported function: the function then returns its documented
+//! the descriptor of a device that needs one (`watcher`), and for a moment to close a share, each without signals. A panic does not cross an exported function: the function then returns its documented
 //! error. `border` and `stdio` have what needs `unsafe`; files in `exports` have the attribute that exports a name, and little else.
 
 mod abi;

@@ -2,7 +2,7 @@
 
 use crate::{
     abi,
-    border::{exports, message, text},
+    border::{exports, message, text, without_signals},
     device_name::device_name,
     failure::Failure,
     handle::{Handle, Source, State},
@@ -75,7 +75,7 @@ fn activate(handle: &Handle, state: &mut State) -> Result<c_int, Failure> {
         return Err(Failure::new(abi::RFMON_NOTSUP, ""));
     }
     handle.wake()?;
-    let (mut live, link) = Live::open(settings)?;
+    let (mut live, link) = without_signals(|| Live::open(settings))?;
     let sender = live.sender()?;
     handle.counts.note(live.stats());
     let _ = handle.sender.set(sender);
@@ -160,6 +160,8 @@ exports! {
     fn pcap_close(handle: Given<Handle>) = (); {
         if let Some(handle) = handle.close() {
             handle.break_loop();
+            // Connections to a share are closed by threads, which shall not run the program's handlers.
+            without_signals(|| drop(handle));
         }
     }
 }

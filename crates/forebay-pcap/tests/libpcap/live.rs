@@ -9,6 +9,10 @@ use forebay_testing::{
 };
 use std::{
     io::{BufRead, BufReader},
+    os::{
+        linux::net::SocketAddrExt,
+        unix::net::{SocketAddr, UnixListener},
+    },
     process::Stdio,
 };
 
@@ -72,6 +76,29 @@ fn filters_select_by_bytes_that_the_program_does_not_get() {
         ];
         assert_eq!(text.lines().collect::<Vec<_>>(), expected, "{errors}");
         assert_eq!(code, Some(0));
+    });
+}
+
+#[test]
+fn a_list_of_devices_does_not_wait_for_shares_of_others() {
+    lab(&["tcpdump"], || {
+        let library = installed();
+        let offered: Vec<_> = (0..100)
+            .map(|number| {
+                let name = format!("forebay/share/{number:03}");
+                let address = SocketAddr::from_abstract_name(name).unwrap();
+                let listener = UnixListener::bind_addr(&address).unwrap();
+                listener.set_nonblocking(true).unwrap();
+                listener
+            })
+            .collect();
+        let (text, errors, code) = outcome(command("tcpdump", Some(&library)).arg("-D"));
+        assert_eq!(code, Some(0), "{errors}");
+        assert!(text.contains("share:000"), "{text}");
+        assert_eq!(text.matches("share:").count(), 64);
+        for listener in offered {
+            assert!(listener.accept().is_err(), "the list connected to a share");
+        }
     });
 }
 
