@@ -313,10 +313,13 @@ impl Live {
 
     /// What to wait for, for the time that the program has set. `None`: there may be packets already, or the program does not wait.
     pub fn prepare_wait(&mut self) -> Result<Option<Wait>, Failure> {
-        if self.nonblocking {
-            return Ok(None);
-        }
         let mut intake = locked(&self.intake);
+        if self.nonblocking {
+            return match intake.port.arm().map_err(|error| failure(&error))? {
+                Wake::End => Err(ended()),
+                _ => Ok(None),
+            };
+        }
         if let Some(watcher) = &self.watcher {
             watcher.pause();
         }

@@ -3,7 +3,7 @@
 use crate::support::{command, compiled, has_debians, installed, outcome};
 use forebay_testing::{
     folder::Folder,
-    lab::{have, lab},
+    lab::{have, ip, lab, up},
     limit::within_a_minute,
     sender::{Sender, number},
 };
@@ -99,6 +99,41 @@ fn a_list_of_devices_does_not_wait_for_shares_of_others() {
         for listener in offered {
             assert!(listener.accept().is_err(), "the list connected to a share");
         }
+    });
+}
+
+#[test]
+fn a_handle_that_does_not_wait_reports_the_end_of_its_device() {
+    if !has_debians() {
+        return;
+    }
+    let (folder, library) = (Folder::new(), installed());
+    let mut looks = command(compiled(&folder, "looks.c"), Some(&library));
+    let (text, errors, code) = within_a_minute(move || outcome(looks.arg("sim:count=5")));
+    let expected = "packets 5 returned -2\n";
+    assert_eq!((text.as_str(), code), (expected, Some(0)), "{errors}");
+}
+
+#[test]
+fn after_an_outage_the_descriptor_is_not_readable_without_packets() {
+    lab(&[], || {
+        if !has_debians() {
+            return;
+        }
+        let (folder, library) = (Folder::new(), installed());
+        let mut looks = command(compiled(&folder, "looks.c"), Some(&library));
+        looks.args(["vb", "outage"]).stdin(Stdio::piped());
+        let mut looks = looks.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(looks.stdout.take().unwrap()).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), "ready");
+        ip("link set vb down");
+        assert_eq!(lines.next().unwrap().unwrap(), "down");
+        up(&["vb"]);
+        drop(looks.stdin.take());
+        let wakes = lines.next().unwrap().unwrap();
+        let wakes: u32 = wakes.strip_prefix("wakes ").unwrap().parse().unwrap();
+        assert!(wakes < 20, "{wakes}");
+        assert!(looks.wait().unwrap().success());
     });
 }
 
