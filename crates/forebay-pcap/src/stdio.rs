@@ -26,8 +26,6 @@ unsafe extern "C" {
 pub struct Stdio {
     stream: *mut libc::FILE,
     is_owned: Cell<bool>,
-    /// The end, or an error other than an interruption, was reached.
-    has_ended: Cell<bool>,
     /// Used by the stream until it is closed.
     #[allow(dead_code)] // Only C's library reads it.
     buffer: Option<Box<[u8]>>,
@@ -69,9 +67,10 @@ impl Stdio {
         (!stream.is_null()).then(|| Stdio::standard(stream))
     }
 
-    /// Closes the stream with this object, although it was lent.
+    /// Closes the stream with this object, although it was lent. Standard input stays open, as with libpcap.
     pub fn keep(&self) {
-        self.is_owned.set(true);
+        // SAFETY: C's library sets it before the program starts.
+        self.is_owned.set(self.stream != unsafe { stdin });
     }
 
     pub fn standard_input() -> Stdio {
@@ -93,7 +92,6 @@ impl Stdio {
         Stdio {
             stream,
             is_owned: Cell::new(false),
-            has_ended: Cell::new(false),
             buffer: None,
         }
     }
@@ -129,7 +127,12 @@ impl Stdio {
         unsafe { libc::fileno(self.stream) }
     }
 
-    fn has_failed(&self) -> bool {
+    fn is_at_end(&self) -> bool {
+        // SAFETY: the stream is open.
+        unsafe { libc::feof(self.stream) != 0 }
+    }
+
+    pub fn has_failed(&self) -> bool {
         // SAFETY: the stream is open.
         unsafe { libc::ferror(self.stream) != 0 }
     }
@@ -150,7 +153,8 @@ fn result(failed: c_int) -> io::Result<()> {
 impl Read for Stdio {
     /// Reads as many bytes as there is room for; fewer only before the end, an error, or a signal.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if into.is_empty() || self.has_ended.get() {
+        // C's library remembers the end. A program that reads a growing file clears it.
+        if into.is_empty() || self.is_at_end() || self.has_failed() {
             return Ok(0);
         }
         // SAFETY: the stream is open, and the room is ours during the call.
@@ -160,22 +164,15 @@ impl Read for Stdio {
         }
         let error = io::Error::last_os_error();
         if !self.has_failed() {
-            // A terminal may continue after its end; a capture does not.
-            self.has_ended.set(true);
             return Ok(read);
         }
-        if error.kind() == io::ErrorKind::Interrupted {
+        // After some bytes, the error returns with the next read, unless it was an interruption.
+        if read > 0 || error.kind() == io::ErrorKind::Interrupted {
             self.clear_failure();
-        } else {
-            self.has_ended.set(true);
         }
         match read {
             0 => Err(error),
-            // The error returns with the next read, unless it was an interruption.
-            _ => {
-                self.has_ended.set(false);
-                Ok(read)
-            }
+            _ => Ok(read),
         }
     }
 }

@@ -130,6 +130,25 @@ fn a_request_to_stop_ends_the_reading_of_packets_that_the_filter_rejects() {
 }
 
 #[test]
+fn streams_are_used_as_debians_library_uses_them() {
+    if !has_debians() {
+        return;
+    }
+    let (folder, library) = (Folder::new(), installed());
+    let streams = compiled(&folder, "streams.c");
+    let run = |library| {
+        let input = folder.file("in.pcap", classic(&[frame(0, 60), frame(1, 60)]));
+        let mut streams = command(&streams, library);
+        streams.stdin(fs::File::open(input).unwrap());
+        outcome(streams.arg(folder.path("out.pcap")))
+    };
+    let (ours, theirs) = (run(Some(&library)), run(None));
+    let line = ours.0.lines().zip(theirs.0.lines()).find(|(a, b)| a != b);
+    assert!(ours == theirs, "{line:?}\n{ours:?}\n{theirs:?}");
+    assert_eq!(ours.2, Some(0));
+}
+
+#[test]
 fn no_packet_is_longer_than_the_snapshot_length() {
     if !has_debians() {
         return;
