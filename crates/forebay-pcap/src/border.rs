@@ -54,8 +54,11 @@ pub fn text<'a>(pointer: *const c_char) -> Option<&'a CStr> {
     Some(unsafe { CStr::from_ptr(pointer) })
 }
 
-/// Bytes or structures of the program. `None`: a null pointer.
+/// Bytes or structures of the program. `None`: a null pointer, unless none are there.
 pub fn items<'a, T>(pointer: *const T, len: usize) -> Option<&'a [T]> {
+    if len == 0 {
+        return Some(&[]);
+    }
     if pointer.is_null() || len > isize::MAX as usize / size_of::<T>().max(1) {
         return None;
     }

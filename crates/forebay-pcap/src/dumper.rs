@@ -185,8 +185,11 @@ impl Dumper {
         }
     }
 
-    /// Appends a packet. As in libpcap, an error is visible in the stream, and when it is flushed.
+    /// Appends a packet. As in libpcap, an error is visible in the stream, and when it is flushed. Nothing follows what it left incomplete.
     pub fn write(&self, header: &PacketHeader, data: &[u8]) {
+        if self.stream.has_failed() {
+            return;
+        }
         let written = match &self.layout {
             Layout::Pcap => {
                 // After an incomplete header, a packet would be read as the rest of it.

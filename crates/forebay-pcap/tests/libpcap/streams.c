@@ -1,4 +1,5 @@
 /* Uses streams that are the program's, too. Run with two libraries, the output is compared. usage: streams OUTPUT < INPUT */
+#define _GNU_SOURCE
 #include <fcntl.h>
 #include <pcap/pcap.h>
 #include <string.h>
@@ -36,9 +37,40 @@ static void reads_a_growing_file(const char *path) {
     fclose(stream);
 }
 
+static void writes_packets_without_bytes(const char *path) {
+    struct pcap_pkthdr header = {.len = 60};
+    pcap_t *handle = pcap_open_dead(DLT_EN10MB, 96);
+    pcap_dumper_t *dumper = pcap_dump_open(handle, path);
+    pcap_dump((u_char *)dumper, &header, NULL);
+    printf("empty packet: %ld\n", pcap_dump_ftell(dumper));
+    pcap_dump_close(dumper);
+    pcap_close(handle);
+}
+
+/* Two packets do not fit, a third one would. */
+static void stops_at_an_error(void) {
+    static char room[120];
+    static const u_char data[60];
+    struct pcap_pkthdr header = {.caplen = 60, .len = 60}, small = {.caplen = 1, .len = 1};
+    FILE *stream = fmemopen(room, sizeof room, "w");
+    setvbuf(stream, NULL, _IONBF, 0);
+    pcap_t *handle = pcap_open_dead(DLT_EN10MB, 96);
+    pcap_dumper_t *dumper = pcap_dump_fopen(handle, stream);
+    pcap_dump((u_char *)dumper, &header, data);
+    pcap_dump((u_char *)dumper, &header, data);
+    printf("full: failed %d", ferror(stream) != 0);
+    fseek(stream, 100, SEEK_SET);
+    pcap_dump((u_char *)dumper, &small, data);
+    printf(" at %ld\n", pcap_dump_ftell(dumper));
+    pcap_dump_close(dumper);
+    pcap_close(handle);
+}
+
 int main(int argc, char **argv) {
     if (argc < 2) return 1;
     reads_standard_input();
     reads_a_growing_file(argv[1]);
+    writes_packets_without_bytes(argv[1]);
+    stops_at_an_error();
     return 0;
 }
