@@ -7,15 +7,7 @@ use std::ffi::{CStr, c_int};
 pub const ETHERNET: c_int = 1;
 
 /// Numbers of libpcap on Linux that differ from those in files.
-const DIFFERENT: [(c_int, u16); 7] = [
-    (11, 100),
-    (12, 101),
-    (15, 102),
-    (16, 103),
-    (18, 246),
-    (19, 106),
-    (149, 258),
-];
+const DIFFERENT: [(c_int, u16); 5] = [(11, 100), (12, 101), (15, 102), (16, 103), (19, 106)];
 
 /// libpcap's number for a link type of a file.
 pub fn of_file(link: LinkType) -> c_int {

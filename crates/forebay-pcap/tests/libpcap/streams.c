@@ -66,11 +66,31 @@ static void stops_at_an_error(void) {
     pcap_close(handle);
 }
 
+/* Link types whose numbers differ on BSD and macOS. */
+static void keeps_link_types(const char *path) {
+    char errors[PCAP_ERRBUF_SIZE] = "";
+    int links[] = {149, 246, 258, 11, 12, 15, 16, 19, 147};
+    for (unsigned at = 0; at < sizeof links / sizeof *links; at++) {
+        unsigned header[6] = {0};
+        pcap_t *handle = pcap_open_dead(links[at], 96);
+        pcap_dumper_t *dumper = pcap_dump_open(handle, path);
+        if (dumper) pcap_dump_close(dumper);
+        pcap_close(handle);
+        FILE *stream = fopen(path, "r");
+        if (fread(header, sizeof header, 1, stream) != 1) printf("no header ");
+        fclose(stream);
+        handle = pcap_open_offline(path, errors);
+        printf("link %d: %u %d\n", links[at], header[5], pcap_datalink(handle));
+        pcap_close(handle);
+    }
+}
+
 int main(int argc, char **argv) {
     if (argc < 2) return 1;
     reads_standard_input();
     reads_a_growing_file(argv[1]);
     writes_packets_without_bytes(argv[1]);
     stops_at_an_error();
+    keeps_link_types(argv[1]);
     return 0;
 }
