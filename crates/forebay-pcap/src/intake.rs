@@ -37,7 +37,7 @@ pub struct Intake {
     /// Frames get another header.
     cooked: Option<Cooked>,
     pub view: View,
-    pub direction: Option<Direction>,
+    direction: Option<Direction>,
     filter: Option<Program>,
     /// Frames that the port has handed out.
     taken: u64,
@@ -92,8 +92,9 @@ impl Batch {
         Some((taken, &self.bytes[taken.begin..taken.begin + taken.len]))
     }
 
-    /// Drops the packets that this filter rejects. The others stay in place.
-    pub fn retain(&mut self, filter: &Program, view: View, link: LinkType) {
+    /// Drops the packets that `keeps` rejects, and returns how many. The others stay in place.
+    fn retain(&mut self, keeps: impl Fn(&Frame<'_>) -> bool) -> u64 {
+        let before = self.len();
         let waiting = self.packets.drain(..).skip(self.next);
         self.packets = waiting
             .filter(|taken| {
@@ -103,10 +104,11 @@ impl Batch {
                     direction: taken.direction,
                     ..Frame::default()
                 };
-                accepts(filter, &frame, view, link)
+                keeps(&frame)
             })
             .collect();
         self.next = 0;
+        before - self.len()
     }
 }
 
@@ -167,10 +169,17 @@ impl Intake {
             accepted.saturating_sub(self.taken)
         });
         self.filter = Some(filter.clone());
+        let (view, link) = (self.view, self.link);
         for batch in [&mut self.ahead, current] {
-            self.rejected += batch.len();
-            batch.retain(filter, self.view, self.link);
-            self.rejected -= batch.len();
+            self.rejected += batch.retain(|frame| accepts(filter, frame, view, link));
+        }
+    }
+
+    /// Takes only packets of this direction from now on, also of those that wait here and in `current`.
+    pub fn set_direction(&mut self, direction: Option<Direction>, current: &mut Batch) {
+        self.direction = direction;
+        for batch in [&mut self.ahead, current] {
+            self.rejected += batch.retain(|frame| is_asked(direction, frame));
         }
     }
 
@@ -237,7 +246,7 @@ impl Intake {
                     self.left_out += 1;
                     continue;
                 }
-                if self.direction.is_some_and(|asked| asked != frame.direction) {
+                if !is_asked(self.direction, &frame) {
                     self.rejected += 1;
                     continue;
                 }
@@ -279,6 +288,10 @@ impl Intake {
         }
         Ok(())
     }
+}
+
+fn is_asked(direction: Option<Direction>, frame: &Frame<'_>) -> bool {
+    direction.is_none_or(|asked| asked == frame.direction)
 }
 
 fn accepts(program: &Program, frame: &Frame<'_>, view: View, link: LinkType) -> bool {

@@ -276,7 +276,7 @@ impl Live {
         if direction.is_some() && !self.name.has_directions_and_clocks() {
             return Err("Setting direction is not supported on this device".into());
         }
-        self.intake().direction = direction;
+        locked(&self.intake).set_direction(direction, &mut self.current);
         self.show_waiting();
         Ok(())
     }
