@@ -4,6 +4,11 @@
 use forebay_net::filter::bpf::Instruction;
 use std::ffi::{c_char, c_int, c_uchar, c_uint};
 
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!(
+    "the layouts of this file, such as that of struct timeval, are those of 64-bit systems"
+);
+
 /// The size of the buffers for messages that programs pass in.
 pub const ERRBUF_SIZE: usize = 256;
 

@@ -96,12 +96,13 @@ pub fn put_prefix<T: Copy>(pointer: *mut T, value: T, room: usize) {
     }
 }
 
-/// Writes a message into a buffer of `ERRBUF_SIZE` bytes, cut to fit.
+/// Writes a message into a buffer of `ERRBUF_SIZE` bytes, cut to fit. Nothing after it is written: some programs have less room.
 pub fn message(buffer: *mut c_char, text: &str) {
     if !buffer.is_null() {
         let filled = terminated(text);
+        let len = filled.iter().take_while(|&&byte| byte != 0).count() + 1;
         // SAFETY: the program owns `ERRBUF_SIZE` bytes there, by the contract of every function with such a buffer.
-        unsafe { buffer.copy_from_nonoverlapping(filled.as_ptr(), ERRBUF_SIZE) };
+        unsafe { buffer.copy_from_nonoverlapping(filled.as_ptr(), len) };
     }
 }
 

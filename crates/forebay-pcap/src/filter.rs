@@ -6,7 +6,10 @@ use crate::{
     failure::Failure,
     linktypes,
 };
-use forebay_net::filter::{Filter, View, bpf::Program};
+use forebay_net::filter::{
+    Filter, View,
+    bpf::{Instruction, Program},
+};
 use std::ffi::{CStr, c_int};
 
 /// Compiles an expression for packets of libpcap's link type `link`.
@@ -51,7 +54,13 @@ pub fn handed_out(program: &Program) -> Result<BpfProgram, Failure> {
 
 /// Checks a program of any origin.
 pub fn checked(program: &BpfProgram) -> Result<Program, Failure> {
-    let found = items(program.instructions, program.len as usize);
-    let program = found.and_then(|found| Program::new(found.to_vec()).ok());
+    let program = valid(program.instructions, program.len as usize);
     program.ok_or_else(|| "BPF program is not valid".into())
+}
+
+/// The program at a place that the caller passed, if it is valid.
+pub fn valid(instructions: *const Instruction, len: usize) -> Option<Program> {
+    // A length that was never set must not be read, nor reserved.
+    let len = (len <= Program::MAX_LEN).then_some(len)?;
+    Program::new(items(instructions, len)?.to_vec()).ok()
 }

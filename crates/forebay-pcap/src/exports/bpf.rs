@@ -10,7 +10,7 @@ use crate::{
 };
 use forebay_net::filter::{
     View,
-    bpf::{Instruction, Program, image, run_unchecked},
+    bpf::{Instruction, image, run_unchecked},
 };
 use std::{
     cell::RefCell,
@@ -150,8 +150,8 @@ exports! {
     }
 
     fn bpf_validate(program: *const Instruction, len: c_int) -> c_int = 0; {
-        let found = usize::try_from(len).ok().and_then(|len| items(program, len));
-        found.is_some_and(|found| Program::new(found.to_vec()).is_ok()).into()
+        let valid = usize::try_from(len).ok().and_then(|len| filter::valid(program, len));
+        valid.is_some().into()
     }
 
     fn bpf_image(instruction: *const Instruction, at: c_int) -> *mut c_char = null_mut(); {

@@ -6,14 +6,22 @@ use crate::{
     devices,
 };
 use std::{
-    cell::RefCell,
     ffi::{CString, c_char, c_int},
     ptr::null_mut,
+    sync::{Mutex, PoisonError},
 };
 
-thread_local! {
-    /// The name that `pcap_lookupdev` returned last.
-    static FIRST: RefCell<CString> = RefCell::default();
+/// The names that `pcap_lookupdev` returned. They stay in place, because the program may keep them.
+static NAMES: Mutex<Vec<CString>> = Mutex::new(Vec::new());
+
+fn kept(name: CString) -> *mut c_char {
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let at = names.iter().position(|known| *known == name);
+    let at = at.unwrap_or_else(|| {
+        names.push(name);
+        names.len() - 1
+    });
+    names[at].as_ptr().cast_mut()
 }
 
 exports! {
@@ -39,13 +47,7 @@ exports! {
 
     fn pcap_lookupdev(errors: *mut c_char) -> *mut c_char = null_mut(); {
         match devices::first() {
-            Ok(name) => {
-                let keep = |kept: &RefCell<CString>| {
-                    *kept.borrow_mut() = name;
-                    kept.borrow().as_ptr().cast_mut()
-                };
-                FIRST.try_with(keep).unwrap_or(null_mut())
-            }
+            Ok(name) => kept(name),
             Err(failure) => {
                 message(errors, &failure.text);
                 null_mut()

@@ -24,7 +24,7 @@ enum Round {
     Break,
 }
 
-/// Hands over up to `count` packets. If `count` is not positive, that is all packets of a file, or those that a device has, up to a batch. Waits once for the first packet of a device.
+/// Hands over up to `count` packets. If `count` is not positive, that is all packets of a file, as far as the result can count them, or those that a device has, up to a batch. Waits once for the first packet of a device.
 fn round(handle: &Handle, count: c_int, mut each: impl FnMut(Delivered)) -> Result<Round, Failure> {
     let (is_live, is_file) = {
         let state = handle.state()?;
@@ -36,6 +36,7 @@ fn round(handle: &Handle, count: c_int, mut each: impl FnMut(Delivered)) -> Resu
     };
     let count = match count {
         ..=0 if is_live => BATCH as c_int,
+        ..=0 => c_int::MAX,
         count => count,
     };
     let mut packets = 0;

@@ -149,6 +149,19 @@ fn streams_are_used_as_debians_library_uses_them() {
 }
 
 #[test]
+fn programs_that_promise_too_much_are_no_danger() {
+    if !has_debians() {
+        return;
+    }
+    let (folder, library) = (Folder::new(), installed());
+    let path = folder.file("a.pcap", classic(&[frame(0, 60)]));
+    let mut careless = command(compiled(&folder, "careless.c"), Some(&library));
+    let (text, errors, code) = outcome(careless.arg(path));
+    let expected = "loop 5\nunset length -1 0\nsmall buffer 1 1\nname 1\n";
+    assert_eq!((text.as_str(), code), (expected, Some(0)), "{errors}");
+}
+
+#[test]
 fn no_packet_is_longer_than_the_snapshot_length() {
     if !has_debians() {
         return;

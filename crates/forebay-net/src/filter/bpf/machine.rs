@@ -206,7 +206,8 @@ pub(super) fn run(
             JGE_X => next += skip(a >= x),
             JSET_K => next += skip(a & k != 0),
             JSET_X => next += skip(a & x != 0),
-            JA => next += k as usize,
+            // A program that is not checked may jump back, as those of libpcap with `protochain` do.
+            JA => next = next.wrapping_add(k as i32 as usize),
 
             ADD_K => a = a.wrapping_add(k),
             ADD_X => a = a.wrapping_add(x),
