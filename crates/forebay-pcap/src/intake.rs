@@ -149,12 +149,15 @@ impl Intake {
     }
 
     /// Filters from now on, also the packets that wait here and in `current`. The kernel filters what `socket` receives, if it can.
+    ///
+    /// # Errors
+    /// The filter reads what only the kernel knows, which does not run it here.
     pub fn set_filter(
         &mut self,
         filter: &Program,
         current: &mut Batch,
         socket: Option<BorrowedFd<'_>>,
-    ) {
+    ) -> Result<(), Failure> {
         let is_attached = socket.is_some_and(|socket| {
             let attached = attach(socket, filter.instructions());
             if attached.is_err() {
@@ -168,11 +171,31 @@ impl Intake {
             let accepted = counts.received - counts.dropped.unwrap_or(0);
             accepted.saturating_sub(self.taken)
         });
+        if !is_attached && !self.can_run(filter) {
+            return Err("the filter reads metadata that only the kernel has, which does not run it on this device".into());
+        }
         self.filter = Some(filter.clone());
         let (view, link) = (self.view, self.link);
         for batch in [&mut self.ahead, current] {
             self.rejected += batch.retain(|frame| accepts(filter, frame, view, link));
         }
+        Ok(())
+    }
+
+    /// Whether all that the filter reads is known here.
+    fn can_run(&self, filter: &Program) -> bool {
+        let known: &[u32] = match self.view {
+            View::Packet => &[],
+            _ => &[
+                code::KERNEL_PACKET_TYPE,
+                code::KERNEL_VLAN_TAG,
+                code::KERNEL_VLAN_PRESENT,
+            ],
+        };
+        let loads =
+            |it: &&Instruction| [code::LD_ABS, code::LDH_ABS, code::LDB_ABS].contains(&it.code);
+        let mut places = filter.instructions().iter().filter(loads).map(|it| it.k);
+        places.all(|at| at < code::KERNEL || known.contains(&at))
     }
 
     /// Takes only packets of this direction from now on, also of those that wait here and in `current`.

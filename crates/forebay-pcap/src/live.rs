@@ -282,10 +282,11 @@ impl Live {
     }
 
     /// Has the kernel apply the filter, if it can, and drops waiting packets that it rejects.
-    pub fn set_filter(&mut self, program: &Program) {
+    pub fn set_filter(&mut self, program: &Program) -> Result<(), Failure> {
         let socket = self.socket.as_ref().map(|socket| socket.as_fd());
-        locked(&self.intake).set_filter(program, &mut self.current, socket);
+        let set = locked(&self.intake).set_filter(program, &mut self.current, socket);
         self.show_waiting();
+        set
     }
 
     /// The next packet, if there is one now. It stays in place until the next call.

@@ -103,7 +103,7 @@ exports! {
             };
             let program = filter::checked(&program)?;
             if let Source::Live(live) = &mut state.source {
-                live.set_filter(&program);
+                live.set_filter(&program)?;
             }
             state.filter = Some(program);
             Ok(0)

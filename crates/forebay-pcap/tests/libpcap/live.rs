@@ -73,6 +73,7 @@ fn filters_select_by_bytes_that_the_program_does_not_get() {
             "the mark is 0: 0 received 1 2",
             "the mark is 7: 0 received",
             ": 0 received 1",
+            "any: the mark is 0: -1 ",
         ];
         assert_eq!(text.lines().collect::<Vec<_>>(), expected, "{errors}");
         assert_eq!(code, Some(0));

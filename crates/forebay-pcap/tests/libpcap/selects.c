@@ -76,6 +76,12 @@ int main(void) {
     set("");
     exchange(1);
     pcap_close(receiver);
+    /* Here only the library filters. */
+    receiver = pcap_open_live("any", 34, 0, 20, errors);
+    mark[1].k = 0;
+    set_program("any: the mark is 0", mark, 4);
+    printf("\n");
+    pcap_close(receiver);
     pcap_close(sender);
     return 0;
 }
