@@ -40,7 +40,7 @@ use std::{
 };
 
 /// How long the kernel collects packets if the program sets no limit.
-const DEFAULT_DELAY: Duration = Duration::from_millis(100);
+const DEFAULT_DELAY: Duration = Duration::from_millis(10);
 const SHORT_DELAY: Duration = Duration::from_millis(10);
 /// How old the counts may be that a signal handler gets.
 const STATS_INTERVAL: Duration = Duration::from_millis(100);
