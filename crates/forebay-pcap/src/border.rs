@@ -12,6 +12,7 @@ use std::{
     mem::MaybeUninit,
     os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
     panic::{self, AssertUnwindSafe},
+    ptr::null_mut,
     sync::{
         Once,
         atomic::{AtomicU8, Ordering::Relaxed},
@@ -20,6 +21,7 @@ use std::{
 
 unsafe extern "C" {
     fn secure_getenv(name: *const c_char) -> *const c_char;
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }
 
 /// Defines exported functions: after the signature, what each returns if its body panics.
@@ -35,14 +37,35 @@ macro_rules! exports {
 }
 pub(crate) use exports;
 
-/// Runs the body of an exported function. A panic ends here, and prints nothing in a release.
+/// `PTHREAD_CANCEL_DISABLE` of `pthread.h`.
+const CANCEL_DISABLE: c_int = 1;
+
+/// Runs the body of an exported function. A panic ends here, and prints nothing in a release. If the program cancels the thread
+/// meanwhile, that waits until the call has ended: the thread would otherwise end among frames that own something, which aborts the
+/// process.
 pub fn guarded<T>(failed: T, body: impl FnOnce() -> T) -> T {
     static QUIET: Once = Once::new();
     // The standard library is linked into this one, so its hook is not the program's. In tests and when fuzzed, it is.
     if cfg!(not(debug_assertions)) {
         QUIET.call_once(|| panic::set_hook(Box::new(|_| {})));
     }
-    panic::catch_unwind(AssertUnwindSafe(body)).unwrap_or(failed)
+    let mut before = 0;
+    // SAFETY: stores the state of this thread there. A signal handler may do it, too.
+    unsafe { pthread_setcancelstate(CANCEL_DISABLE, &raw mut before) };
+    let result = panic::catch_unwind(AssertUnwindSafe(body)).unwrap_or(failed);
+    // SAFETY: as above; the state is one that the thread had.
+    unsafe { pthread_setcancelstate(before, null_mut()) };
+    result
+}
+
+unsafe extern "C-unwind" {
+    fn pthread_testcancel();
+}
+
+/// Ends this thread if the program has cancelled it. No frame between the program's and this one may own anything or catch panics.
+pub extern "C-unwind" fn end_if_cancelled() {
+    // SAFETY: accesses no memory of ours.
+    unsafe { pthread_testcancel() };
 }
 
 /// A text of the program. `None`: a null pointer.

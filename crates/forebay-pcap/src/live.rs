@@ -312,8 +312,8 @@ impl Live {
         Ok(Some((header, data.as_ptr())))
     }
 
-    /// What to wait for, for the time that the program has set. `None`: there may be packets already, or the program does not wait.
-    pub fn prepare_wait(&mut self) -> Result<Option<Wait>, Failure> {
+    /// What to wait for, for the time that the program has set and up to `limit`. `None`: there may be packets already, or the program does not wait.
+    pub fn prepare_wait(&mut self, limit: Option<Duration>) -> Result<Option<Wait>, Failure> {
         let mut intake = locked(&self.intake);
         if self.nonblocking {
             return match intake.port.arm().map_err(|error| failure(&error))? {
@@ -327,6 +327,9 @@ impl Live {
         let clock = intake.clock.clone();
         let limit = self
             .timeout
+            .into_iter()
+            .chain(limit)
+            .min()
             .map(|timeout| clock.now() + timeout.as_nanos() as u64);
         let (port, until) = match intake.port.arm().map_err(|error| failure(&error))? {
             Wake::Fd(fd) => {

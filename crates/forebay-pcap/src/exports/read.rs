@@ -2,7 +2,7 @@
 
 use crate::{
     abi::{self, Handler, PacketHeader, Stats, Stats64},
-    border::{call, exports, item, items, put, put_prefix},
+    border::{call, end_if_cancelled, exports, guarded, item, items, put, put_prefix},
     failure::Failure,
     handle::{Delivered, Handle, Next, Source, State},
     intake::BATCH,
@@ -12,6 +12,7 @@ use crate::{
 use std::{
     ffi::{c_char, c_int, c_uchar},
     ptr::null,
+    time::Duration,
 };
 
 /// The outcome of a round of packets.
@@ -24,8 +25,14 @@ enum Round {
     Break,
 }
 
-/// Hands over up to `count` packets. If `count` is not positive, that is all packets of a file, as far as the result can count them, or those that a device has, up to a batch. Waits once for the first packet of a device.
-fn round(handle: &Handle, count: c_int, mut each: impl FnMut(Delivered)) -> Result<Round, Failure> {
+/// Hands over up to `count` packets. If `count` is not positive, that is all packets of a file, as far as the result can count them, or
+/// those that a device has, up to a batch. Waits once for the first packet of a device, up to `limit`.
+fn round(
+    handle: &Handle,
+    count: c_int,
+    limit: Option<Duration>,
+    mut each: impl FnMut(Delivered),
+) -> Result<Round, Failure> {
     let (is_live, is_file) = {
         let state = handle.state()?;
         state.activated()?;
@@ -64,7 +71,7 @@ fn round(handle: &Handle, count: c_int, mut each: impl FnMut(Delivered)) -> Resu
             Ok(Next::NotNow) if may_wait => {
                 may_wait = false;
                 let wait = match &mut handle.state()?.source {
-                    Source::Live(live) => live.prepare_wait()?,
+                    Source::Live(live) => live.prepare_wait(limit)?,
                     _ => None,
                 };
                 if let Some(wait) = wait {
@@ -86,8 +93,13 @@ fn round(handle: &Handle, count: c_int, mut each: impl FnMut(Delivered)) -> Resu
 }
 
 /// As [`round`], for a function that returns a number. The end of a file is 0.
-fn dispatch(handle: &Handle, count: c_int, each: impl FnMut(Delivered)) -> c_int {
-    match round(handle, count, each) {
+fn dispatch(
+    handle: &Handle,
+    count: c_int,
+    limit: Option<Duration>,
+    each: impl FnMut(Delivered),
+) -> c_int {
+    match round(handle, count, limit, each) {
         Ok(Round::Packets(packets)) => packets,
         Ok(Round::End) => 0,
         Ok(Round::Break) => abi::BREAK,
@@ -98,7 +110,7 @@ fn dispatch(handle: &Handle, count: c_int, each: impl FnMut(Delivered)) -> c_int
 /// One packet, or what `dispatch` returns without one.
 fn one(handle: &Handle) -> (c_int, Option<Delivered>) {
     let mut found = None;
-    let returned = dispatch(handle, 1, |packet| found = Some(packet));
+    let returned = dispatch(handle, 1, None, |packet| found = Some(packet));
     (returned, found)
 }
 
@@ -130,31 +142,40 @@ fn hand(handler: Handler, user: *mut c_uchar, packet: &Delivered) {
     call(handler, user, &raw const packet.header, packet.data);
 }
 
-exports! {
-    fn pcap_loop(
-        handle: Given<Handle>,
-        count: c_int,
-        handler: Handler,
-        user: *mut c_uchar,
-    ) -> c_int = abi::ERROR; {
-        let Some(handle) = handle.get() else {
-            return abi::ERROR;
-        };
-        let is_file = handle.state().is_ok_and(|state| state.file().is_some());
-        let mut left = count;
-        loop {
-            let packets = dispatch(&handle, left, |packet| hand(handler, user, &packet));
-            match packets {
-                // A device had nothing in time.
-                0 if !is_file => continue,
-                ..=0 => return packets,
-                _ if count <= 0 => {}
-                _ if packets >= left => return 0,
-                _ => left -= packets,
-            }
+/// How long a loop waits before it ends if its thread was cancelled.
+const CANCELLED_WITHIN: Duration = Duration::from_millis(500);
+
+#[allow(unsafe_code)] // As in `exports!`; but the thread may end in it.
+#[unsafe(no_mangle)]
+extern "C-unwind" fn pcap_loop(
+    handle: Given<Handle>,
+    count: c_int,
+    handler: Handler,
+    user: *mut c_uchar,
+) -> c_int {
+    let mut left = count;
+    loop {
+        let (packets, is_file) = guarded((abi::ERROR, false), || {
+            let Some(handle) = handle.get() else {
+                return (abi::ERROR, false);
+            };
+            let is_file = handle.state().is_ok_and(|state| state.file().is_some());
+            let each = |packet: Delivered| hand(handler, user, &packet);
+            (dispatch(&handle, left, Some(CANCELLED_WITHIN), each), is_file)
+        });
+        end_if_cancelled();
+        match packets {
+            // A device had nothing in time.
+            0 if !is_file => {}
+            ..=0 => return packets,
+            _ if count <= 0 => {}
+            _ if packets >= left => return 0,
+            _ => left -= packets,
         }
     }
+}
 
+exports! {
     fn pcap_dispatch(
         handle: Given<Handle>,
         count: c_int,
@@ -164,7 +185,7 @@ exports! {
         let Some(handle) = handle.get() else {
             return abi::ERROR;
         };
-        dispatch(&handle, count, |packet| hand(handler, user, &packet))
+        dispatch(&handle, count, None, |packet| hand(handler, user, &packet))
     }
 
     fn pcap_next(handle: Given<Handle>, header: *mut PacketHeader) -> *const c_uchar = null(); {

@@ -108,6 +108,11 @@ static void *breaks(void *handle) {
     return NULL;
 }
 
+static void *loops(void *handle) {
+    pcap_loop(handle, -1, show, (u_char *)"cancelled");
+    return NULL;
+}
+
 static void by_signal(int number) { (void)number; pcap_breakloop(receiver); }
 
 static void filter(const char *text) {
@@ -163,6 +168,12 @@ int main(void) {
     pthread_create(&thread, NULL, breaks, receiver);
     printf("broken by a thread %d\n", pcap_loop(receiver, -1, show, (u_char *)"loop"));
     pthread_join(thread, NULL);
+    void *result;
+    pthread_create(&thread, NULL, loops, receiver);
+    usleep(50000);
+    pthread_cancel(thread);
+    pthread_join(thread, &result);
+    printf("cancelled %d\n", result == PTHREAD_CANCELED);
     alarm(1);
     printf("broken by a signal %d\n", pcap_loop(receiver, -1, show, (u_char *)"loop"));
     for (int number = 30; number < 33; number++) inject(number, 60);
