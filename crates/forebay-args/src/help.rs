@@ -14,8 +14,8 @@ Capture  capture           print packets, or write them
          top               busiest flows and hosts, live
          control, trigger  steer a running capture
          shares            list captures to read from
-Files    info              sum up capture files
-         flows             conversations of files
+         with              run tcpdump and others on forebay
+Files    info, flows       sum up files, conversations
          repair            cut damaged capture files
          records           check or print record files
          archive, find     keep captures, search them

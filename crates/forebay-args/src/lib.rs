@@ -37,6 +37,7 @@ mod threads;
 mod top;
 mod values;
 mod verify;
+mod with;
 
 pub use bridge::Bridge;
 pub use capture::{Capture, Criterion};
@@ -60,6 +61,7 @@ pub use sending::Sending;
 pub use share::Shares;
 pub use top::Top;
 pub use verify::Verify;
+pub use with::With;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
@@ -140,6 +142,9 @@ pub enum Command {
     /// Check or print record files: what is whole in them after a crash
     #[command(after_long_help = records::HELP)]
     Records(Records),
+    /// Run a program that uses libpcap, such as tcpdump, on forebay
+    #[command(after_long_help = with::HELP)]
+    With(With),
     /// Print the manual page, or write the pages of all subcommands to a folder
     #[command(after_long_help = man::HELP)]
     Man(Man),

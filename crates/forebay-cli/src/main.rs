@@ -42,6 +42,7 @@ mod signals;
 mod top;
 mod usage;
 mod verify;
+mod with;
 
 use forebay_args as args;
 use std::process::ExitCode;
@@ -103,6 +104,7 @@ fn run(command: args::Command) -> anyhow::Result<ExitCode> {
         args::Command::Repair(flags) => repair::run(&flags),
         args::Command::Replay(flags) => replay::run(&flags),
         args::Command::Pipe(flags) => pipe::run(&flags),
+        args::Command::With(flags) => with::run(&flags),
         args::Command::Man(flags) => manual::man(&flags),
         args::Command::Completions(flags) => completion::script(&flags),
     }

@@ -67,6 +67,8 @@ pub fn keep_for(command: &args::Command) -> Result<()> {
         Command::Doctor(_) => Set::NET_RAW,
         // The same, and for AF_XDP.
         Command::Interfaces(_) => Set::NET_RAW | Set::NET_ADMIN | Set::BPF,
+        // The program that it becomes is to have all of them.
+        Command::With(_) => return Ok(()),
         Command::Get(_)
         | Command::Shares(_)
         | Command::Control(_)

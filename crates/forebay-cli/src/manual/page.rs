@@ -43,6 +43,11 @@ const ENVIRONMENT: &[(&str, &str, &[&str])] = &[
         &["capture"],
     ),
     (
+        "LD_LIBRARY_PATH, FOREBAY_PCAP_DEVICE",
+        "set for the program: the folder of the library, before those that were set, and --device",
+        &["with"],
+    ),
+    (
         "PATH",
         "where forebay-archive is searched for, if it is not next to forebay",
         &["forebay"],
@@ -62,6 +67,11 @@ const FILES: &[(&str, &str, &[&str])] = &[
         &["capture"],
     ),
     ("/dev/shm/forebay.NAME", "a queue", &["queue"]),
+    (
+        "/usr/lib/forebay/libpcap.so.0.8",
+        "forebay's libpcap, of the package libforebay-pcap",
+        &["with"],
+    ),
     ("FILE.cut", "what was cut off", &["repair"]),
     (
         "/etc/services, /etc/protocols",
@@ -80,7 +90,9 @@ const SEE_ALSO: &[(&str, &[&str])] = &[
         "pcap-filter(7)",
         &["capture", "flows", "top", "verify", "bridge", "replay"],
     ),
-    ("tcpdump(1)", &["capture"]),
+    ("tcpdump(1)", &["capture", "with"]),
+    ("ld.so(8)", &["with"]),
+    ("pcap(3PCAP)", &["with"]),
     ("dumpcap(1)", &["capture"]),
     ("tcpreplay(1)", &["replay"]),
     ("capinfos(1)", &["info"]),
