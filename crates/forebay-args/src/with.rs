@@ -10,7 +10,7 @@ The loader of the system finds forebay's libpcap first, because with puts its fo
 variable for programs with more rights than their user, static programs have no loader, and sudo removes it. In these cases, with \
 prints the reason and does not run the program.
 
-Exit codes: that of PROGRAM; 1 forebay's libpcap is not installed, 2 bad request, 126 PROGRAM cannot be run this way, 127 there is no such program.
+Exit codes: 1 forebay's libpcap is not installed, 2 bad request, 126 PROGRAM cannot run on it, 127 there is no such program; otherwise that of PROGRAM.
 
 Examples:
   # Compressed files, and packets that a capture shares

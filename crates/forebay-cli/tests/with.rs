@@ -44,7 +44,7 @@ fn with(folder: &Folder, line: &str) -> Output {
     run!("with --library {} {line}", folder.path("lib"))
 }
 
-/// The same as a user without rights, who gains some from set-user-ID and capabilities.
+/// The same as a user without rights, for whom set-user-ID and capabilities add some.
 fn as_nobody(folder: &Folder, line: &str) -> Output {
     let mut command = forebay!("with --library {} {line}", folder.path("lib"));
     command.uid(65534).gid(65534).output().unwrap()
