@@ -14,7 +14,7 @@ Capture  capture           print packets, or write them
          top               busiest flows and hosts, live
          control, trigger  steer a running capture
          shares            list captures to read from
-         with              run tcpdump and others on forebay
+         with, extcap      tcpdump, Wireshark on forebay
 Files    info, flows       sum up files, conversations
          repair            cut damaged capture files
          records           check or print record files

@@ -10,6 +10,7 @@ mod capture;
 mod completions;
 mod control;
 mod doctor;
+mod extcap;
 mod flows;
 mod generate;
 mod get;
@@ -44,6 +45,7 @@ pub use capture::{Capture, Criterion};
 pub use completions::Completions;
 pub use control::{Control, ControlCommand, Trigger};
 pub use doctor::Doctor;
+pub use extcap::Extcap;
 pub use flows::{End, Flows, Table};
 pub use generate::Generate;
 pub use get::Get;
@@ -64,6 +66,7 @@ pub use verify::Verify;
 pub use with::With;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::ffi::OsString;
 
 /// The version, and the commit that was built where it is known.
 pub const VERSION: &str = env!("FOREBAY_VERSION");
@@ -145,6 +148,9 @@ pub enum Command {
     /// Run a program that uses libpcap, such as tcpdump, on forebay
     #[command(after_long_help = with::HELP)]
     With(With),
+    /// List and capture what forebay can for Wireshark, tshark and termshark
+    #[command(after_long_help = extcap::HELP)]
+    Extcap(Box<Extcap>),
     /// Print the manual page, or write the pages of all subcommands to a folder
     #[command(after_long_help = man::HELP)]
     Man(Man),
@@ -158,10 +164,17 @@ pub fn command() -> clap::Command {
     help::helpful(Args::command())
 }
 
-/// The arguments of this process.
+/// The command line of this process, the name of the program first.
+pub fn words() -> Vec<OsString> {
+    extcap::with_subcommand(std::env::args_os())
+}
+
+/// The arguments in a command line, whose first word is the name of the program.
 ///
 /// # Errors
 /// They are wrong, or ask for the help or the version.
-pub fn try_parse() -> Result<Args, clap::Error> {
-    Args::from_arg_matches(&command().try_get_matches()?)
+pub fn parse(
+    words: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+) -> Result<Args, clap::Error> {
+    Args::from_arg_matches(&command().try_get_matches_from(words)?)
 }

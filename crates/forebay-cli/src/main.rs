@@ -17,6 +17,7 @@ mod completion;
 mod control;
 mod counts;
 mod doctor;
+mod extcap;
 mod flow;
 mod flows;
 mod generate;
@@ -57,7 +58,7 @@ fn main() -> ExitCode {
     if let Some(code) = archive::delegate() {
         return code;
     }
-    let args = match args::try_parse() {
+    let args = match args::parse(args::words()) {
         Ok(args) => args,
         Err(error) if error.use_stderr() => {
             usage::print();
@@ -105,6 +106,7 @@ fn run(command: args::Command) -> anyhow::Result<ExitCode> {
         args::Command::Replay(flags) => replay::run(&flags),
         args::Command::Pipe(flags) => pipe::run(&flags),
         args::Command::With(flags) => with::run(&flags),
+        args::Command::Extcap(flags) => extcap::run(&flags),
         args::Command::Man(flags) => manual::man(&flags),
         args::Command::Completions(flags) => completion::script(&flags),
     }

@@ -71,6 +71,7 @@ pub fn keep_for(command: &args::Command) -> Result<()> {
         Command::With(_) => return Ok(()),
         Command::Get(_)
         | Command::Shares(_)
+        | Command::Extcap(_)
         | Command::Control(_)
         | Command::Trigger(_)
         | Command::Info(_)

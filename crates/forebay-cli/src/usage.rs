@@ -64,13 +64,15 @@ pub fn print() {
     // Parsed once more without colours: to take them out of the text would also take out what looks like one in a foreign
     // argument, and everything after it.
     let command = args::command().styles(Styles::plain());
-    let words = std::env::args_os().skip(1);
-    let words: Vec<_> = words
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect();
-    let Err(error) = command.try_get_matches() else {
+    let words = args::words();
+    let Err(error) = command.try_get_matches_from(&words) else {
         return;
     };
+    let words: Vec<_> = words
+        .iter()
+        .skip(1)
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
     let text = error.render().ansi().to_string();
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         text.trim_end().lines().for_each(say);

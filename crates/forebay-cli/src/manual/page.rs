@@ -68,6 +68,11 @@ const FILES: &[(&str, &str, &[&str])] = &[
     ),
     ("/dev/shm/forebay.NAME", "a queue", &["queue"]),
     (
+        "~/.local/lib/wireshark/extcap/forebay",
+        "the link of --install, in a folder that depends on the version of Wireshark",
+        &["extcap"],
+    ),
+    (
         "/usr/lib/forebay/libpcap.so.0.8",
         "forebay's libpcap, of the package libforebay-pcap",
         &["with"],
@@ -93,6 +98,10 @@ const SEE_ALSO: &[(&str, &[&str])] = &[
     ("tcpdump(1)", &["capture", "with"]),
     ("ld.so(8)", &["with"]),
     ("pcap(3PCAP)", &["with"]),
+    ("extcap(4)", &["extcap"]),
+    ("wireshark(1)", &["extcap"]),
+    ("tshark(1)", &["extcap"]),
+    ("forebay-shares(1)", &["extcap"]),
     ("dumpcap(1)", &["capture"]),
     ("tcpreplay(1)", &["replay"]),
     ("capinfos(1)", &["info"]),

@@ -308,7 +308,7 @@ impl Screen {
     /// Ends the display when the reader of the printed packets has left: reports only failures, and losses if the capture failed.
     pub fn end_silently(&self, summary: &Summary, has_failed: bool) {
         output::hide();
-        report_failures(summary);
+        report_failures(summary, self.quiet);
         if has_failed {
             say_all(&closing_lines(summary, true, false));
         }
@@ -317,11 +317,15 @@ impl Screen {
 
     pub fn end(&self, summary: &Summary, unprinted: u64) {
         output::hide();
-        report_failures(summary);
+        report_failures(summary, self.quiet);
         if self.reads_files && !self.quiet && summary.port_error.as_ref().is_some_and(is_damage) {
             output::note("to cut off what is damaged: forebay repair FILE");
         }
-        say_all(&closing_lines(summary, self.quiet, self.verbose));
+        let dropped = &summary.ledger.dropped;
+        let only_unread = summary.reader_left() && dropped.known() == dropped.writer;
+        if !(self.quiet && only_unread) {
+            say_all(&closing_lines(summary, self.quiet, self.verbose));
+        }
         if summary.is_out_of_room {
             note_wrapped(format_args!(
                 "ended to keep {} of the disk free (--keep-free): there is no older file to remove",
@@ -350,11 +354,12 @@ fn say_all(lines: &[String]) {
 }
 
 /// Prints what failed, or was given up.
-fn report_failures(summary: &Summary) {
+fn report_failures(summary: &Summary, quiet: bool) {
     if let Some(error) = &summary.port_error {
         output::error(error);
     }
     match &summary.store_error {
+        Some(_) if summary.reader_left() && quiet => {}
         Some(_) if summary.reader_left() => output::note("the reader of the output has left"),
         Some(error) => output::error(error),
         None => {}
