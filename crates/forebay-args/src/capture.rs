@@ -107,6 +107,8 @@ Examples:
   # Share packets with the group staff, then read them
   forebay capture -i eth0 --share lan --share-group staff
   forebay capture -i share:lan port domain
+  # An interface of another machine, without its own ssh
+  forebay capture -i ssh:root@host/eth0 -w there.pcapng
   # One file an hour; keep the newest 24
   forebay capture -i eth0 -w a.pcapng \\
     -b duration:3600 -b files:24
@@ -121,9 +123,9 @@ Examples:
 
 #[derive(ClapArgs)]
 pub struct Capture {
-    /// Interface to capture from: eth0, any, sim (simulated), share:NAME or xdp:eth0. May be repeated. any is all interfaces, sim a
-    /// simulated card (also sim:rate=10G), and share:NAME the packets that another capture shares with --share. xdp:eth0 uses
-    /// AF_XDP, which takes packets away from this machine's network stack
+    /// Interface to capture from: eth0, any, sim (simulated), share:NAME, xdp:eth0 or ssh:HOST/eth0. May be repeated. any is all interfaces, sim
+    /// a simulated card (also sim:rate=10G), and share:NAME the packets that another capture shares with --share. xdp:eth0 uses
+    /// AF_XDP, which takes packets away from this machine's network stack. ssh:HOST/eth0 runs forebay on another machine, with ssh
     #[arg(
         help_heading = "Input",
         short = 'i',

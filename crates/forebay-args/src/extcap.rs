@@ -61,6 +61,26 @@ pub struct Extcap {
     /// Settings of the simulated card, as after sim:
     #[arg(long, value_name = "SPEC", default_value = "rate=1kpps")]
     pub sim: String,
+
+    /// Other machine of forebay-ssh, or its name in ssh's configuration
+    #[arg(long, value_name = "HOST")]
+    pub remote_host: Option<String>,
+
+    /// User there
+    #[arg(long, value_name = "USER")]
+    pub remote_user: Option<String>,
+
+    /// Port of its ssh server
+    #[arg(long, value_name = "PORT")]
+    pub remote_port: Option<u16>,
+
+    /// Interface there
+    #[arg(long, value_name = "INTERFACE", default_value = "eth0")]
+    pub remote_interface: String,
+
+    /// Program that captures there: forebay or tcpdump
+    #[arg(long, value_name = "PROGRAM", default_value = "forebay")]
+    pub remote_program: String,
 }
 
 /// The words of a command line, with the name of this subcommand if Wireshark left it out.

@@ -62,6 +62,7 @@ pub mod packets;
 pub mod port;
 pub mod receive;
 pub mod recorder;
+pub mod remote;
 pub mod repair;
 pub mod replay;
 pub mod serve;

@@ -73,6 +73,11 @@ impl Live {
     pub fn open(settings: &Settings) -> Result<(Live, LinkType), Failure> {
         let device = settings.device.to_string_lossy();
         let name: Name = device.parse().map_err(|error| failure(&error))?;
+        // A program with more rights than its user would run ssh for that user.
+        if matches!(name, Name::Ssh(_)) {
+            let text = "other machines cannot be captured from. Share their packets: forebay capture -i ssh:HOST/INTERFACE --share NAME";
+            return Err(Failure::new(abi::NO_SUCH_DEVICE, text));
+        }
         exists_and_is_up(&name)?;
         let protocol = match (settings.protocol, &name) {
             (0, _) => ETH_P_ALL,

@@ -13,7 +13,10 @@ use crate::{
     usage::{self, refuse},
 };
 use anyhow::Result;
-use forebay_net::{open, port::DEFAULT_SNAPLEN};
+use forebay_net::{
+    open,
+    port::{DEFAULT_SNAPLEN, LinkType},
+};
 use sentence::Sentence;
 use source::Source;
 use std::{ffi::OsString, path::Path, process::ExitCode};
@@ -66,7 +69,11 @@ fn interfaces() -> Result<String> {
 
 /// The line for the link type of a source.
 fn link_type(source: &Source, flags: &Flags) -> Result<String> {
-    let (link, _) = open::link_of(&source.name(flags).parse()?)?;
+    let link = match source.is_here() {
+        true => open::link_of(&source.name(flags)?.parse()?)?.0,
+        // Wireshark reads it from the packets.
+        false => LinkType::ETHERNET,
+    };
     let (name, text) = link.names().unwrap_or(("unknown", "unknown"));
     let line = Sentence::of("dlt")
         .with("number", &link.0.to_string())
@@ -77,8 +84,10 @@ fn link_type(source: &Source, flags: &Flags) -> Result<String> {
 
 /// What is wrong with a filter for a source.
 fn check(source: &Source, flags: &Flags, filter: &str) -> Result<()> {
-    if let Some(filter) = usage::filter(&[filter.to_owned()])? {
-        let (link, view) = open::link_of(&source.name(flags).parse()?)?;
+    if let Some(filter) = usage::filter(&[filter.to_owned()])?
+        && source.is_here()
+    {
+        let (link, view) = open::link_of(&source.name(flags)?.parse()?)?;
         filter.compile(link, view, DEFAULT_SNAPLEN)?;
     }
     Ok(())
@@ -86,7 +95,7 @@ fn check(source: &Source, flags: &Flags, filter: &str) -> Result<()> {
 
 /// Captures into the pipe, until Wireshark closes it.
 fn capture(source: &Source, flags: &Flags, fifo: &Path, filter: &str) -> Result<ExitCode> {
-    let name = source.name(flags);
+    let name = source.name(flags)?;
     let mut words: Vec<OsString> = ["forebay", "capture", "-q", "-U", "--format", "pcapng", "-i"]
         .map(Into::into)
         .into();

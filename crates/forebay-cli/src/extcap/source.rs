@@ -12,15 +12,18 @@ use std::str::FromStr;
 
 /// Wireshark's names for sources begin so, and are used for names of files.
 const SIM: &str = "forebay-sim";
+const SSH: &str = "forebay-ssh";
 const SHARE: &str = "forebay-share-";
 
 pub enum Source {
     Sim,
+    /// An interface of another machine, which the settings name.
+    Ssh,
     /// With its owner, if it is listed.
     Share(ShareName, Option<String>),
 }
 
-/// The simulated card, and the shares that this user may read.
+/// The simulated card, other machines, and the shares that this user may read.
 ///
 /// # Errors
 /// Shares cannot be found out.
@@ -30,7 +33,7 @@ pub fn list() -> Result<Vec<Source>> {
         .into_iter()
         .filter(|it| it.is_permitted == Some(true));
     let share = |it: Listed| Source::Share(it.name, it.owner.map(shares::user));
-    Ok([Source::Sim]
+    Ok([Source::Sim, Source::Ssh]
         .into_iter()
         .chain(permitted.map(share))
         .collect())
@@ -42,6 +45,9 @@ impl FromStr for Source {
     fn from_str(text: &str) -> Result<Source> {
         if text == SIM {
             return Ok(Source::Sim);
+        }
+        if text == SSH {
+            return Ok(Source::Ssh);
         }
         match text.strip_prefix(SHARE).map(str::parse) {
             Some(Ok(name)) => Ok(Source::Share(name, None)),
@@ -55,17 +61,49 @@ impl FromStr for Source {
 
 impl Source {
     /// The name for `capture -i`.
-    pub fn name(&self, flags: &Flags) -> String {
-        match self {
+    ///
+    /// # Errors
+    /// The other machine is not named.
+    pub fn name(&self, flags: &Flags) -> Result<String> {
+        Ok(match self {
             Source::Sim => format!("sim:{}", flags.sim),
             Source::Share(name, _) => format!("share:{name}"),
-        }
+            Source::Ssh => {
+                let Some(host) = flags.remote_host.as_deref().filter(|it| !it.is_empty()) else {
+                    return refuse(
+                        "name the other machine in the settings of the interface: --remote-host",
+                    );
+                };
+                let user = flags.remote_user.iter().filter(|it| !it.is_empty());
+                let user: String = user.map(|it| format!("{it}@")).collect();
+                let port: String = flags
+                    .remote_port
+                    .iter()
+                    .map(|it| format!(":{it}"))
+                    .collect();
+                let host = match host.contains(':') {
+                    true => format!("[{host}]"),
+                    false => host.to_owned(),
+                };
+                let (interface, program) = (&flags.remote_interface, &flags.remote_program);
+                format!("ssh:{user}{host}{port}/{interface},with={program}")
+            }
+        })
+    }
+
+    /// Whether its link type is known before it is captured from.
+    pub fn is_here(&self) -> bool {
+        !matches!(self, Source::Ssh)
     }
 
     /// The line that lists it.
     pub fn sentence(&self) -> Sentence {
         let (value, display) = match self {
             Source::Sim => (SIM.to_owned(), "Forebay: simulated card".to_owned()),
+            Source::Ssh => (
+                SSH.to_owned(),
+                "Forebay: another machine, with ssh".to_owned(),
+            ),
             Source::Share(name, owner) => {
                 let by = owner.iter().map(|owner| format!(", of {owner}"));
                 (
@@ -90,6 +128,44 @@ impl Source {
                 "rate=1kpps",
             ),
             Source::Share(..) => String::new(),
+            Source::Ssh => [
+                (
+                    "--remote-host",
+                    "Host",
+                    "or its name in ssh's configuration",
+                    "",
+                ),
+                (
+                    "--remote-user",
+                    "User",
+                    "empty: as ssh's configuration has it",
+                    "",
+                ),
+                (
+                    "--remote-port",
+                    "Port",
+                    "empty: as ssh's configuration has it",
+                    "",
+                ),
+                (
+                    "--remote-interface",
+                    "Interface",
+                    "the interface there",
+                    "eth0",
+                ),
+                (
+                    "--remote-program",
+                    "Program",
+                    "forebay or tcpdump, on the other machine",
+                    "forebay",
+                ),
+            ]
+            .into_iter()
+            .zip(0..)
+            .map(|((flag, display, tooltip, default), number)| {
+                setting(number, flag, display, tooltip, default)
+            })
+            .collect(),
         }
     }
 }

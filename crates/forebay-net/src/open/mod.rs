@@ -1,4 +1,5 @@
-//! Opens ports by the names that users type: `sim`, `sim:rate=10G`, `eth0`, `packet:eth0`, `xdp:eth0`, `share:lan`.
+//! Opens ports by the names that users type: `sim`, `sim:rate=10G`, `eth0`, `packet:eth0`, `xdp:eth0`, `share:lan`,
+//! `ssh:host/eth0`.
 
 mod name;
 
@@ -13,6 +14,7 @@ use crate::{
     file::{File, parallel},
     filter::{Filter, View},
     port::{DEFAULT_SNAPLEN, Fanout, LinkType, Owner, Port, TimeSource},
+    remote,
     share::{self, Connection, ShareName, TapConfig},
     sim::{Host, Sim, Spec},
     transmit::{TxConfig, TxPort},
@@ -134,10 +136,11 @@ enum Begun {
     #[cfg(feature = "live")]
     Shut(Box<Shut>),
     Share(Connection, TapConfig),
+    Ssh(remote::Connection),
     File(PathBuf, Option<Filter>),
 }
 
-/// Does the first part of [`ports`]: opens interfaces and connects to shares. Reads nothing of what others have written. A program
+/// Does the first part of [`ports`]: opens interfaces, connects to shares, and starts ssh. Reads nothing of what others have written. A program
 /// can then give up the rights to do so, before the second part ([`Opening::finish`]).
 ///
 /// ```
@@ -181,7 +184,7 @@ impl Opening {
         }
     }
 
-    /// Reads the first bytes of a share or file. Opens the file.
+    /// Reads the first bytes of a share, of another machine's packets or of a file. Opens the file.
     ///
     /// # Errors
     /// The file cannot be opened; or it, or the share, is damaged or not one. Or the port was to filter, and cannot.
@@ -191,6 +194,7 @@ impl Opening {
             #[cfg(feature = "live")]
             Begun::Shut(shut) => Box::new(shut.accept()?),
             Begun::Share(connection, config) => Box::new(connection.attach(&config)?),
+            Begun::Ssh(connection) => Box::new(connection.attach()?),
             Begun::File(path, _) if path == Path::new("-") => Box::new(File::stdin()?),
             Begun::File(path, Some(filter)) => parallel::filtered(File::open(path)?, &filter)?,
             Begun::File(path, None) => Box::new(File::open(path)?),
@@ -315,6 +319,7 @@ pub fn transmit(name: &Name, config: &TxConfig) -> Result<Box<dyn TxPort>> {
         Name::Xdp(spec) => Ok(Box::new(af_xdp::AfXdpTx::open(spec, config)?)),
         Name::Sim(_) => cannot("sim", "the simulated card, which only receives"),
         Name::Share(_) => cannot("share", "shared packets, which are only read"),
+        Name::Ssh(_) => cannot("ssh", "another machine"),
         _ => cannot(&name.to_string(), "a file"),
     }
 }
@@ -364,6 +369,17 @@ fn begin_one(name: &Name, options: &Options, clock: &Clock) -> Result<Begun> {
             Begun::Port(Box::new(Sim::new(spec, clock.clone())))
         }
         Name::File(path) => Begun::File(path.clone(), options.filter.clone()),
+        Name::Ssh(spec) => {
+            let filter = options.filter.as_ref().map_or("", Filter::text);
+            let (snaplen, promiscuous) = (options.snaplen, options.promiscuous);
+            Begun::Ssh(remote::Connection::start(
+                spec,
+                filter,
+                snaplen,
+                promiscuous,
+                clock,
+            )?)
+        }
         #[cfg(feature = "live")]
         Name::Interface(name) => Begun::Shut(Box::new(Shut::open(name, &live_config(options))?)),
         #[cfg(feature = "live")]

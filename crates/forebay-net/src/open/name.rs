@@ -1,6 +1,6 @@
 //! The names of ports, and what is known about a port by its name.
 
-use crate::{af_xdp, share::ShareName, sim::Spec};
+use crate::{af_xdp, remote, share::ShareName, sim::Spec};
 use forebay::{Error, Result};
 use std::{
     fmt,
@@ -40,6 +40,8 @@ pub enum Name {
     Xdp(af_xdp::Spec),
     /// `share:NAME`: the packets that another capture shares under this name. Also called `tap:NAME`, which was its first name.
     Share(ShareName),
+    /// `ssh:HOST/INTERFACE`: an interface of another machine.
+    Ssh(remote::Spec),
     /// A capture file, or standard input if it is `-`. Never parsed from text: the command has a separate option for files.
     File(PathBuf),
 }
@@ -52,6 +54,7 @@ impl FromStr for Name {
             None if text == "sim" => Name::Sim(Spec::default()),
             Some(("sim", spec)) => Name::Sim(spec.parse()?),
             Some(("share" | "tap", name)) => Name::Share(name.parse()?),
+            Some(("ssh", spec)) => Name::Ssh(spec.parse()?),
             Some(("xdp", spec)) => Name::Xdp(spec.parse()?),
             Some(("packet", interface)) => Name::Interface(interface.into()),
             _ => Name::Interface(text.into()),
@@ -60,13 +63,14 @@ impl FromStr for Name {
 }
 
 impl fmt::Display for Name {
-    /// The name without settings, such as `sim`, `eth0`, `xdp:eth0`, `share:lan` or the path of a file.
+    /// The name without settings, such as `sim`, `eth0`, `xdp:eth0`, `share:lan`, `ssh:host/eth0` or the path of a file.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Name::Sim(_) => f.write_str("sim"),
             Name::Interface(name) => f.write_str(name),
             Name::Xdp(spec) => write!(f, "xdp:{}", spec.interface),
             Name::Share(name) => write!(f, "share:{name}"),
+            Name::Ssh(spec) => spec.fmt(f),
             Name::File(path) => path.display().fmt(f),
         }
     }
@@ -85,7 +89,7 @@ impl Name {
         match self {
             Name::Interface(name) => Some(name),
             Name::Xdp(spec) => Some(&spec.interface),
-            Name::Sim(_) | Name::Share(_) | Name::File(_) => None,
+            Name::Sim(_) | Name::Share(_) | Name::Ssh(_) | Name::File(_) => None,
         }
     }
 
@@ -136,7 +140,7 @@ impl Name {
         match self {
             Name::Interface(_) => NET_RAW,
             Name::Xdp(_) => NET_RAW | NET_ADMIN | BPF | IPC_LOCK,
-            Name::Sim(_) | Name::Share(_) | Name::File(_) => 0,
+            Name::Sim(_) | Name::Share(_) | Name::Ssh(_) | Name::File(_) => 0,
         }
     }
 }
