@@ -1,6 +1,7 @@
 //! Programs that were built for Debian's libpcap run on this library, unchanged, and see the same.
 
 mod dumps;
+mod engines;
 mod filters;
 mod fuzzed;
 mod live;
