@@ -70,14 +70,15 @@ fn devices() -> Result<Vec<Listed>, Failure> {
         "any".into(),
         "Pseudo-device that captures on all interfaces",
     ));
-    // In libpcap's order: those that run, with loopback and `any` last; then the others.
+    // In libpcap's order: those that run, with `any` and then loopback last; then the others.
     found.sort_by_key(|device| {
         let is = |flag| device.flags & flag == flag;
         (
             !is(abi::IF_RUNNING),
             !is(abi::IF_UP),
-            device.name.as_c_str() == c"any",
+            !is(abi::IF_WIRELESS) && device.flags & abi::IF_NOT_APPLICABLE == abi::IF_DISCONNECTED,
             is(abi::IF_LOOPBACK),
+            device.name.as_c_str() == c"any",
         )
     });
     found.push(pseudo("sim".into(), "Simulated card of Forebay"));
