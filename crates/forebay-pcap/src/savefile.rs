@@ -166,7 +166,12 @@ impl Savefile {
             self.leave_out(format!("link type {link} in a file of {}", self.link));
             return Err(Stopped::Interrupted);
         }
-        let (seconds, fraction) = precision.split(record.time_ns);
+        let (seconds, fraction) = match (record.as_stored, self.precision()) {
+            (Some((seconds, fraction)), Some(stored)) => {
+                (seconds, stored.converted(fraction, precision))
+            }
+            _ => precision.split(record.time_ns),
+        };
         Ok(Record {
             seconds,
             fraction,
@@ -197,7 +202,15 @@ impl Savefile {
                         true => self.begin,
                         false => frame.data.as_ptr().addr() - self.bytes.as_ptr().addr(),
                     };
-                    let found = Found::of(&frame, place);
+                    let mut found = Found::of(&frame, place);
+                    if self.decoder.kind() == Kind::Pcap {
+                        found.as_stored = overflowing_time(left, self.is_swapped);
+                        let len = word(left, 12, self.is_swapped).unwrap_or(found.wire_len);
+                        // Older versions had the two lengths the other way round.
+                        if self.version == (2, 4) && len < found.caplen {
+                            found.wire_len = len;
+                        }
+                    }
                     let link = self.decoder.interfaces()[frame.interface as usize].link;
                     if is_empty {
                         self.decoder.took_empty();
@@ -282,6 +295,8 @@ impl Savefile {
 /// A packet that was decoded.
 struct Found {
     time_ns: u64,
+    /// Seconds and a fraction of more than a second, which programs get as they are.
+    as_stored: Option<(i64, i64)>,
     wire_len: u32,
     place: usize,
     caplen: u32,
@@ -291,11 +306,28 @@ impl Found {
     fn of(frame: &Frame<'_>, place: usize) -> Found {
         Found {
             time_ns: frame.time_ns,
+            as_stored: None,
             wire_len: frame.wire_len,
             place,
             caplen: frame.data.len() as u32,
         }
     }
+}
+
+/// A number of a record's header.
+fn word(record: &[u8], at: usize, is_swapped: bool) -> Option<u32> {
+    let word = u32::from_ne_bytes(*record.get(at..)?.first_chunk()?);
+    Some(if is_swapped { word.swap_bytes() } else { word })
+}
+
+/// The time at the begin of a classic file's record, if its fraction is more than a second in any unit.
+fn overflowing_time(record: &[u8], is_swapped: bool) -> Option<(i64, i64)> {
+    // libpcap's fields are signed, but not those that it swaps.
+    let fraction = match word(record, 4, is_swapped)? {
+        fraction if is_swapped => fraction.into(),
+        fraction => i64::from(fraction as i32),
+    };
+    (!(0..1_000_000).contains(&fraction)).then_some((word(record, 0, is_swapped)?.into(), fraction))
 }
 
 fn zeros() -> Stopped {

@@ -49,6 +49,15 @@ impl Precision {
         self as c_int
     }
 
+    /// A fraction in this unit, in another one.
+    pub fn converted(self, fraction: i64, other: Precision) -> i64 {
+        match (self, other) {
+            (Precision::Micro, Precision::Nano) => fraction * 1_000,
+            (Precision::Nano, Precision::Micro) => fraction / 1_000,
+            _ => fraction,
+        }
+    }
+
     /// The time in nanoseconds of these seconds and this fraction; the nearest one that there is.
     pub fn join(self, seconds: i64, fraction: i64) -> u64 {
         let unit = match self {

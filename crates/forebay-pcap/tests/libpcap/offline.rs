@@ -13,7 +13,16 @@ use std::{fs, path::PathBuf};
 /// Files for the comparison: of other programs, if they are here, and one of ours.
 fn files(folder: &Folder) -> Vec<PathBuf> {
     let frames: Vec<_> = (0..9).map(|n| frame(n, 60 + n as usize)).collect();
-    let mut files = vec![folder.file("own.pcap", classic(&frames)).into()];
+    let own = classic(&frames);
+    // A fraction above a second, one below zero, and a packet that was shorter on the wire than it is here.
+    let mut odd = own.clone();
+    odd[28..32].copy_from_slice(&2_500_000_u32.to_le_bytes());
+    odd[104..108].copy_from_slice(&(-3_i32).to_le_bytes());
+    odd[36..40].copy_from_slice(&20_u32.to_le_bytes());
+    let files = [("own.pcap", own), ("odd.pcap", odd)];
+    let mut files: Vec<_> = files
+        .map(|(name, file)| folder.file(name, file).into())
+        .into();
     files.extend(captures("pcap"));
     files.extend(captures("pcapng"));
     files
