@@ -9,6 +9,7 @@ mod misuse;
 mod names;
 mod offline;
 mod process;
+mod programs;
 mod support;
 mod tools;
 mod waits;
