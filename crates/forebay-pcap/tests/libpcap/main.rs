@@ -10,6 +10,7 @@ mod names;
 mod offline;
 mod process;
 mod programs;
+mod shares;
 mod support;
 mod tools;
 mod waits;
