@@ -41,7 +41,6 @@ use log::{
 pub use name::FOLDER;
 use name::{day_of, transaction};
 pub(crate) use name::{now_ms, unique};
-use segments::segments_in;
 use std::{
     collections::{BTreeMap, HashSet},
     time::Duration,

@@ -4,7 +4,7 @@ use super::{
     Table, TableFile,
     log::state::{DAY_MS, KEPT_MS},
     name::{day_of, now_ms, transaction},
-    segments_in,
+    segments::segments_in,
 };
 use crate::{archive, find, schema, segment};
 use anyhow::{Context, Result};

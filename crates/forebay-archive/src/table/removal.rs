@@ -1,6 +1,6 @@
 //! Removing the rows of segments.
 
-use super::{Added, MAX_TRIES, Rows, Table, TableFile, committed, segments_in};
+use super::{Added, MAX_TRIES, Rows, Table, TableFile, committed, segments::segments_in};
 use crate::{
     archive::Archive,
     find,
