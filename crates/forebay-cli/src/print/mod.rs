@@ -8,7 +8,7 @@
 //! - Text from packets is escaped, so that it cannot control a terminal.
 //! - Where the captured bytes end within a header, the line ends with the protocol's name: `[|tcp]`.
 
-mod address;
+pub mod address;
 mod arp;
 #[cfg(test)]
 mod composed;
@@ -50,7 +50,6 @@ mod tls;
 mod tunnels;
 mod udp;
 
-pub use address::Address;
 pub use layout::{Columns, Layout};
 pub use printer::{Dump, Form, Packet, Printer, Style};
 pub use text::Text;

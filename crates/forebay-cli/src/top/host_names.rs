@@ -3,7 +3,7 @@
 use super::tables::Key;
 use crate::{
     flow::{Flow, Protocol},
-    print::{self, Address, Printer, Style, Text},
+    print::{self, Printer, Style, Text, address::Address},
 };
 use forebay_net::{
     filter::service_name,
