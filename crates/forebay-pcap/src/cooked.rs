@@ -7,7 +7,7 @@
 
 use crate::devices::station;
 use forebay_net::{
-    link,
+    link::{self, Link},
     port::{Direction, Frame, LinkType},
 };
 use std::collections::HashMap;
@@ -35,10 +35,21 @@ impl Cooked {
     /// For frames with this link type. `None`: it is not one of cooked frames.
     pub fn new(link: LinkType) -> Option<Cooked> {
         let is_cooked = [LINUX_SLL, LINUX_SLL2].contains(&link);
-        is_cooked.then(|| Cooked {
+        let mut cooked = is_cooked.then(|| Cooked {
             is_version_2: link == LINUX_SLL2,
             interfaces: HashMap::new(),
-        })
+        })?;
+        // Now, while the program has its rights and its root directory.
+        for link in link::interfaces().unwrap_or_default() {
+            cooked.note(&link);
+        }
+        Some(cooked)
+    }
+
+    fn note(&mut self, link: &Link) -> Known {
+        let known = (link.index, link.hardware, station(&link.name));
+        self.interfaces.insert(link.name.clone(), known);
+        known
     }
 
     /// What is known of an interface; its index is 0 if it is gone.
@@ -48,11 +59,7 @@ impl Cooked {
         }
         let links = link::interfaces().unwrap_or_default();
         let found = links.iter().find(|link| link.name == name);
-        let found = found.map_or((0, 1, None), |link| {
-            (link.index, link.hardware, station(name))
-        });
-        self.interfaces.insert(name.to_owned(), found);
-        found
+        found.map_or((0, 1, None), |link| self.note(link))
     }
 
     /// Appends a frame of this interface to `bytes`. Returns its length on the wire; `None`: it has no whole header.
@@ -91,5 +98,19 @@ impl Cooked {
         let header_len = bytes.len() - begin;
         bytes.extend(payload);
         Some(frame.wire_len - ETHERNET_LEN as u32 + header_len as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interfaces_are_known_before_their_first_frames() {
+        let cooked = Cooked::new(LINUX_SLL2).unwrap();
+        let expected: Vec<_> = link::interfaces().unwrap();
+        for link in expected {
+            assert_eq!(cooked.interfaces[&link.name].0, link.index);
+        }
     }
 }
