@@ -12,15 +12,23 @@ use std::{
     ptr::null_mut,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicPtr, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed},
+        atomic::{
+            AtomicPtr, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+        },
     },
 };
 
 /// Slots that are allocated together. Few programs have more handles at a time.
 const SLOTS: usize = 32;
 
+/// What the program has, and the object; null in a free slot.
+struct Slot<T> {
+    given: AtomicPtr<T>,
+    object: AtomicPtr<T>,
+}
+
 pub struct Registry<T> {
-    slots: [AtomicPtr<T>; SLOTS],
+    slots: [Slot<T>; SLOTS],
     /// More slots, which stay for later objects.
     more: OnceLock<Box<Registry<T>>>,
 }
@@ -49,35 +57,53 @@ impl<T: Registered> Given<T> {
 impl<T> Registry<T> {
     pub const fn new() -> Registry<T> {
         Registry {
-            slots: [const { AtomicPtr::new(null_mut()) }; SLOTS],
+            slots: [const {
+                Slot {
+                    given: AtomicPtr::new(null_mut()),
+                    object: AtomicPtr::new(null_mut()),
+                }
+            }; SLOTS],
             more: OnceLock::new(),
         }
     }
 
-    /// Gives an object to the program.
+    /// Gives an object to the program: a pointer to it.
     #[allow(clippy::arc_with_non_send_sync)] // Which threads use it is up to the program.
     pub fn give(&self, object: T) -> *mut T {
-        let pointer = Arc::into_raw(Arc::new(object)).cast_mut();
+        let object = Arc::into_raw(Arc::new(object)).cast_mut();
+        self.put(object, object)
+    }
+
+    /// Gives an object to the program, which knows it by another pointer.
+    #[allow(clippy::arc_with_non_send_sync)] // As above.
+    pub fn give_as(&self, given: *mut T, object: T) -> *mut T {
+        self.put(given, Arc::into_raw(Arc::new(object)).cast_mut())
+    }
+
+    fn put(&self, given: *mut T, object: *mut T) -> *mut T {
         let mut registry = self;
         loop {
-            let put = |slot: &AtomicPtr<T>| {
-                slot.compare_exchange(null_mut(), pointer, AcqRel, Relaxed)
-                    .is_ok()
+            let free = |slot: &&Slot<T>| {
+                let taken = slot
+                    .object
+                    .compare_exchange(null_mut(), object, AcqRel, Relaxed);
+                taken.is_ok()
             };
-            if registry.slots.iter().any(put) {
-                return pointer;
+            if let Some(slot) = registry.slots.iter().find(free) {
+                slot.given.store(given, Release);
+                return given;
             }
             registry = registry.more.get_or_init(|| Box::new(Registry::new()));
         }
     }
 
-    fn slot(&self, pointer: *mut T) -> Option<&AtomicPtr<T>> {
+    fn slot(&self, pointer: *mut T) -> Option<&Slot<T>> {
         if pointer.is_null() {
             return None;
         }
         let mut registry = self;
         loop {
-            let its = |slot: &&AtomicPtr<T>| slot.load(Acquire) == pointer;
+            let its = |slot: &&Slot<T>| slot.given.load(Acquire) == pointer;
             if let Some(slot) = registry.slots.iter().find(its) {
                 return Some(slot);
             }
@@ -86,19 +112,25 @@ impl<T> Registry<T> {
     }
 
     fn find(&self, pointer: *mut T) -> Option<Arc<T>> {
-        self.slot(pointer)?;
+        let object = self.slot(pointer)?.object.load(Acquire);
+        if object.is_null() {
+            return None;
+        }
         // SAFETY: the pointer is that of an `Arc`, and the registry has a reference. Only a program that closes the object in another
         // thread during this call could end it, which no library can see.
-        unsafe { Arc::increment_strong_count(pointer) };
+        unsafe { Arc::increment_strong_count(object) };
         // SAFETY: the reference was added for this.
-        Some(unsafe { Arc::from_raw(pointer) })
+        Some(unsafe { Arc::from_raw(object) })
     }
 
     fn take(&self, pointer: *mut T) -> Option<Arc<T>> {
         let slot = self.slot(pointer)?;
-        slot.compare_exchange(pointer, null_mut(), AcqRel, Relaxed)
-            .ok()?;
+        let closed = slot
+            .given
+            .compare_exchange(pointer, null_mut(), AcqRel, Relaxed);
+        closed.ok()?;
+        let object = slot.object.swap(null_mut(), AcqRel);
         // SAFETY: the pointer is that of an `Arc`, and its reference in the registry was removed once.
-        Some(unsafe { Arc::from_raw(pointer) })
+        Some(unsafe { Arc::from_raw(object) })
     }
 }

@@ -46,7 +46,11 @@ fn dumper(
     };
     let described = handle.state().and_then(|state| described(&state));
     match described.and_then(|described| open(&described)) {
-        Ok(dumper) => Dumper::registry().give(dumper),
+        // As in libpcap, the program can use it as a stream.
+        Ok(dumper) => {
+            let stream = dumper.stream().stream().cast();
+            Dumper::registry().give_as(stream, dumper)
+        }
         Err(failure) => {
             handle.fail(&failure);
             null_mut()

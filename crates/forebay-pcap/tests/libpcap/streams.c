@@ -43,6 +43,9 @@ static void writes_packets_without_bytes(const char *path) {
     pcap_dumper_t *dumper = pcap_dump_open(handle, path);
     pcap_dump((u_char *)dumper, &header, NULL);
     printf("empty packet: %ld\n", pcap_dump_ftell(dumper));
+    /* Older programs use it as a stream. */
+    FILE *stream = (FILE *)dumper;
+    printf("stream: %d %ld %d\n", fflush(stream), ftell(stream), stream == pcap_dump_file(dumper));
     pcap_dump_close(dumper);
     pcap_close(handle);
 }
