@@ -160,7 +160,7 @@ impl Dumper {
         }
         let mut stream = match Stdio::open(path, c"r") {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Dumper::create(path, described);
+                return Dumper::begin_at_end(path, described);
             }
             opened => opened.map_err(|error| failed(path, &error))?,
         };
@@ -171,7 +171,7 @@ impl Dumper {
         read.map_err(|error| failed(path, &error))?;
         let layout = described.layout(path);
         match (&layout, compression(path)) {
-            _ if found.is_empty() => return Dumper::create(path, described),
+            _ if found.is_empty() => return Dumper::begin_at_end(path, described),
             (Layout::Pcap, None) => described.check_header(path, &found)?,
             (layout, compression) => described.check_file(path, layout, compression, &found)?,
         }
@@ -183,6 +183,13 @@ impl Dumper {
                 Dumper::begin(stream, layout, described).map_err(|error| failed(path, &error))
             }
         }
+    }
+
+    /// Begins a file that is empty or new. What another program has written meanwhile stays.
+    fn begin_at_end(path: &CStr, described: &Described) -> Result<Dumper, Failure> {
+        let stream = opened(path, c"a").map_err(|error| failed(path, &error))?;
+        let begun = Dumper::begin(stream, described.layout(path), described);
+        begun.map_err(|error| failed(path, &error))
     }
 
     /// Appends a packet. As in libpcap, an error is visible in the stream, and when it is flushed. Nothing follows what it left incomplete.
