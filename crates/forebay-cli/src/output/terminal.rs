@@ -75,8 +75,7 @@ impl Display {
         let gone = self.drawn.min(columns).saturating_sub(width);
         // The cursor is after the blanks, and so is ^C.
         self.drawn = width + gone;
-        format!("{start}{}{:gone$}", lines.join("
-"), "")
+        format!("{start}{}{:gone$}", lines.join("\n"), "")
     }
 
     /// Text to write so that `line` is printed, and the display is below it.

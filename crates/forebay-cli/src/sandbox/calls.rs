@@ -60,9 +60,13 @@ fn calls(needs: &Needs) -> Option<Calls> {
     let own = [is(0, libc::PRIO_PROCESS as c_int), is(1, 0)];
     limited(libc::SYS_setpriority, own.into())?;
     // No new file takes its owner's or group's rights along when it is executed.
-    open_plain_files(&mut limited, libc::SYS_openat, 2)?;
+    let open = match needs.processes {
+        true => open_to_read,
+        false => open_plain_files,
+    };
+    open(&mut limited, libc::SYS_openat, 2)?;
     #[cfg(target_arch = "x86_64")]
-    open_plain_files(&mut limited, libc::SYS_open, 1)?;
+    open(&mut limited, libc::SYS_open, 1)?;
     if needs.narrows() {
         limited(libc::SYS_fchmod, vec![is(1, 0o600)])?;
     }
@@ -132,12 +136,28 @@ fn calls(needs: &Needs) -> Option<Calls> {
     if needs.identity {
         calls.extend(IDENTITY.map(|call| (call, vec![])));
     }
+    if needs.processes {
+        for call in CHANGES_OF_FOLDERS {
+            calls.remove(call);
+        }
+    }
     Some(calls)
+}
+
+/// Allows to open files for reading, where Landlock does not refuse the others.
+fn open_to_read(
+    limited: &mut dyn FnMut(c_long, Vec<Condition>) -> Option<()>,
+    call: c_long,
+    flags: u8,
+) -> Option<()> {
+    let creating = libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY);
+    let changing = libc::O_ACCMODE | creating | libc::O_TRUNC;
+    limited(call, vec![is_masked(flags, changing, libc::O_RDONLY)])
 }
 
 /// Allows to open files, and to create files that are neither set-user-ID nor set-group-ID. The mode follows the flags.
 fn open_plain_files(
-    limited: &mut impl FnMut(c_long, Vec<Condition>) -> Option<()>,
+    limited: &mut dyn FnMut(c_long, Vec<Condition>) -> Option<()>,
     call: c_long,
     flags: u8,
 ) -> Option<()> {
@@ -262,6 +282,21 @@ const FILES: &[c_long] = &[
     libc::SYS_renameat2,
     #[cfg(not(target_arch = "riscv64"))]
     libc::SYS_renameat,
+];
+
+/// What changes a folder, or a file by its name.
+const CHANGES_OF_FOLDERS: &[c_long] = &[
+    libc::SYS_linkat,
+    libc::SYS_unlinkat,
+    libc::SYS_renameat2,
+    #[cfg(not(target_arch = "riscv64"))]
+    libc::SYS_renameat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_link,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_unlink,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_rename,
 ];
 
 const MEMORY: &[c_long] = &[

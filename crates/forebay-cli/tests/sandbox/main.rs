@@ -291,6 +291,9 @@ mod attacks {
         let renamed = format!("{outside}-2");
         fs::write(&outside, "precious").unwrap();
         let possessed = Possessed::new(child);
+        if line.starts_with("pipe -d") {
+            return changes_nothing(&possessed, line, &[&outside, &other, &inside]);
+        }
         for path in ["/etc/group", "/dev/mem", &outside, "/proc/1/environ"] {
             let opened = call!(possessed, SYS_openat, HERE, path, libc::O_RDONLY, 0);
             let are_refused = opened.iter().all(|&it| it < 0);
@@ -326,6 +329,29 @@ mod attacks {
         if !has_folder && !line.starts_with("get") {
             let gone = call!(possessed, SYS_unlink, &other[..]);
             assert!(gone.iter().all(|&it| it == EACCES), "{line}: {gone:?}");
+        }
+    }
+
+    /// It reads the files of other processes, and system calls alone keep it from changing any.
+    fn changes_nothing(possessed: &Possessed, line: &str, paths: &[&String]) {
+        let renamed = format!("{}-2", paths[0]);
+        for path in paths {
+            let path = &path[..];
+            for flags in [
+                MAKE,
+                libc::O_WRONLY,
+                libc::O_RDWR,
+                libc::O_RDONLY | libc::O_TRUNC,
+            ] {
+                let opened = call!(possessed, SYS_openat, HERE, path, flags, 0o600);
+                assert!(opened.iter().all(|&it| it == ENOSYS), "{line}: {opened:?}");
+            }
+            let gone = call!(possessed, SYS_unlink, path);
+            assert!(gone.iter().all(|&it| it == ENOSYS), "{line}: {gone:?}");
+            let moved = call!(possessed, SYS_rename, path, &renamed[..]);
+            assert!(moved.iter().all(|&it| it == ENOSYS), "{line}: {moved:?}");
+            let mode = call!(possessed, SYS_chmod, path, 0o777);
+            assert!(mode.iter().all(|&it| it == ENOSYS), "{line}: {mode:?}");
         }
     }
 

@@ -41,7 +41,7 @@ pub enum Name {
     /// `share:NAME`: the packets that another capture shares under this name. Also called `tap:NAME`, which was its first name.
     Share(ShareName),
     /// `ssh:HOST/INTERFACE`: an interface of another machine.
-    Ssh(remote::Spec),
+    Ssh(remote::Target),
     /// A capture file, or standard input if it is `-`. Never parsed from text: the command has a separate option for files.
     File(PathBuf),
 }

@@ -1,12 +1,12 @@
 //! The command lines of ssh and of the other machine.
 
-use super::spec::{Program, Spec};
+use super::target::{Program, Target};
 use forebay::{Error, Result};
 use std::process::Command;
 
 /// Runs there, in a POSIX shell, with the filter as its first argument and the capture as the others. Has no single quote in it.
 ///
-/// It leaves out the packets of its own connection, each of which would cause more of them. Its input never has a byte: at its end, which
+/// It leaves out the packets of this connection: each would cause more of them. Its input never has a byte: at its end, which
 /// is that of the connection, the capture ends, too, also without packets, and still writes its counts.
 const SCRIPT: &str = "f=$1; shift; set -f; \
     own() { [ $# = 4 ] && echo \"not (host ${1%%%*} and host ${3%%%*} and tcp port $2 and tcp port $4)\"; }; \
@@ -22,20 +22,20 @@ const SHIELDED: &str = "trap '' INT QUIT; exec ssh \"$@\"";
 ///
 /// # Errors
 /// The filter has a character that terminals and shells obey.
-pub fn ssh(spec: &Spec, filter: &str, snaplen: u32, promiscuous: bool) -> Result<Command> {
+pub fn ssh(target: &Target, filter: &str, snaplen: u32, promiscuous: bool) -> Result<Command> {
     let mut ssh = Command::new("sh");
     ssh.args(["-c", SHIELDED, "ssh", "-T", "-x", "-a", "-e", "none"]);
     ssh.args(["-o", "ClearAllForwardings=yes"]);
-    if let Some(port) = spec.port {
+    if let Some(port) = target.port {
         ssh.args(["-p", &port.to_string()]);
     }
-    if let Some(user) = &spec.user {
+    if let Some(user) = &target.user {
         ssh.args(["-l", user]);
     }
     ssh.args([
         "--",
-        &spec.host,
-        &there(spec, filter, snaplen, promiscuous)?,
+        &target.host,
+        &there(target, filter, snaplen, promiscuous)?,
     ]);
     // A service here is none there.
     ssh.env_remove("NOTIFY_SOCKET").env_remove("WATCHDOG_USEC");
@@ -43,21 +43,21 @@ pub fn ssh(spec: &Spec, filter: &str, snaplen: u32, promiscuous: bool) -> Result
 }
 
 /// The one line for the shell there.
-fn there(spec: &Spec, filter: &str, snaplen: u32, promiscuous: bool) -> Result<String> {
+fn there(target: &Target, filter: &str, snaplen: u32, promiscuous: bool) -> Result<String> {
     // Lines of a filter in a file.
     let filter = filter.replace(['\n', '\r', '\t'], " ");
     if filter.chars().any(char::is_control) {
-        let error = Error::invalid(spec.to_string(), "the filter has a control character");
+        let error = Error::invalid(target.to_string(), "the filter has a control character");
         return Err(error.advise("Leave it out"));
     }
     let snaplen = snaplen.to_string();
     let mut words = vec!["sh", "-c", SCRIPT, "sh", &filter];
-    words.extend(match spec.program {
+    words.extend(match target.program {
         Program::Forebay => &["forebay", "capture", "-q", "-U", "-w", "-"][..],
         Program::Tcpdump => &["tcpdump", "-n", "-U", "-w", "-"],
     });
     words.extend((!promiscuous).then_some("-p"));
-    words.extend(["-s", &snaplen, "-i", &spec.interface]);
+    words.extend(["-s", &snaplen, "-i", &target.interface]);
     let words: Vec<_> = words.into_iter().map(quoted).collect();
     Ok(format!("exec {}", words.join(" ")))
 }
@@ -73,8 +73,8 @@ mod tests {
 
     /// What the shell of this machine makes of the words after `sh -c SCRIPT sh`.
     fn words(filter: &str, interface: &str) -> Vec<String> {
-        let spec: Spec = format!("h/{interface}").parse().unwrap();
-        let line = there(&spec, filter, 99, true).unwrap();
+        let target: Target = format!("h/{interface}").parse().unwrap();
+        let line = there(&target, filter, 99, true).unwrap();
         let (_, rest) = line.split_once(SCRIPT).unwrap();
         let printed = Command::new("sh")
             .arg("-c")
@@ -114,14 +114,14 @@ mod tests {
                 "{found:?}"
             );
         }
-        let spec: Spec = "h/eth0".parse().unwrap();
-        assert!(there(&spec, "tcp \u{1b}[2J", 99, true).is_err());
+        let target: Target = "h/eth0".parse().unwrap();
+        assert!(there(&target, "tcp \u{1b}[2J", 99, true).is_err());
     }
 
     #[test]
     fn the_host_follows_the_end_of_the_flags() {
-        let spec: Spec = "ada@h:22/eth0".parse().unwrap();
-        let command = ssh(&spec, "", 99, false).unwrap();
+        let target: Target = "ada@h:22/eth0".parse().unwrap();
+        let command = ssh(&target, "", 99, false).unwrap();
         let words: Vec<_> = command.get_args().map(|it| it.to_str().unwrap()).collect();
         let at = words.iter().position(|it| *it == "--").unwrap();
         assert_eq!((words[at + 1], words.len()), ("h", at + 3));

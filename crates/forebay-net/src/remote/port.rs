@@ -1,6 +1,6 @@
 //! The running ssh, and its output as a port.
 
-use super::{command, spec::Spec};
+use super::{command, target::Target};
 use crate::{
     file::File,
     format::read::Kind,
@@ -17,10 +17,10 @@ const POLL_NS: u64 = 10_000_000;
 /// How long the counts of a stopped capture may take to arrive.
 const PATIENCE_NS: u64 = 5_000_000_000;
 
-/// A started ssh, of which nothing was read.
+/// A started ssh. Nothing was read from it yet.
 pub struct Connection {
     name: String,
-    spec: Spec,
+    target: Target,
     child: Child,
     /// The capture there ends when this is closed.
     input: ChildStdin,
@@ -34,14 +34,14 @@ impl Connection {
     /// # Errors
     /// There is no ssh, or the filter has control characters.
     pub fn start(
-        spec: &Spec,
+        target: &Target,
         filter: &str,
         snaplen: u32,
         promiscuous: bool,
         clock: &Clock,
     ) -> Result<Connection> {
-        let name = spec.to_string();
-        let mut ssh = command::ssh(spec, filter, snaplen, promiscuous)?;
+        let name = target.to_string();
+        let mut ssh = command::ssh(target, filter, snaplen, promiscuous)?;
         ssh.stdin(Stdio::piped()).stdout(Stdio::piped());
         let failed = |error| Error::new(&name, "starting ssh").because(error);
         let mut child = ssh.spawn().map_err(failed)?;
@@ -49,7 +49,7 @@ impl Connection {
             return Err(Error::new(&name, "starting ssh: it has no pipes"));
         };
         Ok(Connection {
-            spec: spec.clone(),
+            target: target.clone(),
             clock: clock.clone(),
             output: output.into(),
             name,
@@ -65,7 +65,7 @@ impl Connection {
     pub fn attach(self) -> Result<Remote> {
         let Connection {
             name,
-            spec,
+            target,
             mut child,
             input,
             output,
@@ -84,7 +84,7 @@ impl Connection {
             Err(error) => {
                 drop(input);
                 match child.wait() {
-                    Ok(status) if !status.success() => Err(failure(&name, &spec, status)),
+                    Ok(status) if !status.success() => Err(failure(&name, &target, status)),
                     _ => Err(error),
                 }
             }
@@ -93,8 +93,8 @@ impl Connection {
 }
 
 /// ssh's own code, and that of a shell that finds no program.
-fn failure(name: &str, spec: &Spec, status: ExitStatus) -> Error {
-    let Spec { host, .. } = spec;
+fn failure(name: &str, target: &Target, status: ExitStatus) -> Error {
+    let Target { host, .. } = target;
     let (what, advice) = match status.code() {
         Some(255) => (
             "ssh cannot connect",

@@ -154,16 +154,22 @@ extern "C-unwind" fn pcap_loop(
     user: *mut c_uchar,
 ) -> c_int {
     let mut left = count;
+    // If the program closes the handle in its function, the loop ends as after `pcap_breakloop`.
+    let mut if_closed = abi::ERROR;
     loop {
         let (packets, is_file) = guarded((abi::ERROR, false), || {
             let Some(handle) = handle.get() else {
-                return (abi::ERROR, false);
+                return (if_closed, false);
             };
             let is_file = handle.state().is_ok_and(|state| state.file().is_some());
             let each = |packet: Delivered| hand(handler, user, &packet);
-            (dispatch(&handle, left, Some(CANCELLED_WITHIN), each), is_file)
+            (
+                dispatch(&handle, left, Some(CANCELLED_WITHIN), each),
+                is_file,
+            )
         });
         end_if_cancelled();
+        if_closed = abi::BREAK;
         match packets {
             // A device had nothing in time.
             0 if !is_file => {}

@@ -16,15 +16,15 @@ pub enum Program {
 /// An interface of another machine.
 ///
 /// ```
-/// use forebay_net::remote::{Program, Spec};
-/// let spec: Spec = "ada@[fe80::1%eth0]:2222/eth1,with=tcpdump".parse()?;
-/// assert_eq!((&spec.host[..], spec.port, spec.program), ("fe80::1%eth0", Some(2222), Program::Tcpdump));
-/// assert_eq!(spec.to_string(), "ssh:fe80::1%eth0/eth1");
-/// assert!("-oProxyCommand=reboot/eth0".parse::<Spec>().is_err());
+/// use forebay_net::remote::{Program, Target};
+/// let target: Target = "ada@[fe80::1%eth0]:2222/eth1,with=tcpdump".parse()?;
+/// assert_eq!((&target.host[..], target.port, target.program), ("fe80::1%eth0", Some(2222), Program::Tcpdump));
+/// assert_eq!(target.to_string(), "ssh:fe80::1%eth0/eth1");
+/// assert!("-oProxyCommand=reboot/eth0".parse::<Target>().is_err());
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spec {
+pub struct Target {
     /// The user there; `None`: as ssh's configuration has it.
     pub user: Option<String>,
     /// The host, or its name in ssh's configuration. It never begins with a dash.
@@ -58,11 +58,11 @@ fn name(what: &str, text: &str, others: &str) -> Result<String> {
     }
 }
 
-impl FromStr for Spec {
+impl FromStr for Target {
     type Err = Error;
 
     /// The text after `ssh:`, which may begin with `//`.
-    fn from_str(text: &str) -> Result<Spec> {
+    fn from_str(text: &str) -> Result<Target> {
         let text = text.strip_prefix("//").unwrap_or(text);
         let Some((place, rest)) = text.split_once('/') else {
             return wrong("the interface is missing");
@@ -99,7 +99,7 @@ impl FromStr for Spec {
             Some(Ok(port @ 1..)) => Some(port),
             _ => return wrong(format_args!("'{}' is no port", port.escape_debug())),
         };
-        Ok(Spec {
+        Ok(Target {
             user,
             host,
             port,
@@ -109,7 +109,7 @@ impl FromStr for Spec {
     }
 }
 
-impl fmt::Display for Spec {
+impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ssh:{}/{}", self.host, self.interface)
     }
@@ -148,13 +148,13 @@ mod tests {
             "h/eth0,with=sh",
             "'h'/eth0",
         ] {
-            assert!(text.parse::<Spec>().is_err(), "{text:?}");
+            assert!(text.parse::<Target>().is_err(), "{text:?}");
         }
     }
 
     #[test]
     fn settings_of_a_source_there_may_have_commas() {
-        let spec: Spec = "//h/sim:rate=1k,size=64,with=forebay".parse().unwrap();
-        assert_eq!(spec.interface, "sim:rate=1k,size=64");
+        let target: Target = "//h/sim:rate=1k,size=64,with=forebay".parse().unwrap();
+        assert_eq!(target.interface, "sim:rate=1k,size=64");
     }
 }
