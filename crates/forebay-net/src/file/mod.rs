@@ -196,7 +196,7 @@ fn failure(name: &str, what: &str, packets: u64, cause: Option<std::io::Error>) 
     let error = Error::new(name, with_packets_read(what, packets));
     match cause {
         Some(cause) => error.because(cause),
-        None => error,
+        None => error.of_kind(std::io::ErrorKind::InvalidData),
     }
 }
 

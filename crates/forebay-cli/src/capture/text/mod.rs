@@ -25,7 +25,7 @@ use forebay_net::{
 use std::{
     cell::Cell,
     fs::File,
-    io::{IsTerminal, stderr, stdout},
+    io::{ErrorKind, IsTerminal, stderr, stdout},
     os::{fd::AsFd, unix::fs::FileTypeExt},
     time::{Duration, Instant},
 };
@@ -382,7 +382,10 @@ fn report_failures(summary: &Summary, quiet: bool) {
 
 /// Whether a file could be read up to a damaged place only.
 fn is_damage(error: &forebay::Error) -> bool {
-    error.raw_os_error().is_none() && error.to_string().ends_with("up to there")
+    matches!(
+        error.kind(),
+        ErrorKind::InvalidData | ErrorKind::UnexpectedEof
+    )
 }
 
 fn report_violation(summary: &Summary) {
