@@ -283,8 +283,16 @@ pub fn without_signals<T>(body: impl FnOnce() -> T) -> T {
     unsafe { libc::sigfillset(all.as_mut_ptr()) };
     // SAFETY: the first set was stored above; the earlier one is stored now.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), earlier.as_mut_ptr()) };
-    let returned = body();
-    // SAFETY: the set was stored above.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, earlier.as_ptr(), std::ptr::null_mut()) };
-    returned
+    let _earlier = SignalMask(earlier);
+    body()
+}
+
+/// The signals that a thread had blocked, and has again when this is dropped.
+struct SignalMask(MaybeUninit<libc::sigset_t>);
+
+impl Drop for SignalMask {
+    fn drop(&mut self) {
+        // SAFETY: the set was stored before.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, self.0.as_ptr(), null_mut()) };
+    }
 }

@@ -5,7 +5,7 @@ use crate::{
     border::c_text,
     failure::Failure,
     registry::{Registered, Registry},
-    savefile::{Savefile, Stopped},
+    savefile::{Savefile, Stopped, limit},
     stdio::{Stdio, error_text},
     timestamps::Precision,
 };
@@ -301,7 +301,7 @@ impl Described {
         if file.link != self.link {
             return Err(differs(LINK_DIFFERS));
         }
-        if file.snaplen != self.snaplen {
+        if file.snaplen != limit(self.snaplen) {
             return Err(differs(SNAPLEN_DIFFERS));
         }
         loop {

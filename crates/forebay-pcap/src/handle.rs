@@ -305,7 +305,7 @@ impl State {
     }
 
     /// The next packet that the filter accepts.
-    pub fn next(&mut self, handle: &Handle) -> Result<Next, Failure> {
+    pub fn next(&mut self) -> Result<Next, Failure> {
         match &mut self.source {
             Source::Created(_) => Err(Failure::not_activated()),
             Source::Dead => Err("Packets aren't available from a pcap_open_dead pcap_t".into()),
@@ -313,30 +313,30 @@ impl State {
                 None => Next::NotNow,
                 Some((header, data)) => Next::Packet(Delivered { header, data }),
             }),
-            Source::File(file) => loop {
-                // A filter may reject all packets of a file without end.
-                if handle.is_asked_to_break() {
-                    return Ok(Next::NotNow);
-                }
-                let record = match file.next(self.precision) {
-                    Ok(record) => record,
-                    Err(Stopped::End) => return Ok(Next::End),
-                    Err(Stopped::Failed(failure)) => return Err(failure),
-                    Err(Stopped::Interrupted) => continue,
-                };
-                let data = file.data(&record);
-                let accepts = |filter: &Program| filter.run(data, record.len) > 0;
-                if self.filter.as_ref().is_none_or(accepts) {
-                    let data = data.as_ptr();
-                    let header = PacketHeader {
-                        seconds: record.seconds,
-                        fraction: record.fraction,
-                        caplen: record.caplen,
-                        len: record.len,
+            // A filter may reject all packets of a file without end: meanwhile, other calls have their turn.
+            Source::File(file) => {
+                for _ in 0..64 {
+                    let record = match file.next(self.precision) {
+                        Ok(record) => record,
+                        Err(Stopped::End) => return Ok(Next::End),
+                        Err(Stopped::Failed(failure)) => return Err(failure),
+                        Err(Stopped::Interrupted) => continue,
                     };
-                    return Ok(Next::Packet(Delivered { header, data }));
+                    let data = file.data(&record);
+                    let accepts = |filter: &Program| filter.run(data, record.len) > 0;
+                    if self.filter.as_ref().is_none_or(accepts) {
+                        let data = data.as_ptr();
+                        let header = PacketHeader {
+                            seconds: record.seconds,
+                            fraction: record.fraction,
+                            caplen: record.caplen,
+                            len: record.len,
+                        };
+                        return Ok(Next::Packet(Delivered { header, data }));
+                    }
                 }
-            },
+                Ok(Next::NotNow)
+            }
         }
     }
 }

@@ -6,12 +6,12 @@
 
 #![allow(unsafe_code)]
 
+use crate::border::guarded;
 use forebay_net::session::FrameEncoder;
 use std::{
     ffi::{CStr, c_char, c_int, c_void},
     fs::File,
     io::{self, Write},
-    panic::{AssertUnwindSafe, catch_unwind},
     ptr::null,
 };
 
@@ -81,18 +81,17 @@ extern "C" fn write(cookie: *mut c_void, bytes: *const c_char, len: usize) -> is
     let packed = unsafe { &mut *cookie.cast::<Packed>() };
     // SAFETY: the stream has `len` bytes there.
     let bytes = unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), len) };
-    let written = catch_unwind(AssertUnwindSafe(|| packed.write(bytes)));
-    match written {
-        Ok(Ok(())) => len as isize,
-        // The stream reports 0 as an error.
-        _ => 0,
-    }
+    // The stream reports 0 as an error.
+    guarded(0, || packed.write(bytes).map_or(0, |()| len as isize))
 }
 
 extern "C" fn close(cookie: *mut c_void) -> c_int {
     // SAFETY: the cookie is the box of `stream`, and this is its last use.
-    drop(unsafe { Box::from_raw(cookie.cast::<Packed>()) });
-    0
+    let packed = unsafe { Box::from_raw(cookie.cast::<Packed>()) };
+    guarded(-1, || {
+        drop(packed);
+        0
+    })
 }
 
 impl Packed {

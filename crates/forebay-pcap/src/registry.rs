@@ -77,6 +77,10 @@ impl<T> Registry<T> {
     /// Gives an object to the program, which knows it by another pointer.
     #[allow(clippy::arc_with_non_send_sync)] // As above.
     pub fn give_as(&self, given: *mut T, object: T) -> *mut T {
+        // The program has freed what the pointer was before, without this library.
+        while let Some(stale) = self.take(given) {
+            std::mem::forget(stale);
+        }
         self.put(given, Arc::into_raw(Arc::new(object)).cast_mut())
     }
 

@@ -20,6 +20,14 @@ use std::io::{self, Read};
 /// libpcap's limit for the packets of most link types, and its answer if the file does not have one.
 const DEFAULT_SNAPLEN: u32 = 262_144;
 
+/// The limit that programs see for that of a file. Without one in the file, the decoder has its own.
+pub fn limit(snaplen: u32) -> u32 {
+    match snaplen {
+        0 | 0x8000_0000.. | 1_000_000 => DEFAULT_SNAPLEN,
+        snaplen => snaplen,
+    }
+}
+
 /// An open capture file.
 pub struct Savefile {
     input: Unpacked<Stdio>,
@@ -149,11 +157,7 @@ impl Savefile {
         }
         let first = &self.decoder.interfaces()[0];
         self.link = first.link;
-        self.snaplen = match first.snaplen {
-            // Without a limit in the file, the decoder has its own.
-            0 | 0x8000_0000.. | 1_000_000 => DEFAULT_SNAPLEN,
-            snaplen => snaplen,
-        };
+        self.snaplen = limit(first.snaplen);
         Ok(())
     }
 

@@ -120,6 +120,8 @@ impl Records {
         for entry in entries {
             let is_wanted = match segment::parse_key(&entry.segment) {
                 Some((_, date, _)) if single.is_some() => wanted(sensor, date),
+                // Only a file that was dropped is in no segment.
+                None if single.is_none() => kind == PageKind::Dropped,
                 _ => true,
             };
             let id = single.clone().or(entry.identity().map(|it| it.1));

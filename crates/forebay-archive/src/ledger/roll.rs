@@ -35,6 +35,9 @@ const MIN_AGE: Duration = Duration::from_hours(2 * 24);
 const MIN_EXPIRED_AGE: Duration = Duration::from_hours(7 * 24);
 /// Segments on a page of a day.
 const MAX_ENTRIES: usize = if cfg!(test) { 300 } else { 50_000 };
+/// Single records that are read at a time, and the bytes of one: it has a name and a few numbers.
+const MAX_SINGLES: usize = 1000;
+const MAX_SINGLE: u64 = 64 << 10;
 
 /// What [`roll_up`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,8 +78,9 @@ pub async fn roll_up(archive: &Archive) -> Result<RolledUp> {
         return Ok(RolledUp::default());
     };
     let done = roll(archive, Some(&turn)).await;
-    turn.end().await?;
-    done
+    let ended = turn.end().await;
+    let done = done?;
+    ended.map(|()| done)
 }
 
 /// What the next [`roll_up`] would do now.
@@ -166,7 +170,10 @@ async fn roll(archive: &Archive, turn: Option<&Turn>) -> Result<RolledUp> {
 
 /// Whether it is a page of `ship`.
 fn is_numbered(page: &ObjectMeta) -> bool {
-    page.location.as_ref().contains("/shipped/")
+    page.location
+        .parts()
+        .nth(2)
+        .is_some_and(|it| it.as_ref() == "shipped")
 }
 
 fn is_older(object: &ObjectMeta, age: Duration) -> bool {
@@ -295,7 +302,13 @@ async fn finish(
         return Ok(0);
     }
     let bytes = archive.get(&sums_of(sensor, date)).await?;
-    let sums = bytes.and_then(|it| Sums::parse(&it)).unwrap_or_default();
+    let Some(sums) = bytes.and_then(|it| Sums::parse(&it)) else {
+        // Which pages are in them is not known.
+        for pages in [&mut day.shipped, &mut day.expired, &mut day.vanished] {
+            pages.clear();
+        }
+        return Ok(0);
+    };
     let is_late = |it: &ObjectMeta| !sums.pages.contains(it.location.as_ref());
     let in_sums = day.summed().map(|it| it.location.as_ref());
     let in_sums = in_sums.filter(|it| sums.pages.contains(*it));
@@ -314,9 +327,10 @@ async fn gather(archive: &Archive, listed: &[ObjectMeta], turn: Option<&Turn>) -
     let mut moved = 0;
     for kind in [PageKind::Expired, PageKind::Vanished, PageKind::Dropped] {
         let of_kind: Vec<_> = singles.iter().filter(|it| it.1.1 == kind).collect();
-        for singles in of_kind.chunks(MAX_ENTRIES) {
+        for singles in of_kind.chunks(MAX_SINGLES) {
             let keys = singles.iter().map(|it| it.0.location.as_ref());
-            let bytes = archive::at_once(keys.map(async |it| page(archive, it).await)).await?;
+            let short = async |it| archive.get_short(it, MAX_SINGLE).await;
+            let bytes = archive::at_once(keys.map(short)).await?;
             let mut entries = Vec::new();
             for ((object, (.., id)), bytes) in singles.iter().copied().zip(bytes) {
                 let bytes = bytes.unwrap_or_default();

@@ -3,7 +3,7 @@
 use crate::flow::Flow;
 use forebay::{
     Result,
-    store::{Appender, Closing, FileConfig, FileSink, Limit, StoreConfig},
+    store::{Appender, Closing, FileConfig, FileSink, Limit, Sink, StoreConfig},
 };
 use forebay_net::{
     format::{Described, Format},
@@ -11,10 +11,7 @@ use forebay_net::{
     session::SessionConfig,
 };
 use std::{
-    collections::HashMap,
-    fs::OpenOptions,
     io::ErrorKind,
-    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
@@ -39,7 +36,8 @@ pub struct FlowFile {
     /// Why it ended early.
     pub error: Option<String>,
     store: Appender,
-    interfaces: HashMap<u32, Described>,
+    /// The numbers of frames are those of their source, and there may be several.
+    interfaces: Vec<(Interface, Described)>,
     /// Packets that are missing before the next one.
     owed: u64,
 }
@@ -50,7 +48,6 @@ impl FlowFile {
     /// # Errors
     /// It cannot be created, or there is too little memory.
     pub fn create(folder: &Path, flow: Flow) -> Result<Self> {
-        let path = new_path(folder, &flow)?;
         let config = StoreConfig {
             // What a slow disk cannot hold of a file that is read waits there; of an interface it is lost, and counted.
             limit: Limit::Fixed,
@@ -58,7 +55,7 @@ impl FlowFile {
             ..StoreConfig::default()
         };
         config.check()?;
-        let sink = FileSink::create(&path, &FileConfig::default())?;
+        let (path, sink) = new_file(folder, &flow)?;
         let mut store = Appender::checked(sink, FORMAT.framing(), &config)?;
         append(
             &mut store,
@@ -70,7 +67,7 @@ impl FlowFile {
             written: Written::default(),
             error: None,
             store,
-            interfaces: HashMap::new(),
+            interfaces: Vec::new(),
             owed: 0,
         })
     }
@@ -94,21 +91,25 @@ impl FlowFile {
     pub fn offer_live(&mut self, flow: Flow, frame: &Frame<'_>, interface: &Interface) {
         if !self.offer(flow, frame, interface) {
             self.written.lost += 1;
-            self.owed = self.owed.saturating_add(frame.dropped_before + 1);
+            self.owed = self
+                .owed
+                .saturating_add(frame.dropped_before)
+                .saturating_add(1);
         }
     }
 
     fn put(&mut self, frame: &Frame<'_>, interface: &Interface) -> Result<bool> {
         let number = self.interfaces.len() as u32;
-        let described = match self.interfaces.get(&frame.interface) {
-            Some(described) => *described,
+        let known = self.interfaces.iter().find(|it| it.0 == *interface);
+        let described = match known {
+            Some((_, described)) => *described,
             None => {
                 let described = FORMAT.describe(interface, number);
                 let block = FORMAT.interface(interface, &described, DEFAULT_SNAPLEN);
                 if !append(&mut self.store, &block)? {
                     return Ok(false);
                 }
-                self.interfaces.insert(frame.interface, described);
+                self.interfaces.push((interface.clone(), described));
                 described
             }
         };
@@ -145,7 +146,7 @@ fn append(store: &mut Appender, bytes: &[u8]) -> Result<bool> {
 }
 
 /// Creates an empty file, so that no other program can take its name.
-fn new_path(folder: &Path, flow: &Flow) -> Result<PathBuf> {
+fn new_file(folder: &Path, flow: &Flow) -> Result<(PathBuf, Box<dyn Sink>)> {
     let stem = stem(flow);
     for number in 1..=MAX_NAMES {
         let name = match number {
@@ -157,14 +158,10 @@ fn new_path(folder: &Path, flow: &Flow) -> Result<PathBuf> {
             true => name.into(),
             false => folder.join(name),
         };
-        let mut options = OpenOptions::new();
-        match options.write(true).create_new(true).mode(0o600).open(&path) {
-            Ok(_) => return Ok(path),
+        match FileSink::create_new(&path, &path, &FileConfig::default()) {
+            Ok(sink) => return Ok((path, sink)),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            Err(error) => {
-                let name = path.display().to_string();
-                return Err(forebay::Error::new(name, "creating the file").because(error));
-            }
+            Err(error) => return Err(error),
         }
     }
     let what = format!("there are {MAX_NAMES} files of {stem}");

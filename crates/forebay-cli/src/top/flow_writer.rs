@@ -109,15 +109,16 @@ impl FlowWriter {
             false => (Slot::default(), Some(self.open_again()?)),
         };
         let file = FlowFile::create(&self.folder, flow)?;
-        self.progress = Some(Progress {
+        let progress = Progress {
             flow,
             path: file.path.clone(),
             written: file.written,
             error: None,
             is_complete: false,
-        });
+        };
         *locked(&slot) = Some(file);
         let reading = reading.map(|it| read(it, slot.clone())).transpose()?;
+        self.progress = Some(progress);
         self.current = Some(Current {
             slot,
             reading,

@@ -439,7 +439,11 @@ impl Session {
         }
         Summary {
             sources_ended: false,
-            abandoned: if abandoned { missed + refused } else { 0 },
+            abandoned: if abandoned {
+                missed + ledger.dropped.writer
+            } else {
+                0
+            },
             sync_abandoned,
             is_out_of_room,
             ledger,

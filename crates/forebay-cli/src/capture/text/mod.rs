@@ -322,7 +322,9 @@ impl Screen {
             output::note("to cut off what is damaged: forebay repair FILE");
         }
         let dropped = &summary.ledger.dropped;
-        let only_unread = summary.reader_left() && dropped.known() == dropped.writer;
+        let by_interface = summary.ledger.interface_dropped.unwrap_or(0);
+        let lost = dropped.known() - dropped.writer + by_interface;
+        let only_unread = summary.reader_left() && lost == 0;
         if !(self.quiet && only_unread) {
             say_all(&closing_lines(summary, self.quiet, self.verbose));
         }
