@@ -199,7 +199,16 @@ fn a_beginning_that_is_not_surely_ours_is_not_continued() {
         if prepare != "alone" {
             fs::write(format!("{path}.part.version"), note).unwrap();
         }
-        is_fine(&run!("get -C - -o {path} http://{server}/"), b"");
+        let ran = run!("get -C - -o {path} http://{server}/");
+        if prepare == "alone" {
+            ran.fails(
+                1,
+                "file.part: is there, and it is not the beginning of an earlier fetch",
+            );
+            assert_eq!(fs::read(format!("{path}.part")).unwrap(), b"hello");
+            continue;
+        }
+        is_fine(&ran, b"");
         assert_eq!(fs::read(&path).unwrap(), b"hello you");
         lacks(&requests.lock().unwrap()[0], "Range");
         if prepare == "link" {

@@ -105,7 +105,8 @@ fn packets_of_another_machine_arrive_with_its_counts() {
                 "capture -i ssh:root@127.0.0.1:{PORT}/va,with={program} -w {file} --json udp port 9"
             );
             let child = piped(&mut server.command(&line));
-            wait_until(|| packet_sockets() > 0);
+            // The file begins when the capture there has described its interface.
+            wait_until(|| packet_sockets() > 0 && fs::exists(&file).unwrap());
             run!("generate rate=10kpps,size=64,count=2k -i vb -q").succeeds();
             run!("generate rate=10kpps,size=64,count=500 -i lo -q").succeeds();
             wait_until(|| file_len(&file) > 2000 * 60);

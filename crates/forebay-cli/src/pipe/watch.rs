@@ -283,7 +283,7 @@ impl Watch<'_> {
     fn found(&self, fd: i32, open: &Open) -> Watched {
         let label = format!("{fd}:{}", open.name());
         let before = self.flags.name.iter().map(|name| format!("{name} "));
-        let size = self.flags.size.or(open.size);
+        let size = open.size.or(self.flags.size);
         let share = open.position as f64 / size.unwrap_or(0).max(1) as f64;
         let now = Instant::now();
         Watched {

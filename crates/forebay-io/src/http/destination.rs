@@ -242,6 +242,11 @@ impl Destination {
             Some(part) => part,
             None => named(&file, &name).map_err(failed("giving it a name"))?,
         };
+        let is_replaced = |it: &Parted| part.stays && !it.is(&file);
+        if self.parted.as_ref().is_some_and(is_replaced) {
+            let what = "another process has replaced its beginning";
+            return Err(Error::new(self.shown(), what).advise("Fetch it again"));
+        }
         fs::rename(&part.path, &name).map_err(failed("renaming the complete file to that"))?;
         if let Some(parted) = &self.parted {
             parted.complete();

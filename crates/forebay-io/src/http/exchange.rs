@@ -202,6 +202,10 @@ impl Exchange<'_> {
             }
             let refuse = |what: &str| Err(Error::new(self.url.to_string(), what));
             match head.status {
+                // Also of a part that was not to follow: what is there stays.
+                204 if self.kept.is_some() => {
+                    return refuse("the server sends no content (status 204)");
+                }
                 205 => return refuse("the server sends no content (status 205)"),
                 206 if left.is_none() => {
                     return refuse(

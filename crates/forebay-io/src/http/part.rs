@@ -20,6 +20,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// How descriptions begin.
+const VERSION_BEGIN: [u8; 13] = *b"forebay part ";
 /// Larger ones are not ours.
 const MAX_VERSION_BYTES: u64 = 64 << 10;
 
@@ -30,6 +32,8 @@ pub struct Parted {
     version: PathBuf,
     /// What an earlier fetch left, locked, until it is continued.
     kept: Option<(File, Kept)>,
+    /// Whether this process has begun or continued what is there, and so holds its lock.
+    is_held: bool,
 }
 
 impl Parted {
@@ -56,6 +60,7 @@ impl Parted {
             part: with(".part"),
             version: with(".part.version"),
             kept: None,
+            is_held: false,
         };
         if let Ok(part) = own(&parted.part, OpenOptions::new().read(true).write(true)) {
             lock(&part, &parted.part)?;
@@ -64,8 +69,20 @@ impl Parted {
                 .read_version()
                 .filter(|_| bytes > 0)
                 .map(|version| (part, Kept { bytes, version }));
+            if bytes > 0 && !parted.is_described() {
+                let path = parted.part.display().to_string();
+                let what = "is there, and it is not the beginning of an earlier fetch";
+                return Err(Error::invalid(path, what).advise("Remove it, or choose another name"));
+            }
         }
         Ok(parted)
+    }
+
+    /// Whether the description was begun by this program, also if it is torn.
+    fn is_described(&self) -> bool {
+        let mut begin = [0; VERSION_BEGIN.len()];
+        let file = own(&self.version, OpenOptions::new().read(true));
+        file.and_then(|mut it| it.read_exact(&mut begin)).is_ok() && begin == VERSION_BEGIN
     }
 
     fn read_version(&self) -> Option<Version> {
@@ -89,7 +106,9 @@ impl Parted {
 
     /// The beginning, to be continued.
     pub(super) fn take(&mut self) -> Option<File> {
-        Some(self.kept.take()?.0)
+        let (part, _) = self.kept.take()?;
+        self.is_held = true;
+        Some(part)
     }
 
     /// Begins anew, with a file of this mode.
@@ -103,17 +122,31 @@ impl Parted {
                 .open(path)
         };
         let part = new(&self.part, mode)?;
+        self.is_held = true;
         lock(&part, &self.part).map_err(io::Error::other)?;
         let mut described = new(&self.version, 0o600)?;
         described.write_all(version.to_string().as_bytes())?;
         Ok(part)
     }
 
-    /// Removes what was left: first its description, without which it is nothing.
+    /// Removes what was left: first its description, without which it is nothing. What another process has begun meanwhile stays.
     pub(super) fn remove(&mut self) {
+        if self.kept.is_none()
+            && !self.is_held
+            && let Ok(part) = own(&self.part, OpenOptions::new().read(true))
+            && lock(&part, &self.part).is_err()
+        {
+            return;
+        }
         let _ = fs::remove_file(&self.version);
         let _ = fs::remove_file(&self.part);
         self.kept = None;
+    }
+
+    /// Whether the beginning that is there is this file.
+    pub(super) fn is(&self, file: &File) -> bool {
+        let ends = (file.metadata(), fs::symlink_metadata(&self.part));
+        matches!(ends, (Ok(one), Ok(two)) if (one.dev(), one.ino()) == (two.dev(), two.ino()))
     }
 
     /// The beginning is the whole, and was renamed.

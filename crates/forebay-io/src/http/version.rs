@@ -158,10 +158,20 @@ impl Kept {
         if !matches!(head.status, 206 | 416) {
             return Ok(Rest::Changed);
         }
-        let mut tags = head.values("ETag");
-        let is_tagged = self.version.validator.starts_with('"');
-        if tags.any(|tag| is_tagged && tag != self.version.validator.as_bytes()) {
+        let name = match self.version.validator.starts_with('"') {
+            true => "ETag",
+            false => "Last-Modified",
+        };
+        let mut validators = head.values(name);
+        if validators.any(|it| it != self.version.validator.as_bytes()) {
             return Ok(Rest::Changed);
+        }
+        // The range of a 416 may be absent: RFC 9110, section 15.5.17.
+        if head.status == 416 && head.values("Content-Range").next().is_none() {
+            return Ok(match self.version.length == Some(self.bytes) {
+                true => Rest::None,
+                false => Rest::Changed,
+            });
         }
         let mut ranges = head.values("Content-Range");
         let range = ranges.next().filter(|_| ranges.next().is_none());

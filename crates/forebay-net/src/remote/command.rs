@@ -25,7 +25,16 @@ const SHIELDED: &str = "trap '' INT QUIT; exec ssh \"$@\"";
 pub fn ssh(target: &Target, filter: &str, snaplen: u32, promiscuous: bool) -> Result<Command> {
     let mut ssh = Command::new("sh");
     ssh.args(["-c", SHIELDED, "ssh", "-T", "-x", "-a", "-e", "none"]);
-    ssh.args(["-o", "ClearAllForwardings=yes"]);
+    // A connection that is dead ends, instead of looking like an interface without packets.
+    let options = [
+        "ClearAllForwardings=yes",
+        "ConnectTimeout=15",
+        "ServerAliveInterval=5",
+        "ServerAliveCountMax=3",
+        "RemoteCommand=none",
+        "ControlMaster=no",
+    ];
+    ssh.args(options.iter().flat_map(|it| ["-o", it]));
     if let Some(port) = target.port {
         ssh.args(["-p", &port.to_string()]);
     }

@@ -79,6 +79,7 @@ impl Connection {
                 input: Some(input),
                 clock,
                 deadline: None,
+                seen: 0,
                 has_ended: false,
             }),
             Err(error) => {
@@ -118,6 +119,8 @@ pub struct Remote {
     clock: Clock,
     /// When to stop waiting for the end of ssh.
     deadline: Option<u64>,
+    /// Packets up to the last of them after the stop.
+    seen: u64,
     has_ended: bool,
 }
 
@@ -143,7 +146,7 @@ impl Remote {
         let deadline = *self.deadline.get_or_insert(now + PATIENCE_NS);
         match self.child.try_wait() {
             Ok(None) if now < deadline => return Ok(Wake::At(now + POLL_NS)),
-            Ok(Some(status)) if !status.success() && !was_stopped => {
+            Ok(Some(status)) if status.code() == Some(255) || !status.success() && !was_stopped => {
                 self.has_ended = true;
                 let what = match status.code() {
                     Some(255) => "the connection was lost",
@@ -179,6 +182,12 @@ impl Port for Remote {
         }
         let now = self.clock.now();
         let is_stopped = self.input.is_none();
+        let received = self.file.counts().received;
+        // After each packet that was under way, the next one has its time.
+        if is_stopped && received != self.seen {
+            self.seen = received;
+            self.deadline = Some(now + PATIENCE_NS);
+        }
         let is_at_end = match self.file.arm()? {
             Wake::End => true,
             Wake::Fd(_) => false,
@@ -241,7 +250,8 @@ impl Port for Remote {
 
 impl Drop for Remote {
     fn drop(&mut self) {
-        // Otherwise it stays until this process ends.
+        // Its end, too, ends ssh. Otherwise it stays until this process ends.
+        drop(self.input.take());
         let _ = self.child.try_wait();
     }
 }
