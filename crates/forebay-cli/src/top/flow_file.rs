@@ -11,7 +11,9 @@ use forebay_net::{
     session::SessionConfig,
 };
 use std::{
+    fs::OpenOptions,
     io::ErrorKind,
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
@@ -158,10 +160,18 @@ fn new_file(folder: &Path, flow: &Flow) -> Result<(PathBuf, Box<dyn Sink>)> {
             true => name.into(),
             false => folder.join(name),
         };
-        match FileSink::create_new(&path, &path, &FileConfig::default()) {
-            Ok(sink) => return Ok((path, sink)),
+        // The sandbox lets nobody read what is made there, which `FileSink::create_new` would.
+        let mut options = OpenOptions::new();
+        match options.write(true).create_new(true).mode(0o600).open(&path) {
+            Ok(_) => {
+                let sink = FileSink::create(&path, &FileConfig::default())?;
+                return Ok((path, sink));
+            }
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
+            Err(error) => {
+                let name = path.display().to_string();
+                return Err(forebay::Error::new(name, "creating the file").because(error));
+            }
         }
     }
     let what = format!("there are {MAX_NAMES} files of {stem}");
