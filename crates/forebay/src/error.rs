@@ -1,7 +1,12 @@
 //! The error type of set-up and I/O. It holds the operation, its object, the system's error, and advice.
 //!
 //! That a buffer is full or empty is not an [`Error`], but an ordinary result of the call (`PushError::Full`, `None` or a count). The text of
-//! an [`Error`] is for people; programs use [`Error::kind`].
+//! an [`Error`] is for people; programs use [`Error::kind`], or [`Error::code`]: every error type of this crate has a numbered [`Code`].
+//! The smaller types become an [`Error`] by `?`.
+
+mod code;
+pub use code::Code;
+pub(crate) use code::coded;
 
 use std::{
     fmt,
@@ -28,6 +33,8 @@ pub struct Error {
     cause: Option<io::Error>,
     /// Used if there is no cause.
     kind: ErrorKind,
+    /// Used instead of that of the kind.
+    code: Option<Code>,
     advice: String,
 }
 
@@ -42,6 +49,7 @@ impl Error {
             tried: tried.into(),
             cause: None,
             kind: ErrorKind::Other,
+            code: None,
             advice: String::new(),
         }
     }
@@ -59,6 +67,15 @@ impl Error {
     pub fn of_kind(mut self, kind: ErrorKind) -> Self {
         self.kind = kind;
         self
+    }
+
+    /// An error with this code, about `on`; `what` happened.
+    pub fn coded(code: Code, on: impl Into<String>, what: impl Into<String>) -> Self {
+        Error {
+            kind: code.kind(),
+            code: Some(code),
+            ..Error::new(on, what)
+        }
     }
 
     /// Sets the object, if it is not set yet: for code that failed without knowing it.
@@ -98,6 +115,17 @@ impl Error {
         self.cause.as_ref().map_or(self.kind, io::Error::kind)
     }
 
+    /// Its number, the same in C, C++ and Python: the one that it was [made with](Error::coded), or that of its [kind](Error::kind).
+    ///
+    /// ```
+    /// use forebay::{error::Code, queue::shared};
+    /// assert_eq!(shared::check_name("../jobs").unwrap_err().code(), Code::Invalid);
+    /// assert_eq!(shared::attach("no-such-queue").unwrap_err().code(), Code::NotFound);
+    /// ```
+    pub fn code(&self) -> Code {
+        self.code.unwrap_or_else(|| Code::of(self.kind()))
+    }
+
     /// The `errno` of the cause, if it has one.
     pub fn raw_os_error(&self) -> Option<i32> {
         self.cause.as_ref().and_then(io::Error::raw_os_error)
@@ -124,8 +152,19 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {
+    /// That of the [cause](Error::cause), whose own text is part of this error's.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.cause.as_ref().map(|cause| cause as _)
+        self.cause.as_ref().and_then(std::error::Error::source)
+    }
+}
+
+impl From<io::Error> for Error {
+    /// With the error as its [cause](Error::cause). An `Error` that was turned into an [`io::Error`] comes back as it was.
+    fn from(error: io::Error) -> Error {
+        match error.downcast() {
+            Ok(error) => error,
+            Err(error) => Error::new("", "").because(error),
+        }
     }
 }
 
@@ -133,5 +172,90 @@ impl From<Error> for io::Error {
     /// Keeps the kind and the whole text. The `Error` is the inner error ([`io::Error::into_inner`]).
     fn from(error: Error) -> io::Error {
         io::Error::new(error.kind(), error)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::error::Error as _;
+
+    #[test]
+    fn a_report_of_an_error_and_its_sources_prints_each_text_once() {
+        let inner = io::Error::other(Error::new("disk", "turning"));
+        let error = Error::new("file", "writing").because(inner);
+        let mut report = error.to_string();
+        let mut source = error.source();
+        while let Some(one) = source {
+            report += &format!(": {one}");
+            source = one.source();
+        }
+        assert_eq!(report, "file: writing: disk: turning");
+    }
+
+    #[test]
+    fn an_error_survives_the_way_through_std() {
+        fn fails() -> Result<()> {
+            let error = Error::coded(Code::Damaged, "file", "reading").advise("Copy it again");
+            Err(io::Error::from(error))?;
+            Ok(())
+        }
+        let error = fails().unwrap_err();
+        assert_eq!(error.to_string(), "file: reading. Copy it again");
+        assert_eq!(
+            (error.code(), error.kind()),
+            (Code::Damaged, ErrorKind::InvalidData)
+        );
+        let system = Error::from(io::Error::from_raw_os_error(libc::ENOENT));
+        assert_eq!(
+            (system.code(), system.raw_os_error()),
+            (Code::NotFound, Some(libc::ENOENT))
+        );
+    }
+
+    #[test]
+    fn failures_have_the_codes_of_their_causes() {
+        use crate::{
+            packet::{Pool, PoolConfig},
+            queue::{self, QueueConfig, WhenFull},
+            ring::spsc,
+        };
+        let config = QueueConfig {
+            when_full: WhenFull::DropOldest,
+            ..QueueConfig::default()
+        };
+        let pool = PoolConfig {
+            slots: 0,
+            ..PoolConfig::default()
+        };
+        let codes = [
+            spsc::ring::<u64>(0).unwrap_err(),
+            spsc::ring::<u64>(usize::MAX / 8).unwrap_err(),
+            spsc::ring::<u64>(usize::MAX).unwrap_err(),
+            queue::queue(0).unwrap_err(),
+            Pool::new(&pool).unwrap_err(),
+            queue::spsc::queue_with(&config).unwrap_err(),
+        ]
+        .map(|error| error.code());
+        let [others @ .., unsupported] = codes;
+        assert_eq!(others, [Code::Invalid; 5]);
+        assert_eq!(unsupported, Code::Unsupported);
+    }
+
+    #[test]
+    fn what_a_call_refuses_becomes_an_error_with_its_code() {
+        fn pushes() -> Result<()> {
+            let (mut producer, _consumer) = crate::ring::spsc::ring(1)?;
+            producer.try_push(1)?;
+            producer.try_push(2)?;
+            Ok(())
+        }
+        fn receives() -> Result<()> {
+            let (_sender, receiver) = crate::queue::queue(1)?;
+            receiver.try_take()?;
+            Ok(())
+        }
+        let codes = [pushes(), receives()].map(|answer| answer.unwrap_err().code());
+        assert_eq!(codes, [Code::Full, Code::Empty]);
     }
 }

@@ -4,7 +4,7 @@
 //! `main`, and everything written is lost without an error. So this module records, before Rust's runtime starts, which of them
 //! were closed. A program that was started with `>/dev/null` gets no error.
 
-use crate::{Error, Result, sys::stdio::was_closed};
+use crate::{Error, Result, error::Code, sys::stdio::was_closed};
 use std::{fs::File, io, os::fd::AsFd};
 
 /// Standard input, as a descriptor of our own.
@@ -73,7 +73,7 @@ pub fn close_others_on_exec() -> io::Result<()> {
 
 fn open(number: u8, name: &str, stream: &impl AsFd, advice: &str) -> Result<File> {
     if was_closed(number) {
-        return Err(Error::new(name, "it is closed").advise(advice));
+        return Err(Error::coded(Code::Closed, name, "it is closed").advise(advice));
     }
     let own = stream.as_fd().try_clone_to_owned();
     own.map(File::from)

@@ -75,6 +75,11 @@ impl Error {
     /// let error = wrong.clone().refused_by("eth0");
     /// assert_eq!(error.to_string(), format!("eth0: {wrong}"));
     /// assert_eq!(Error::of(&error), Some(&wrong));
+    /// fn parsed(text: &str) -> forebay::Result<Filter> {
+    ///     Ok(text.parse::<Filter>()?)
+    /// }
+    /// let error = parsed("tcp prot 80").unwrap_err();
+    /// assert_eq!((Error::of(&error), error.code()), (Some(&wrong), forebay::error::Code::Invalid));
     /// ```
     pub fn refused_by(self, on: impl Into<String>) -> forebay::Error {
         let cause = io::Error::new(ErrorKind::InvalidInput, self);
@@ -138,3 +143,10 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// [`of`](Error::of) finds it again.
+impl From<Error> for forebay::Error {
+    fn from(error: Error) -> forebay::Error {
+        error.refused_by("")
+    }
+}

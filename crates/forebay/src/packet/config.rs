@@ -49,7 +49,7 @@ impl PoolConfig {
     /// # Errors
     /// A number outside its range, or headroom that leaves no room for data.
     pub fn validate(&self) -> Result<()> {
-        let wrong = |tried: String, advice: String| Err(Error::new(ON, tried).advise(advice));
+        let wrong = |tried: String, advice: String| Err(Error::invalid(ON, tried).advise(advice));
         if self.slots == 0 || self.slots > Desc::MAX_SLOTS {
             return wrong(
                 format!("making a pool of {} slots", self.slots),

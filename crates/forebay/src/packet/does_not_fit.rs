@@ -1,6 +1,6 @@
 //! The error for a value that does not fit into a descriptor's field: the value, and the largest one that fits.
 
-use crate::Error;
+use crate::{Error, error::Code};
 use std::fmt;
 
 /// A value that does not fit its field of a [`Desc`](super::Desc). Nothing was stored.
@@ -44,12 +44,19 @@ impl fmt::Display for DoesNotFit {
 
 impl std::error::Error for DoesNotFit {}
 
+impl DoesNotFit {
+    /// Its number: see [`Code`].
+    pub fn code(&self) -> Code {
+        Code::TooLong
+    }
+}
+
 impl From<DoesNotFit> for Error {
     fn from(error: DoesNotFit) -> Error {
         let advice = match error.field {
             "length" => "Cut the packet",
             _ => "Make the pool of fewer slots",
         };
-        Error::new("packet descriptor", error.to_string()).advise(advice)
+        Error::coded(error.code(), "packet descriptor", error.to_string()).advise(advice)
     }
 }

@@ -21,6 +21,7 @@ use super::{
     remote_free::NONE,
     shared::{Cold, DataPlace, PoolRef, SlotFacts},
 };
+use crate::error::coded;
 use std::{
     fmt,
     mem,
@@ -114,6 +115,13 @@ impl fmt::Display for Refused {
 }
 
 impl std::error::Error for Refused {}
+
+coded!([] Refused, "packet", |it| match it {
+    Refused::NoRoom { .. } | Refused::TooLong => Code::TooLong,
+    Refused::TooShort { .. } | Refused::NotEmpty | Refused::ForeignPool => Code::Invalid,
+    Refused::Shared => Code::Busy,
+    Refused::Exhausted => Code::Empty,
+});
 
 /// Where a packet's data is: the fields of [`Packet`] of these names, packed in pairs.
 #[derive(Clone, Copy)]

@@ -20,7 +20,7 @@ use super::{
     shared::{PoolMemory, PoolRef},
     slots::Slots,
 };
-use crate::{Result, memory::HugePages, sync::Arc};
+use crate::{Result, error::coded, memory::HugePages, sync::Arc};
 use std::{fmt, mem, ptr::NonNull, time::Duration};
 
 /// Slots to take between two collections of returned slots: the slots of a block.
@@ -64,6 +64,8 @@ impl fmt::Display for Leaks {
 
 impl std::error::Error for Leaks {}
 
+coded!([] Leaks, "packet pool", |_it| Code::Busy);
+
 /// A packet that was given to a pool other than its own. It is unharmed.
 #[derive(Debug, PartialEq, Eq)]
 pub struct WrongPool<T>(pub T);
@@ -75,6 +77,8 @@ impl<T> fmt::Display for WrongPool<T> {
 }
 
 impl<T: fmt::Debug> std::error::Error for WrongPool<T> {}
+
+coded!([T] WrongPool<T>, "packet pool", |_it| Code::Invalid);
 
 /// A bounded number of slots for packets, in one piece of memory.
 ///

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     Error, Result,
+    error::Code,
     memory::{MapConfig, Region, fetch_to_write},
     sync::{
         Arc,
@@ -254,8 +255,12 @@ impl PoolMemory {
             },
         )?;
         let number = Number::find().ok_or_else(|| {
-            Error::new("packet pool", format!("making pool {MAX_POOLS} + 1"))
-                .advise("Drop a pool and all its packets, or share one between threads")
+            Error::coded(
+                Code::NoMemory,
+                "packet pool",
+                format!("making pool {MAX_POOLS} + 1"),
+            )
+            .advise("Drop a pool and all its packets, or share one between threads")
         })?;
         let shared = Arc::new(PoolMemory {
             base: region.base(),

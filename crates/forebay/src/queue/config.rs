@@ -69,7 +69,7 @@ impl QueueConfig {
     /// A capacity of 0.
     pub fn validate(&self) -> Result<()> {
         match self.capacity_bytes {
-            0 => Err(Error::new("queue", "making a queue of 0 bytes")
+            0 => Err(Error::invalid("queue", "making a queue of 0 bytes")
                 .advise("Ask for a capacity of at least 1; it is rounded up to a page")),
             _ => Ok(()),
         }

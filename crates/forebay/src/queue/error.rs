@@ -1,6 +1,7 @@
 //! The errors of a queue: why nothing was sent, received or counted.
 
 use super::core::TryError;
+use crate::error::coded;
 use std::{error, fmt};
 
 /// Why a message was not sent. A failed send does not change the queue.
@@ -130,3 +131,22 @@ impl fmt::Display for StatsError {
 impl error::Error for SendError {}
 impl error::Error for StatsError {}
 impl error::Error for RecvError {}
+
+coded!([] SendError, "queue", |it| match it {
+    SendError::Full => Code::Full,
+    SendError::TimedOut => Code::TimedOut,
+    SendError::Closed => Code::Closed,
+    SendError::TooLong { .. } => Code::TooLong,
+    SendError::Broken => Code::Damaged,
+});
+coded!([] RecvError, "queue", |it| match it {
+    RecvError::Empty => Code::Empty,
+    RecvError::TimedOut => Code::TimedOut,
+    RecvError::Closed => Code::Closed,
+    RecvError::TooSmall { .. } => Code::TooLong,
+    RecvError::Broken => Code::Damaged,
+});
+coded!([] StatsError, "queue", |it| match it {
+    StatsError::Held => Code::TimedOut,
+    StatsError::Broken => Code::Damaged,
+});

@@ -62,6 +62,7 @@ mod process {
     use super::{Owner, Peers};
     use crate::{
         Error, Result,
+        error::Code,
         sync::{atomic::Ordering::Relaxed, mortal::AtomicU32},
         sys,
     };
@@ -97,7 +98,8 @@ mod process {
                 me = next();
             }
             if me == Owner::NOBODY {
-                return Err(Error::new(
+                return Err(Error::coded(
+                    Code::Damaged,
                     on,
                     "joining it: the count of its processes is damaged",
                 ));
@@ -106,7 +108,9 @@ mod process {
             let failed = || Error::new(on, "locking this process's byte of the queue's file");
             match answer {
                 Ok(true) => Ok(Peers::Processes(Process { me, file })),
-                Ok(false) => Err(failed().advise("Try again: a very old peer has the same number")),
+                Ok(false) => Err(failed()
+                    .of_kind(Code::Busy.kind())
+                    .advise("Try again: a very old peer has the same number")),
                 Err(error) => Err(failed().because(error).advise("Check `cat /proc/locks`")),
             }
         }

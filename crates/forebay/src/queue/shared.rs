@@ -54,7 +54,9 @@ use super::{
     core::Core, handles::Handles, last_time::LastTime, peers::Peers, watchers::Watchers,
 };
 use crate::{
-    Error, Result, memory,
+    Error, Result,
+    error::Code,
+    memory,
     sync::{Arc, Deadline},
     sys::{self, Advice, Mapping},
 };
@@ -191,8 +193,12 @@ pub fn attach(name: &str) -> Result<Shared> {
         })?;
     let answer = sys::shared::is_private(&file).map_err(|error| failed(error).advise(NO_QUEUE))?;
     answer.map_err(|foreign| {
-        Error::new(&on, format!("attaching to a queue: {foreign}"))
-            .advise("A queue is for its owner only: remove this file, or choose another name")
+        Error::coded(
+            Code::Permission,
+            &on,
+            format!("attaching to a queue: {foreign}"),
+        )
+        .advise("A queue is for its owner only: remove this file, or choose another name")
     })?;
     Shared::join(file, &on)
 }
@@ -259,7 +265,7 @@ pub fn check_name(name: &str) -> Result<()> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     if name.is_empty() || name.len() > 100 || !name.chars().all(is_plain) {
         return Err(
-            Error::new(name.escape_debug().to_string(), "naming a queue")
+            Error::invalid(name.escape_debug().to_string(), "naming a queue")
                 .advise("Use 1 to 100 letters, digits, dots, dashes and underscores"),
         );
     }
@@ -387,8 +393,9 @@ impl Shared {
         let len = file.metadata().map_err(no_queue)?.len();
         let mut preamble = [0; Preamble::BYTES];
         file.read_exact_at(&mut preamble, 0).map_err(no_queue)?;
-        let preamble = Preamble::decode(&preamble, len)
-            .ok_or_else(|| Error::new(on, "attaching to a queue").advise(NO_QUEUE))?;
+        let preamble = Preamble::decode(&preamble, len).ok_or_else(|| {
+            Error::coded(Code::Damaged, on, "attaching to a queue").advise(NO_QUEUE)
+        })?;
         let capacity = preamble.capacity as usize;
 
         let mapped = |error| memory::refused(on, capacity, error);

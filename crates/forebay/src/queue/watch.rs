@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     Error, Result,
+    error::Code,
     sync::{Arc, Deadline, Eventfd, Wait, planted},
 };
 #[cfg(not(loom))]
@@ -85,7 +86,7 @@ impl Drop for Registration {
 pub(super) fn check_local(handles: &Handles, what: &str) -> Result<()> {
     match handles.core.peers.may_die() {
         false => Ok(()),
-        true => Err(Error::new("queue", format!("{what} a queue between processes")).advise(
+        true => Err(Error::coded(Code::Unsupported, "queue", format!("{what} a queue between processes")).advise(
             "Wait in a separate thread: the other processes cannot signal a descriptor or task of this one",
         )),
     }

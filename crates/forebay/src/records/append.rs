@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     Error, Result,
+    error::Code,
     store::{FileConfig, FileSink, Sink, Start, StoreConfig, create_new},
 };
 use std::{fs::File, io, os::unix::fs::FileExt, path::Path};
@@ -92,13 +93,18 @@ fn open(path: &Path, shape: Shape, config: &FileConfig) -> Result<Opened> {
 
 /// Refuses if appending would mix records, or would lose something that a crash of the writer does not explain.
 fn refuse(path: &Path, file: &File, shape: Shape, found: &Recovered) -> Result<()> {
-    let error = |what: &str, advice: &str| {
-        let error = Error::new(path.display().to_string(), format!("appending: {what}"));
+    let error = |code, what: &str, advice: &str| {
+        let error = Error::coded(
+            code,
+            path.display().to_string(),
+            format!("appending: {what}"),
+        );
         Err(error.advise(advice))
     };
     if let Some(there) = found.shape.filter(|&there| there != shape) {
         let what = format!("it holds {}, and these are {}", of(there), of(shape));
         return error(
+            Code::Invalid,
             &what,
             "Open it with the type of its records, or choose another file",
         );
@@ -109,7 +115,7 @@ fn refuse(path: &Path, file: &File, shape: Shape, found: &Recovered) -> Result<(
     if found.blocks == 0 && !begins_with_a_block(file) {
         let advice =
             "Choose another file; if this is a record file, it holds no records: remove it";
-        return error("there is no block of records in it", advice);
+        return error(Code::Damaged, "there is no block of records in it", advice);
     }
     if cut.later.blocks > 0 {
         let what = format!(
@@ -117,6 +123,7 @@ fn refuse(path: &Path, file: &File, shape: Shape, found: &Recovered) -> Result<(
             cut.fault, cut.at, cut.later.blocks
         );
         return error(
+            Code::Damaged,
             &what,
             "Copy the file, then cut it there with records::recover",
         );

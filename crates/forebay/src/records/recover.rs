@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     Error, Result,
+    error::Code,
     store::{open_existing, written_elsewhere},
     sys::file as sys,
 };
@@ -56,7 +57,8 @@ pub fn recover(path: impl AsRef<Path>) -> Result<Recovered> {
     let file = open(path)?;
     let (found, _) = read(&file, path)?;
     if found.cut.is_some() && found.blocks == 0 {
-        return Err(Error::new(
+        return Err(Error::coded(
+            Code::Damaged,
             path.display().to_string(),
             "cutting: there is no whole block before the damage",
         )
@@ -72,7 +74,7 @@ pub(super) fn open(path: &Path) -> Result<File> {
     let about = fs::metadata(path).map_err(|cause| failed(path, "opening", cause))?;
     if !about.is_file() {
         let name = path.display().to_string();
-        return Err(Error::new(
+        return Err(Error::invalid(
             name,
             "is no regular file: nothing can be cut there",
         ));

@@ -13,7 +13,7 @@
 //! so do all later calls on this end.
 
 use super::cursor::{Cursor, Edge};
-use crate::sync::atomic::AtomicU32;
+use crate::{error::coded, sync::atomic::AtomicU32};
 use std::fmt;
 
 /// This program's end of the ring: its position, and how far it may certainly go.
@@ -64,6 +64,8 @@ impl fmt::Display for Damaged {
 }
 
 impl std::error::Error for Damaged {}
+
+coded!([] Damaged, "ring", |_it| Code::Damaged);
 
 impl End {
     /// The end that fills slots. Both positions of the ring must be 0.

@@ -62,7 +62,7 @@ impl<T> Slots<T> {
                     "making room for {capacity} elements of {} bytes",
                     size_of::<T>()
                 );
-                crate::Error::new("ring", tried)
+                crate::Error::invalid("ring", tried)
                     .advise("Ask for a smaller capacity: no address space is that large")
             })?;
         let (base, seam_bytes, memory) = match bytes {

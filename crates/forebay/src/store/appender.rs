@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     Error, Result,
+    error::Code,
     memory::{HugePages, Vacant, halves},
 };
 use std::{num::NonZeroUsize, sync::Arc, time::Duration};
@@ -370,7 +371,7 @@ impl Appender {
             return Ok(());
         };
         let what = format!("waiting for the writer: {why}");
-        Err(Error::new("store", what).advise("Retry, or close and count what is lost"))
+        Err(Error::coded(Code::Io, "store", what).advise("Retry, or close and count what is lost"))
     }
 
     #[inline]

@@ -3,6 +3,7 @@
 use super::live::{COPIED, HEAD, MAX_COPIED, decode};
 use crate::{
     Error, Result,
+    error::Code,
     foreign::Foreign,
     memory::{
         self,
@@ -95,7 +96,7 @@ impl LiveReader {
         let buffers = Foreign::new(buffers);
         let ring = Reader::attach(ring)?;
         let wrong = |what: &dyn std::fmt::Display| {
-            Error::new(ON, format!("attaching a reader: {what}"))
+            Error::coded(Code::Damaged, ON, format!("attaching a reader: {what}"))
                 .advise("Attach to memory of a store that uses this version of forebay")
         };
         let len = sealed::check_any(&buffers).map_err(|unfit| wrong(&unfit))?;

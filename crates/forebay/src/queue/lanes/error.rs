@@ -1,5 +1,6 @@
 //! The errors of a lane: why nothing was sent or received, and how a lane ended.
 
+use crate::error::coded;
 use std::{error, fmt};
 
 /// One of a hub's senders. Peers are numbered from 0 in the order in which they were accepted; numbers are not reused.
@@ -207,3 +208,22 @@ impl fmt::Display for RecvError {
 }
 
 impl error::Error for RecvError {}
+
+coded!([] Fault, "lane", |_it| Code::Damaged);
+coded!([] Ending, "lane", |it| match it {
+    Ending::Broken(fault) => fault.code(),
+    Ending::Closed | Ending::Died | Ending::Expelled => Code::Closed,
+});
+coded!([] SendError, "lane", |it| match it {
+    SendError::Full => Code::Full,
+    SendError::TimedOut => Code::TimedOut,
+    SendError::TooLong { .. } => Code::TooLong,
+    SendError::Ended(ending) => ending.code(),
+});
+coded!([] RecvError, "hub", |it| match it {
+    RecvError::Empty => Code::Empty,
+    RecvError::TimedOut => Code::TimedOut,
+    RecvError::TooSmall { .. } => Code::TooLong,
+    RecvError::Ended { ending, .. } => ending.code(),
+    RecvError::Closed => Code::Closed,
+});

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     Error, Result,
+    error::Code,
     foreign::close_elsewhere,
     memory::{
         self,
@@ -93,12 +94,13 @@ impl Unchecked {
     fn map(mut self, len: usize) -> Result<Mapping> {
         let taking = || Error::new(ON, format!("mapping {len} bytes of memory from the peer"));
         let Some(file) = &self.0 else {
-            return Err(taking().advise(
+            return Err(taking().of_kind(ErrorKind::InvalidData).advise(
                 "The peer sent no descriptor; connect to a peer that uses forebay's lanes",
             ));
         };
         sealed::check(file, len).map_err(|unfit| {
-            Error::new(
+            Error::coded(
+                Code::Damaged,
                 ON,
                 format!("mapping {len} bytes of memory from the peer: {unfit}"),
             )
@@ -188,29 +190,38 @@ pub(super) fn attach(link: &Link, capacity_bytes: usize, deadline: &Deadline) ->
     };
     send_note(link, note, Some(&file))?;
     let (note, descriptor) = receive_note(link, deadline)?;
-    let refused = |why: &str| Error::new(ON, format!("attaching to a hub with {len} bytes: {why}"));
+    let refused = |code, why: &str| {
+        Error::coded(
+            code,
+            ON,
+            format!("attaching to a hub with {len} bytes: {why}"),
+        )
+    };
     match note.what {
         What::Receipt if note.len == pages(RECEIPT, 0) as u64 => {
             let receipt = descriptor.map(note.len as usize)?;
             Ok(Outlet::new(lane, Theirs::new(receipt)))
         }
-        What::TooMany => {
-            Err(refused("the hub has its maximum number of peers").advise("Raise its `max_peers`"))
-        }
-        What::TooLong => Err(refused(&format!("the hub allows at most {}", note.len))
-            .advise("Ask for a smaller capacity, or raise its `max_lane_bytes`")),
-        What::DoesNotFit => {
-            Err(refused("the hub rejected the memory").advise("Check its error messages"))
-        }
-        What::Lane | What::Receipt => {
-            Err(refused("the peer sent a wrong answer").advise("Connect the other end to a hub"))
-        }
+        What::TooMany => Err(
+            refused(Code::Full, "the hub has its maximum number of peers")
+                .advise("Raise its `max_peers`"),
+        ),
+        What::TooLong => Err(refused(
+            Code::TooLong,
+            &format!("the hub allows at most {}", note.len),
+        )
+        .advise("Ask for a smaller capacity, or raise its `max_lane_bytes`")),
+        What::DoesNotFit => Err(refused(Code::Invalid, "the hub rejected the memory")
+            .advise("Check its error messages")),
+        What::Lane | What::Receipt => Err(refused(Code::Damaged, "the peer sent a wrong answer")
+            .advise("Connect the other end to a hub")),
     }
 }
 
 /// The error if the hub already has its maximum number of peers.
 pub(super) fn too_many() -> Error {
-    Error::new(
+    Error::coded(
+        Code::Full,
         ON,
         "accepting a peer: the hub has its maximum number of peers",
     )

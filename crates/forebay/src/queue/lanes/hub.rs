@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     Error,
+    error::Code,
     sync::{Deadline, held, limited},
 };
 use std::{
@@ -112,8 +113,10 @@ impl Hub {
     }
 
     fn accept_until(&self, socket: UnixStream, deadline: &Deadline) -> crate::Result<Peer> {
-        let closed =
-            || Error::new("hub", "accepting a peer: it is closed").advise("Make a new one");
+        let closed = || {
+            Error::coded(Code::Closed, "hub", "accepting a peer: it is closed")
+                .advise("Make a new one")
+        };
         let failed = |error| {
             Error::new("lane", "watching the socket")
                 .because(error)

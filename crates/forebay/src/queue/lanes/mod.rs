@@ -147,9 +147,9 @@ impl LanesConfig {
     /// No peers, or lanes of 0 bytes.
     pub fn validate(&self) -> Result<()> {
         match (self.max_peers, self.max_lane_bytes) {
-            (0, _) => Err(Error::new("hub", "making a hub for no peers")
+            (0, _) => Err(Error::invalid("hub", "making a hub for no peers")
                 .advise("Allow at least 1 in `max_peers`")),
-            (_, 0) => Err(Error::new("hub", "making a hub with lanes of 0 bytes")
+            (_, 0) => Err(Error::invalid("hub", "making a hub with lanes of 0 bytes")
                 .advise("Allow at least 1 in `max_lane_bytes`")),
             _ => Ok(()),
         }

@@ -27,6 +27,7 @@ pub use task::{AsyncReceiver, AsyncSender};
 use super::{QueueConfig, RecvError, SendError, WhenFull, copy::copy, receiver::Received};
 use crate::{
     Error,
+    error::Code,
     ring::{
         ONE_VIEW,
         spsc::{self, Consumer, Producer, RingStats, Taken},
@@ -76,7 +77,8 @@ pub fn queue(capacity_bytes: usize) -> crate::Result<(Sender, Receiver)> {
 pub fn queue_with(config: &QueueConfig) -> crate::Result<(Sender, Receiver)> {
     config.validate()?;
     if config.when_full == WhenFull::DropOldest {
-        let error = Error::new(
+        let error = Error::coded(
+            Code::Unsupported,
             "queue",
             "dropping the oldest between one sender and one receiver",
         );

@@ -1,5 +1,6 @@
 //! Why nothing was published or received.
 
+use crate::error::coded;
 use std::{error, fmt};
 
 /// A message that is longer than the ring can hold.
@@ -85,3 +86,14 @@ impl fmt::Display for RecvError {
 }
 
 impl error::Error for RecvError {}
+
+coded!([] TooLong, "broadcast ring", |_it| Code::TooLong);
+coded!([] NotesFull, "broadcast ring", |_it| Code::Full);
+coded!([] RecvError, "broadcast ring", |it| match it {
+    RecvError::Empty => Code::Empty,
+    RecvError::TimedOut => Code::TimedOut,
+    RecvError::Overrun { .. } => Code::Overrun,
+    RecvError::TooSmall { .. } => Code::TooLong,
+    RecvError::Closed => Code::Closed,
+    RecvError::Broken => Code::Damaged,
+});

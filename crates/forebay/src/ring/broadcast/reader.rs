@@ -3,6 +3,7 @@
 use super::{ReaderStats, Received, error::RecvError, layout::ON, reading::Reading};
 use crate::{
     Error,
+    error::Code,
     foreign::Foreign,
     memory::{self, words::Theirs},
     sync::{Deadline, limited},
@@ -58,7 +59,7 @@ impl Reader {
         check: impl FnOnce(&Foreign) -> Result<u64, sealed::DoesNotFit>,
     ) -> crate::Result<Reader> {
         let wrong = |what: &dyn std::fmt::Display| {
-            Error::new(ON, format!("attaching a reader: {what}"))
+            Error::coded(Code::Damaged, ON, format!("attaching a reader: {what}"))
                 .advise("Attach to memory from a producer that uses this version of forebay's broadcast rings")
         };
         let len = check(memory).map_err(|unfit| wrong(&unfit))?;

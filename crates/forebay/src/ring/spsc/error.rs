@@ -1,5 +1,6 @@
 //! Why an end did not push or pop.
 
+use crate::error::coded;
 use std::{error, fmt};
 
 /// The other end is gone. Contains the element that was not pushed, if any.
@@ -79,3 +80,13 @@ impl fmt::Display for PopError {
 }
 
 impl error::Error for PopError {}
+
+coded!([T] Closed<T>, "ring", |_it| Code::Closed);
+coded!([T] PushError<T>, "ring", |it| match it {
+    PushError::Full(_) => Code::Full,
+    PushError::Closed(_) => Code::Closed,
+});
+coded!([] PopError, "ring", |it| match it {
+    PopError::Empty => Code::Empty,
+    PopError::Closed => Code::Closed,
+});

@@ -1,7 +1,7 @@
 //! Handing over records that lie in the memory of the caller.
 
 use super::Appender;
-use crate::{Error, Result, store::Loan};
+use crate::{Error, Result, error::Code, store::Loan};
 use std::time::Duration;
 
 /// An empty buffer that can carry a loan. If it is dropped, the next record or loan uses the buffer.
@@ -42,7 +42,11 @@ impl Appender {
     pub fn carrier(&mut self) -> Result<Option<Carrier<'_>>> {
         self.check(0)?;
         if !self.takes_loans {
-            let error = Error::new("store", "this output cannot be written from lent memory");
+            let error = Error::coded(
+                Code::Unsupported,
+                "store",
+                "this output cannot be written from lent memory",
+            );
             return Err(error.advise("Copy the records: see Appender::takes_loans"));
         }
         if self.current.is_none() && !self.renew(Duration::ZERO, true) {

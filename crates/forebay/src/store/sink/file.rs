@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     Error, Result,
+    error::Code,
     store::buffer::BLOCK,
     sys::{self as kernel, file as sys},
 };
@@ -177,7 +178,8 @@ impl FileSink {
             return Err(written_elsewhere(path));
         }
         if holds_records(path, &file) {
-            let error = Error::new(
+            let error = Error::coded(
+                Code::Exists,
                 path.display().to_string(),
                 "creating the file: it holds records",
             );

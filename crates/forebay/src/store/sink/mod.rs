@@ -17,7 +17,7 @@ pub use files::{Files, Series};
 pub use paths::{close, resolve};
 pub use stream::StreamSink;
 
-use crate::{Error, Result};
+use crate::{Error, Result, error::Code};
 use std::{io, os::fd::BorrowedFd, time::Duration};
 
 /// An output that a store can drain into.
@@ -125,8 +125,12 @@ pub trait Sink: Send {
     /// # Errors
     /// There is no next output, or it is not available now.
     fn next_output(&mut self) -> Result<()> {
-        Err(Error::new(self.name(), "switching to another output")
-            .advise("Use a sink that has several, such as Files"))
+        Err(Error::coded(
+            Code::Unsupported,
+            self.name(),
+            "switching to another output",
+        )
+        .advise("Use a sink that has several, such as Files"))
     }
 
     /// Nothing follows: this was the last output, and it is also cut to its length and synced.
