@@ -169,9 +169,39 @@ impl From<io::Error> for Error {
 }
 
 impl From<Error> for io::Error {
-    /// Keeps the kind and the whole text. The `Error` is the inner error ([`io::Error::into_inner`]).
+    /// Keeps the kind and the whole text. The `Error` is the inner error ([`io::Error::into_inner`]), unless it is nothing but its
+    /// cause.
     fn from(error: Error) -> io::Error {
-        io::Error::new(error.kind(), error)
+        let kind = error.kind();
+        let is_bare = error.on.is_empty() && error.tried.is_empty() && error.advice.is_empty();
+        match error.cause {
+            Some(cause) if is_bare => cause,
+            cause => io::Error::new(kind, Error { cause, ..error }),
+        }
+    }
+}
+
+impl From<Code> for Error {
+    fn from(code: Code) -> Error {
+        Error::coded(code, "", code.to_string())
+    }
+}
+
+/// A cause that is not a number of the operating system is copied as its kind and its text.
+impl Clone for Error {
+    fn clone(&self) -> Error {
+        let copy = |cause: &io::Error| match cause.raw_os_error() {
+            Some(number) => io::Error::from_raw_os_error(number),
+            None => io::Error::new(cause.kind(), cause.to_string()),
+        };
+        Error {
+            on: self.on.clone(),
+            tried: self.tried.clone(),
+            cause: self.cause.as_ref().map(copy),
+            kind: self.kind,
+            code: self.code,
+            advice: self.advice.clone(),
+        }
     }
 }
 

@@ -38,7 +38,7 @@
 use crate::{
     packet::{Packet, PacketDesc, Pool, PoolConfig, PoolCounts},
     poll::{Limit, Source},
-    ring::spsc::{Consumer, Producer, RingConfig, RingStats, ring_with},
+    ring::spsc::{Consumer, Producer, RingConfig, RingStats, WaitError, ring_with},
     sync::{Block, Park, Wait},
 };
 use std::time::Duration;
@@ -315,9 +315,8 @@ impl<S: PacketSource, W: Block> Source for WithSource<'_, S, W> {
             Lack::Nothing => return self.source.sleep(limit),
             // The source may have packets that the driver cannot take, and would then not sleep.
             Lack::RoomInRing => {
-                if driver.producer.wait_vacant_timeout(1, patience) == 0 {
-                    driver.ring_full += u64::from(!driver.consumer_is_gone());
-                }
+                let answer = driver.producer.wait_vacant_timeout(1, patience);
+                driver.ring_full += u64::from(answer == Err(WaitError::TimedOut));
             }
             Lack::Slot => {
                 if let Some(packet) = driver.pool.take_timeout(patience) {

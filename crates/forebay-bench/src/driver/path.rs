@@ -203,7 +203,7 @@ impl Receiver for Sleeping {
     fn idle(&mut self) {
         return_idle();
         // With a limit: the end of the run is signalled elsewhere.
-        self.0.wait_filled_timeout(1, Duration::from_millis(5));
+        let _ = self.0.wait_filled_timeout(1, Duration::from_millis(5));
     }
 }
 

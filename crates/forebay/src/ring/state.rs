@@ -11,13 +11,17 @@
 //! |---|---|---|---|
 //! | END | an end sets a bit | the other end loads the word | the last position stored before: load the position again after the bit |
 
-use crate::sync::{
-    atomic::{
-        AtomicU32,
-        Ordering::{Acquire, Relaxed, Release},
+use crate::{
+    Error,
+    sync::{
+        atomic::{
+            AtomicU32,
+            Ordering::{Acquire, Relaxed, Release},
+        },
+        planted,
     },
-    planted,
 };
+use std::sync::OnceLock;
 
 /// The producer was dropped.
 pub(crate) const PRODUCER_GONE: u32 = 1;
@@ -31,6 +35,8 @@ pub(crate) const FIRST_FREE: u32 = 4;
 pub(crate) struct State {
     /// Written by both ends, one bit at a time, and read by both.
     bits: AtomicU32,
+    /// Set by either end, at most once, before it sets the bit of a stream's error.
+    reason: OnceLock<Error>,
 }
 
 impl State {
@@ -42,6 +48,16 @@ impl State {
             Release // END
         };
         self.bits.fetch_or(bit, order);
+    }
+
+    /// Sets the reason of an error, unless there is one. The caller then sets the bit.
+    pub(crate) fn set_reason(&self, reason: Error) {
+        let _first_stays = self.reason.set(reason);
+    }
+
+    /// The reason of an error, if one was given.
+    pub(crate) fn reason(&self) -> Option<&Error> {
+        self.reason.get()
     }
 
     #[inline(always)]

@@ -300,7 +300,7 @@ impl Writer {
                 match empty.try_pop() {
                     Ok(Some(buffer)) => break Some(buffer),
                     Ok(None) => self.buffers -= 1,
-                    Err(PopError::Empty) => break None,
+                    Err(PopError::Empty | PopError::TimedOut) => break None,
                     Err(PopError::Closed) => {
                         // Nothing else would report that the caller's sink or framing panicked.
                         if !self.shared.abandon.is_set() {
@@ -364,7 +364,7 @@ impl Writer {
                     self.spare.push_back(buffer);
                 }
                 Ok(_) => self.buffers -= 1,
-                Err(PopError::Empty) => {}
+                Err(PopError::Empty | PopError::TimedOut) => {}
                 Err(PopError::Closed) if self.shared.abandon.is_set() => {}
                 Err(PopError::Closed) => self.shared.post_death(),
             }

@@ -74,22 +74,24 @@ fn write_all(
                 let piece = handed.piece;
                 (Buffer { bytes, piece }, From::Ring(handed.vacant))
             }
-            Err(PopError::Empty) if now() < look_at => {
+            Err(PopError::Empty | PopError::TimedOut) if now() < look_at => {
                 drain.keep_time(now());
                 shared.tell(drain);
                 continue;
             }
-            Err(PopError::Empty) => match shared.desk.take(|| !full.is_empty()) {
-                Due::Piece(buffer, serial) => (buffer, From::Desk(serial)),
-                Due::Nothing => {
-                    look_at = now().saturating_add(period);
-                    continue;
+            Err(PopError::Empty | PopError::TimedOut) => {
+                match shared.desk.take(|| !full.is_empty()) {
+                    Due::Piece(buffer, serial) => (buffer, From::Desk(serial)),
+                    Due::Nothing => {
+                        look_at = now().saturating_add(period);
+                        continue;
+                    }
+                    Due::Unsettled => {
+                        look_at = now().saturating_add(SOON_NS);
+                        continue;
+                    }
                 }
-                Due::Unsettled => {
-                    look_at = now().saturating_add(SOON_NS);
-                    continue;
-                }
-            },
+            }
             Err(PopError::Closed) => return,
         };
         drain.keep_time(now());

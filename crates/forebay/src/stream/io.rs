@@ -8,7 +8,10 @@
 //! ```
 
 use super::{End, Reader, Writer};
-use crate::sync::{Block, Wait};
+use crate::{
+    Error,
+    sync::{Block, Wait},
+};
 use std::io::{self, BufRead, Read, Write};
 
 /// Waits for bytes. If the writer is in the same thread, that is forever: [`pop_slice`](Reader::pop_slice) never waits.
@@ -24,7 +27,8 @@ use std::io::{self, BufRead, Read, Write};
 /// ```
 impl<W: Block> Read for Reader<W> {
     /// # Errors
-    /// After the content: [`Other`](io::ErrorKind::Other) if an error was set, [`UnexpectedEof`](io::ErrorKind) if the writer
+    /// After the content: the [reason](Reader::error) if either end failed the stream, [`Other`](io::ErrorKind::Other) if an error was
+    /// set without one, [`UnexpectedEof`](io::ErrorKind) if the writer
     /// was dropped without closing.
     fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
         self.read_some(target)
@@ -68,7 +72,7 @@ impl<W: Block> BufRead for Reader<W> {
 impl<W: Block> Write for Writer<W> {
     /// # Errors
     /// [`BrokenPipe`](io::ErrorKind::BrokenPipe) if the stream is closed or the reader was dropped,
-    /// [`Other`](io::ErrorKind::Other) if an error was set.
+    /// the [reason](Writer::error) or [`Other`](io::ErrorKind::Other) if an error was set.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.write_some(bytes)
     }
@@ -113,7 +117,7 @@ impl<W: Wait> Reader<W> {
     /// The error that a reader gets after the content, if any.
     pub(super) fn end_well(&self) -> io::Result<()> {
         match self.end() {
-            Some(End::Failed) => Err(failed()),
+            Some(End::Failed) => Err(failed(self.error())),
             Some(End::WriterGone) => Err(io::Error::new(
                 io::ErrorKind::UnexpectedEof,
                 "the writer of the stream was dropped without closing it",
@@ -139,7 +143,7 @@ impl<W: Wait> Writer<W> {
     /// The error of a write after the end.
     pub(super) fn refusal(&self) -> io::Error {
         if self.has_error() {
-            return failed();
+            return failed(self.error());
         }
         let text = if self.is_closed() {
             "the stream is closed"
@@ -150,6 +154,9 @@ impl<W: Wait> Writer<W> {
     }
 }
 
-fn failed() -> io::Error {
-    io::Error::other("the stream was ended by an error")
+fn failed(reason: Option<&Error>) -> io::Error {
+    match reason {
+        Some(reason) => reason.clone().into(),
+        None => io::Error::other("the stream was ended by an error"),
+    }
 }

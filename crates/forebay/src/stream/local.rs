@@ -9,7 +9,7 @@
 
 use super::{End, StreamConfig};
 use crate::{
-    Result,
+    Error, Result,
     memory::{HugePages, MapConfig, Mirror, cold_path, copy_in, copy_out, view_barrier},
 };
 use std::slice;
@@ -52,6 +52,8 @@ pub struct LocalStream {
     /// Bytes ever put in.
     pushed: u64,
     end: Option<End>,
+    /// Of [`End::Failed`].
+    reason: Option<Box<Error>>,
     /// Boxed: see docs/performance-notes.md.
     mirror: Box<Mirror>,
 }
@@ -92,6 +94,7 @@ impl LocalStream {
             len: 0,
             pushed: 0,
             end: None,
+            reason: None,
             mirror,
         })
     }
@@ -212,6 +215,17 @@ impl LocalStream {
     /// Ends the stream with an error, also if it is closed: data may be missing.
     pub fn set_error(&mut self) {
         self.end = Some(End::Failed);
+    }
+
+    /// Ends the stream as [`set_error`](LocalStream::set_error) does, with the reason. The first reason stays.
+    pub fn fail(&mut self, reason: impl Into<Error>) {
+        self.set_error();
+        self.reason.get_or_insert_with(|| Box::new(reason.into()));
+    }
+
+    /// The reason for which the stream [failed](LocalStream::fail).
+    pub fn error(&self) -> Option<&Error> {
+        self.reason.as_deref()
     }
 
     /// Why nothing more will follow the content; `None` while more may follow. Never [`End::WriterGone`].

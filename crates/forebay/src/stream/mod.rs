@@ -118,7 +118,7 @@ mod tests;
 #[cfg(all(test, not(loom)))]
 mod thread_tests;
 
-pub use crate::ring::spsc::RingStats;
+pub use crate::ring::spsc::{RingStats, WaitError};
 pub use local::LocalStream;
 pub use reader::Reader;
 pub use state::End;

@@ -6,9 +6,11 @@
 
 use super::state::{CLOSED, End, FAILED};
 use crate::{
-    ring::spsc::{self, RingStats},
-    sync::{Park, Wait, limited, planted},
+    Error,
+    ring::spsc::{self, RingStats, WaitError},
+    sync::{Park, Wait, planted},
 };
+use std::time::{Duration, Instant};
 
 /// The end that takes bytes out. Belongs to one thread at a time: `Send`, not `Sync`.
 ///
@@ -58,25 +60,46 @@ impl<W: Wait> Reader<W> {
         self.consumer.peek_all().into_slice()
     }
 
-    limited! {
-        /// Blocks the thread until there are `n` bytes (at most the capacity), or the stream has ended. Returns how many there are: fewer
-        /// than `n` only if [`end`](Reader::end) is `Some`.
-        ///
-        /// ```
-        /// use std::time::Duration;
-        /// let (mut writer, mut reader) = forebay::stream::stream(64)?;
-        /// writer.push_slice(b"GET /");
-        /// assert_eq!(reader.wait_filled(3), 5);
-        /// assert_eq!(reader.wait_filled_timeout(6, Duration::from_millis(1)), 5);
-        /// writer.close();
-        /// assert_eq!(reader.wait_filled(6), 5);
-        /// assert_eq!(reader.peek(), b"GET /");
-        /// # Ok::<(), forebay::Error>(())
-        /// ```
-        fn wait_filled(&mut self, n: usize) -> usize,
-        |deadline| self.consumer.wait_filled_until(n, &deadline),
-        for: wait_filled_timeout " A timeout of zero never waits.",
-        until: wait_filled_deadline
+    /// Blocks the thread until there are `n` bytes (at most the capacity), or the stream has ended. Returns how many there are: fewer
+    /// than `n` only if [`end`](Reader::end) is `Some`.
+    ///
+    /// ```
+    /// use forebay::stream::WaitError;
+    /// use std::time::Duration;
+    /// let (mut writer, mut reader) = forebay::stream::stream(64)?;
+    /// writer.push_slice(b"GET /");
+    /// assert_eq!(reader.wait_filled(3), 5);
+    /// let timeout = Duration::from_millis(1);
+    /// assert_eq!(reader.wait_filled_timeout(6, timeout), Err(WaitError::TimedOut));
+    /// writer.close();
+    /// assert_eq!(reader.wait_filled_timeout(6, timeout), Err(WaitError::Closed));
+    /// assert_eq!(reader.wait_filled(6), 5);
+    /// assert_eq!(reader.peek(), b"GET /");
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    #[inline]
+    pub fn wait_filled(&mut self, n: usize) -> usize {
+        self.consumer.wait_filled(n)
+    }
+
+    /// Like [`wait_filled`](Reader::wait_filled), for up to `timeout`. A timeout of zero never waits.
+    ///
+    /// # Errors
+    /// There are fewer bytes, and the time has passed or the stream has ended. [`peek`](Reader::peek) returns those that are there.
+    pub fn wait_filled_timeout(&mut self, n: usize, timeout: Duration) -> Result<usize, WaitError> {
+        self.consumer.wait_filled_timeout(n, timeout)
+    }
+
+    /// Like [`wait_filled`](Reader::wait_filled), until `deadline`.
+    ///
+    /// # Errors
+    /// Those of [`wait_filled_timeout`](Reader::wait_filled_timeout).
+    pub fn wait_filled_deadline(
+        &mut self,
+        n: usize,
+        deadline: Instant,
+    ) -> Result<usize, WaitError> {
+        self.consumer.wait_filled_deadline(n, deadline)
     }
 
     /// Removes the first `n` bytes, or all if there are fewer; returns how many. Never waits.
@@ -141,6 +164,17 @@ impl<W: Wait> Reader<W> {
         if !planted("end-without-wake") {
             self.consumer.wake_producer();
         }
+    }
+
+    /// Ends the stream as [`set_error`](Reader::set_error) does, and gives the writer the reason. The first reason stays.
+    pub fn fail(&mut self, reason: impl Into<Error>) {
+        self.consumer.state().set_reason(reason.into());
+        self.set_error();
+    }
+
+    /// The reason for which either end [failed](super::Writer::fail) the stream. Content may be left.
+    pub fn error(&self) -> Option<&Error> {
+        self.consumer.state().reason()
     }
 
     /// Whether either end has set an error. Content may be left.

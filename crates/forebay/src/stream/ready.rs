@@ -166,7 +166,6 @@ impl Writer<Task> {
     /// # Ok::<(), forebay::Error>(())
     /// ```
     pub fn poll_vacant(&mut self, context: &mut Context<'_>) -> Poll<usize> {
-        let vacant = self.producer.poll_vacant(1, context);
-        vacant.map(|vacant| self.unless_over(vacant))
+        self.producer.poll_vacant(1, context)
     }
 }

@@ -20,7 +20,7 @@ pub(super) const FAILED: u32 = FIRST_FREE << 1;
 pub enum End {
     /// The writer closed it: the content is complete.
     Closed,
-    /// Either end called `set_error`.
+    /// Either end called `set_error` or `fail`.
     Failed,
     /// The writer was dropped without closing, for example by a panic: data may be missing.
     WriterGone,

@@ -10,7 +10,7 @@ use forebay_testing::dice::{Dice, times};
 use proptest::prelude::*;
 use std::{
     collections::VecDeque,
-    io::{BufRead, ErrorKind, Read, Write},
+    io::{self, BufRead, ErrorKind, Read, Write},
     thread,
 };
 
@@ -435,4 +435,45 @@ fn lines_are_read_across_the_seam() {
         reader.read_line(&mut line).unwrap();
         assert_eq!(line, format!("line {i}\n"));
     }
+}
+
+#[test]
+fn the_reason_of_a_failure_reaches_the_other_end_after_the_content() {
+    use crate::error::Code;
+    let (mut writer, mut reader) = stream(8).unwrap();
+    writer.push_slice(b"ab");
+    writer.fail(io::Error::from_raw_os_error(libc::ECONNRESET));
+    writer.fail(Code::Io); // the first reason stays
+    assert_eq!(
+        (writer.push_slice(b"c"), reader.end()),
+        (0, Some(End::Failed))
+    );
+    let mut text = Vec::new();
+    let error = reader.read_to_end(&mut text).unwrap_err();
+    assert_eq!(
+        (&text[..], error.raw_os_error()),
+        (&b"ab"[..], Some(libc::ECONNRESET))
+    );
+    assert_eq!(reader.error().unwrap().code(), Code::Closed);
+
+    let (mut writer, mut reader) = stream(8).unwrap();
+    reader.fail(crate::Error::coded(Code::Damaged, "line 7", "is no number"));
+    let error = writer.write(b"c").unwrap_err();
+    assert_eq!(
+        (error.kind(), error.to_string()),
+        (io::ErrorKind::InvalidData, "line 7: is no number".into())
+    );
+    writer.set_error();
+    assert_eq!(writer.error().unwrap().code(), Code::Damaged);
+
+    let (mut writer, reader) = stream(8).unwrap();
+    writer.set_error(); // without a reason
+    assert!(reader.has_error() && reader.error().is_none());
+
+    let mut local = LocalStream::new(8).unwrap();
+    local.fail(Code::TimedOut);
+    assert_eq!(
+        (local.end(), local.error().unwrap().code()),
+        (Some(End::Failed), Code::TimedOut)
+    );
 }

@@ -16,21 +16,22 @@ fn time_limits_end<W: Wait>() {
     for limit in [Duration::ZERO, Duration::from_millis(2)] {
         let (mut writer, mut reader) = made::<W>(2);
         let deadline = Instant::now() + limit;
-        assert_eq!(reader.wait_filled_timeout(1, limit), 0);
-        assert_eq!(reader.wait_filled_deadline(1, deadline), 0);
+        let late = Err(WaitError::TimedOut);
+        assert_eq!(reader.wait_filled_timeout(1, limit), late);
+        assert_eq!(reader.wait_filled_deadline(1, deadline), late);
         assert_eq!(reader.end(), None);
         assert_eq!(writer.push_all_timeout(b"abc", limit), 2);
         assert_eq!(writer.push_all_deadline(b"c", deadline), 0);
-        assert_eq!(writer.wait_vacant_timeout(1, limit), 0);
-        assert_eq!(writer.wait_vacant_deadline(1, deadline), 0);
+        assert_eq!(writer.wait_vacant_timeout(1, limit), late);
+        assert_eq!(writer.wait_vacant_deadline(1, deadline), late);
         assert!(!writer.is_over());
-        assert_eq!(reader.wait_filled_timeout(2, Duration::MAX), 2);
+        assert_eq!(reader.wait_filled_timeout(2, Duration::MAX), Ok(2));
         assert_eq!(reader.bytes_buffered(), 2);
         reader.consume(1);
-        assert_eq!(writer.wait_vacant_timeout(2, limit), 1);
-        assert_eq!(reader.wait_filled_timeout(9, limit), 1);
+        assert_eq!(writer.wait_vacant_timeout(2, limit), late);
+        assert_eq!(reader.wait_filled_timeout(9, limit), late);
         assert_eq!(reader.peek(), b"b");
-        assert_eq!(writer.wait_vacant_timeout(1, Duration::MAX), 1);
+        assert_eq!(writer.wait_vacant_timeout(1, Duration::MAX), Ok(1));
     }
 }
 
@@ -99,7 +100,8 @@ fn through_a_stream<W: Wait + 'static>(
         let content: &[u8] = match dice.below(4) {
             0 => reader.peek(),
             1 => {
-                reader.wait_filled_timeout(n as usize, Duration::from_micros(dice.below(300)));
+                let _ =
+                    reader.wait_filled_timeout(n as usize, Duration::from_micros(dice.below(300)));
                 reader.peek()
             }
             2 => {
@@ -173,7 +175,7 @@ fn hear<W: Wait>(reader: &mut Reader<W>, first: u8, n: usize) {
     let (mut bytes, mut heard) = ([0; LONGEST], 0);
     while heard < n {
         assert!(
-            reader.wait_filled_timeout(1, FOR_EVER) > 0,
+            reader.wait_filled_timeout(1, FOR_EVER).is_ok(),
             "was never woken"
         );
         heard += reader.pop_slice(&mut bytes[heard..n]);

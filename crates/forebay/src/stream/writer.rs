@@ -5,15 +5,18 @@
 //! ```
 use super::state::{CLOSED, FAILED};
 use crate::{
-    Result,
+    Error, Result,
     memory::HugePages,
     ring::{
-        spsc::{self, RingStats},
+        spsc::{self, RingStats, WaitError},
         state::CONSUMER_GONE,
     },
     sync::{Deadline, Park, Wait, limited, planted},
 };
-use std::ops::{Deref, DerefMut, Range};
+use std::{
+    ops::{Deref, DerefMut, Range},
+    time::{Duration, Instant},
+};
 
 /// The end that puts bytes in. Belongs to one thread at a time: `Send`, not `Sync`.
 ///
@@ -52,9 +55,6 @@ impl<W: Wait> Writer<W> {
     /// ```
     #[inline]
     pub fn push_slice(&mut self, bytes: &[u8]) -> usize {
-        if self.is_over() {
-            return 0;
-        }
         self.producer.push_slice(bytes)
     }
 
@@ -80,40 +80,53 @@ impl<W: Wait> Writer<W> {
 
     fn push_all_until(&mut self, bytes: &[u8], deadline: &Deadline) -> usize {
         let mut pushed = self.push_slice(bytes);
-        while pushed < bytes.len() && self.wait_vacant_until(1, deadline) > 0 {
+        while pushed < bytes.len() && self.producer.wait_vacant_until(1, deadline) > 0 {
             pushed += self.push_slice(&bytes[pushed..]);
         }
         pushed
     }
 
-    limited! {
-        /// Blocks the thread until `n` bytes (at most the capacity) are vacant, or the stream accepts no more bytes. Returns how many
-        /// bytes a push would accept at least: 0 if the stream accepts no more.
-        ///
-        /// ```
-        /// let (mut writer, mut reader) = forebay::stream::stream(4)?;
-        /// writer.push_slice(b"abcd");
-        /// let thread = std::thread::spawn(move || {
-        ///     reader.consume(3);
-        ///     reader // not dropped yet: that would end the stream
-        /// });
-        /// assert_eq!(writer.wait_vacant(2), 3);
-        /// # thread.join().unwrap();
-        /// # Ok::<(), forebay::Error>(())
-        /// ```
-        fn wait_vacant(&mut self, n: usize) -> usize,
-        |deadline| self.wait_vacant_until(n, &deadline),
-        for: wait_vacant_timeout " A timeout of zero never waits.",
-        until: wait_vacant_deadline
+    /// Blocks the thread until `n` bytes (at most the capacity) are vacant, or the stream accepts no more bytes. Returns how many
+    /// bytes a push would accept at least: 0 if the stream accepts no more.
+    ///
+    /// ```
+    /// let (mut writer, mut reader) = forebay::stream::stream(4)?;
+    /// writer.push_slice(b"abcd");
+    /// let thread = std::thread::spawn(move || {
+    ///     reader.consume(3);
+    ///     reader // not dropped yet: that would end the stream
+    /// });
+    /// assert_eq!(writer.wait_vacant(2), 3);
+    /// # thread.join().unwrap();
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    #[inline]
+    pub fn wait_vacant(&mut self, n: usize) -> usize {
+        self.producer.wait_vacant(n)
     }
 
-    fn wait_vacant_until(&mut self, n: usize, deadline: &Deadline) -> usize {
-        let vacant = self.producer.wait_vacant_until(n, deadline);
-        self.unless_over(vacant)
+    /// Like [`wait_vacant`](Writer::wait_vacant), for up to `timeout`. A timeout of zero never waits.
+    ///
+    /// # Errors
+    /// Fewer bytes are vacant and the time has passed, or the stream accepts no more bytes.
+    pub fn wait_vacant_timeout(
+        &mut self,
+        n: usize,
+        timeout: Duration,
+    ) -> std::result::Result<usize, WaitError> {
+        self.producer.wait_vacant_timeout(n, timeout)
     }
 
-    pub(super) fn unless_over(&self, vacant: usize) -> usize {
-        if self.is_over() { 0 } else { vacant }
+    /// Like [`wait_vacant`](Writer::wait_vacant), until `deadline`.
+    ///
+    /// # Errors
+    /// Those of [`wait_vacant_timeout`](Writer::wait_vacant_timeout).
+    pub fn wait_vacant_deadline(
+        &mut self,
+        n: usize,
+        deadline: Instant,
+    ) -> std::result::Result<usize, WaitError> {
+        self.producer.wait_vacant_deadline(n, deadline)
     }
 
     /// Reserves up to `n` contiguous vacant bytes, to be written in place and then [committed](ReservedBytes::commit): as many as
@@ -132,7 +145,6 @@ impl<W: Wait> Writer<W> {
     /// ```
     #[inline]
     pub fn reserve(&mut self, n: usize) -> ReservedBytes<'_, W> {
-        let n = if self.is_over() { 0 } else { n };
         ReservedBytes(self.producer.reserve(n))
     }
 
@@ -141,9 +153,30 @@ impl<W: Wait> Writer<W> {
         self.end(CLOSED);
     }
 
-    /// Ends the stream with an error, which the reader gets after the content.
+    /// Ends the stream with an error, which the reader gets after the content. [`fail`](Writer::fail) also gives it the reason.
     pub fn set_error(&mut self) {
         self.end(FAILED);
+    }
+
+    /// Ends the stream with an error and its reason, which the reader gets after the content. The first reason stays.
+    ///
+    /// ```
+    /// use forebay::{Error, error::Code, stream::stream};
+    /// use std::io::{self, Read};
+    /// let (mut writer, mut reader) = stream(64)?;
+    /// writer.fail(io::Error::from(io::ErrorKind::ConnectionReset)); // or any `Error` or `Code`
+    /// assert_eq!(reader.read(&mut [0; 8]).unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+    /// assert_eq!(reader.error().map(Error::code), Some(Code::Closed));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn fail(&mut self, reason: impl Into<Error>) {
+        self.producer.state().set_reason(reason.into());
+        self.set_error();
+    }
+
+    /// The reason for which either end [failed](Writer::fail) the stream.
+    pub fn error(&self) -> Option<&Error> {
+        self.producer.state().reason()
     }
 
     /// Whether [`close`](Writer::close) was called.
@@ -164,7 +197,7 @@ impl<W: Wait> Writer<W> {
     /// Whether the stream accepts no more bytes: it is closed, has an error, or lost its reader.
     #[inline]
     pub fn is_over(&self) -> bool {
-        self.producer.state().bits() != 0
+        self.producer.is_over()
     }
 
     /// Number of bytes vacant now, 0 to the capacity, even if the stream accepts no more bytes. It can only grow until this end

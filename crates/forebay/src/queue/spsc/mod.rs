@@ -149,8 +149,6 @@ fn split(header: Word) -> (u32, u32) {
 }
 
 /// The only sender of a queue. The queue closes when it is dropped.
-///
-/// It notices that the receiver is gone only when the queue seems full: checking on each send would cost more than sending.
 pub struct Sender {
     producer: Producer<Word, Task>,
     waits: bool,
@@ -275,7 +273,7 @@ impl Sender {
 
     #[cold]
     fn why_not(&self, deadline: &Deadline) -> SendError {
-        match self.producer.consumer_is_gone() {
+        match self.producer.is_over() {
             true => SendError::Closed,
             false if !deadline.may_wait() => SendError::Full,
             false => SendError::TimedOut,

@@ -182,7 +182,7 @@ fn a_consumer_that_finds_nothing_more_gives_back_what_a_forgotten_drain_took() {
         |consumer| consumer.try_iter().next().is_none(),
         |consumer| consumer.peek(1).is_empty(),
         |consumer| consumer.peek_all().is_empty(),
-        |consumer| consumer.wait_filled_timeout(1, SHORT) == 0,
+        |consumer| consumer.wait_filled_timeout(1, SHORT).is_err(),
         |consumer| consumer.pop_timeout(SHORT).is_err(),
     ];
     for finds_nothing in ways {

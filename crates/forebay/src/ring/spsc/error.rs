@@ -25,9 +25,11 @@ impl<T> error::Error for Closed<T> {}
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PushError<T> {
-    /// No slot was vacant, or none became vacant in time.
+    /// No slot was vacant, and the call does not wait.
     Full(T),
-    /// The ring is full and the consumer is gone.
+    /// No slot became vacant within the time limit.
+    TimedOut(T),
+    /// The consumer is gone.
     Closed(T),
 }
 
@@ -35,7 +37,7 @@ impl<T> PushError<T> {
     /// The element that was not pushed.
     pub fn into_inner(self) -> T {
         match self {
-            PushError::Full(value) | PushError::Closed(value) => value,
+            PushError::Full(value) | PushError::TimedOut(value) | PushError::Closed(value) => value,
         }
     }
 }
@@ -44,6 +46,7 @@ impl<T> fmt::Debug for PushError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             PushError::Full(_) => "Full(..)",
+            PushError::TimedOut(_) => "TimedOut(..)",
             PushError::Closed(_) => "Closed(..)",
         })
     }
@@ -53,7 +56,8 @@ impl<T> fmt::Display for PushError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             PushError::Full(_) => "the ring is full",
-            PushError::Closed(_) => "the ring is full and its consumer is gone",
+            PushError::TimedOut(_) => "the ring stayed full for the whole time limit",
+            PushError::Closed(_) => "the consumer of the ring is gone",
         })
     }
 }
@@ -64,8 +68,10 @@ impl<T> error::Error for PushError<T> {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PopError {
-    /// There was no element, or none arrived in time.
+    /// There was no element, and the call does not wait.
     Empty,
+    /// No element arrived within the time limit.
+    TimedOut,
     /// The ring is empty and the producer is gone: no element will ever arrive.
     Closed,
 }
@@ -74,6 +80,7 @@ impl fmt::Display for PopError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             PopError::Empty => "the ring is empty",
+            PopError::TimedOut => "the ring stayed empty for the whole time limit",
             PopError::Closed => "the ring is empty and its producer is gone",
         })
     }
@@ -81,12 +88,39 @@ impl fmt::Display for PopError {
 
 impl error::Error for PopError {}
 
+/// Why a wait for a number of elements or slots ended without them. There may be fewer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WaitError {
+    /// The time limit has passed.
+    TimedOut,
+    /// The other end is gone, or the stream has ended: no more will follow.
+    Closed,
+}
+
+impl fmt::Display for WaitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            WaitError::TimedOut => "the time limit has passed",
+            WaitError::Closed => "the other end has closed or is gone",
+        })
+    }
+}
+
+impl error::Error for WaitError {}
+
 coded!([T] Closed<T>, "ring", |_it| Code::Closed);
 coded!([T] PushError<T>, "ring", |it| match it {
     PushError::Full(_) => Code::Full,
+    PushError::TimedOut(_) => Code::TimedOut,
     PushError::Closed(_) => Code::Closed,
 });
 coded!([] PopError, "ring", |it| match it {
     PopError::Empty => Code::Empty,
+    PopError::TimedOut => Code::TimedOut,
     PopError::Closed => Code::Closed,
+});
+coded!([] WaitError, "ring", |it| match it {
+    WaitError::TimedOut => Code::TimedOut,
+    WaitError::Closed => Code::Closed,
 });

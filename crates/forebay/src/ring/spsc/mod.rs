@@ -19,6 +19,9 @@
 //!         ◀── head: what was taken ──┘◀───────────────────────┘
 //! ```
 //!
+//! Once the consumer is gone, no push and no burst puts anything in: `push` and `try_push` return [`Closed`](PushError::Closed) with the
+//! element, and bursts are empty. Once the producer is gone, the consumer gets the elements that are left, and then `Closed`.
+//!
 //! Every push and every burst is visible to the other end at once; there is no flush. Each end keeps a private copy of the other's
 //! position, and loads this position again only when the ring seems full or empty. Two optimisations raise the throughput:
 //!
@@ -79,7 +82,7 @@ mod tests;
 mod thread_tests;
 
 pub use consumer::Consumer;
-pub use error::{Closed, PopError, PushError};
+pub use error::{Closed, PopError, PushError, WaitError};
 pub(crate) use peeked::Taken;
 pub use peeked::{Drain, Peeked};
 pub use producer::Producer;

@@ -59,8 +59,8 @@ impl<T, W: Wait> Producer<T, W> {
     /// Puts one element into the ring, if a slot is vacant. Never waits. The consumer can see the element at once.
     ///
     /// # Errors
-    /// [`Full`](PushError::Full), or [`Closed`](PushError::Closed) if the ring is full and the consumer is gone; both return the
-    /// element. As long as a slot is vacant, elements are accepted even if the consumer is gone: they are dropped with the ring.
+    /// [`Full`](PushError::Full), or [`Closed`](PushError::Closed) if the consumer is gone; both return the element. An element
+    /// that is pushed while the consumer is being dropped may still be accepted; it is dropped with the ring.
     ///
     /// ```
     /// use forebay::ring::spsc::PushError;
@@ -71,19 +71,11 @@ impl<T, W: Wait> Producer<T, W> {
     /// ```
     #[inline]
     pub fn try_push(&mut self, value: T) -> Result<(), PushError<T>> {
-        if self.cursor.cached_available() > 0 {
-            self.put_in(value);
-            return Ok(());
+        if self.is_over() {
+            return Err(PushError::Closed(value));
         }
-        if self.refresh() == 0 {
-            if !self.shared.state.has(CONSUMER_GONE) {
-                return Err(PushError::Full(value));
-            }
-            // END: the slots that the consumer emptied last are visible to this load.
-            let head = &self.shared.head.position;
-            if self.cursor.refresh(head, self.capacity) == 0 {
-                return Err(PushError::Closed(value));
-            }
+        if self.cursor.cached_available() == 0 && self.refresh() == 0 {
+            return Err(PushError::Full(value));
         }
         self.put_in(value);
         Ok(())
@@ -141,10 +133,7 @@ impl<T, W: Wait> Producer<T, W> {
     where
         T: Copy,
     {
-        let n = match self.cursor.cached_available() {
-            known if known >= source.len() => source.len(),
-            _ => source.len().min(self.refresh()),
-        };
+        let n = source.len().min(self.vacant_or_refresh(source.len()));
         let pushed = self.lend(n).copy_from_slice(&source[..n]);
         match ONE_VIEW && pushed < n {
             true => pushed + self.push_slice(&source[pushed..n]), // the rest follows the seam
@@ -169,10 +158,17 @@ impl<T, W: Wait> Producer<T, W> {
         self.shared.tail.waits.wake();
     }
 
-    /// The number of slots known to be vacant, after a refresh if that is less than `n`.
+    /// Whether nothing more may be put in: the consumer is gone, or a module that builds on the ring has ended it.
+    #[inline(always)]
+    pub(crate) fn is_over(&self) -> bool {
+        self.shared.state.bits() != 0
+    }
+
+    /// The number of slots known to be vacant, after a refresh if that is less than `n`; 0 if nothing more may be put in.
     #[inline]
     pub(super) fn vacant_or_refresh(&mut self, n: usize) -> usize {
         match self.cursor.cached_available() {
+            _ if self.is_over() => 0,
             vacant if vacant >= n => vacant,
             _ => self.refresh(),
         }
@@ -200,7 +196,7 @@ impl<T, W: Wait> Producer<T, W> {
         self.capacity
     }
 
-    /// Whether the consumer was dropped. Elements put in after that are dropped with the ring.
+    /// Whether the consumer was dropped: nothing more can be put in.
     pub fn consumer_is_gone(&self) -> bool {
         self.shared.state.has(CONSUMER_GONE)
     }

@@ -13,8 +13,8 @@ use std::{
 use zerocopy::{FromBytes, IntoBytes};
 
 impl<T, W: Wait> Producer<T, W> {
-    /// Reserves up to `n` contiguous vacant slots, to be filled in place: as many as are vacant, possibly none.
-    /// Never waits.
+    /// Reserves up to `n` contiguous vacant slots, to be filled in place: as many as are vacant, possibly none; none once the
+    /// [consumer is gone](Producer::consumer_is_gone). Never waits.
     ///
     /// Dropping it without a commit changes nothing.
     ///
@@ -55,12 +55,12 @@ pub struct Reserved<'a, T, W: Wait = Park> {
 }
 
 impl<T, W: Wait> Reserved<'_, T, W> {
-    /// Number of slots in this burst; 0 if the ring is full.
+    /// Number of slots in this burst; 0 if the ring is full or the consumer is gone.
     pub fn len(&self) -> usize {
         self.n
     }
 
-    /// Whether the ring was full.
+    /// Whether there is no slot in it.
     pub fn is_empty(&self) -> bool {
         self.n == 0
     }

@@ -14,7 +14,7 @@ impl<T> Producer<T, Task> {
     /// element, await [`until_vacant`](Producer::until_vacant), and then [`try_push`](Producer::try_push).
     ///
     /// # Errors
-    /// Returns the element: the ring is full and the consumer is gone.
+    /// Returns the element: the consumer is gone.
     ///
     /// ```
     /// use forebay::{ring::spsc::{ring_with, RingConfig}, sync::Task};
@@ -41,26 +41,26 @@ impl<T> Producer<T, Task> {
             match self.try_push(value) {
                 Ok(()) => return Ok(()),
                 Err(PushError::Closed(value)) => return Err(Closed(value)),
-                Err(PushError::Full(back)) => value = back,
+                Err(PushError::Full(back) | PushError::TimedOut(back)) => value = back,
             }
             self.until_vacant(1).await;
         }
     }
 
     /// Waits, without blocking the thread, until `n` slots (at most the capacity) are vacant, or the consumer is gone; returns how
-    /// many are vacant. Cancel-safe: nothing changes in the ring, and the slots stay vacant until this end fills them.
+    /// many are vacant, or 0 if the consumer is gone. Cancel-safe: nothing changes in the ring, and the slots stay vacant until this end fills them.
     pub async fn until_vacant(&mut self, n: usize) -> usize {
         poll_fn(|context| self.poll_vacant(n, context)).await
     }
 
-    /// Ready with the number of vacant slots once that is `n` (at most the capacity), or once the consumer is gone. While it is
+    /// Ready with the number of vacant slots once that is `n` (at most the capacity), or with 0 once the consumer is gone. While it is
     /// pending, the task of `context` is woken whenever the consumer releases slots.
     pub fn poll_vacant(&mut self, n: usize, context: &mut Context<'_>) -> Poll<usize> {
         let n = n.min(self.capacity);
         let (shared, cursor) = (&*self.shared, &mut self.cursor);
         let mut ready = || shared.is_vacant_or_over(cursor, n);
         if shared.head.waits.poll(context, &mut ready) {
-            return Poll::Ready(self.cursor.cached_available());
+            return Poll::Ready(self.vacant_unless_over());
         }
         self.shared
             .producers
@@ -83,7 +83,7 @@ impl<T> Consumer<T, Task> {
             match self.try_pop() {
                 Ok(value) => return Ok(value),
                 Err(PopError::Closed) => return Err(Closed(())),
-                Err(PopError::Empty) => self.until_filled(1).await,
+                Err(PopError::Empty | PopError::TimedOut) => self.until_filled(1).await,
             };
         }
     }

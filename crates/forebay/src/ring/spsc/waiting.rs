@@ -1,37 +1,76 @@
 //! The calls of both ends that block the thread.
 
-use super::{Closed, Consumer, PopError, Producer, PushError};
-use crate::sync::{Block, Deadline, Park, Wait, limited};
+use super::{Closed, Consumer, PopError, Producer, PushError, WaitError};
+use crate::sync::{Block, Deadline, Park, Wait};
 use std::{
     iter::from_fn,
     time::{Duration, Instant},
 };
 
 impl<T, W: Wait> Producer<T, W> {
-    limited! {
-        /// Blocks the thread until `n` slots (at most the capacity) are vacant, or the consumer is gone. Returns how many are known to
-        /// be vacant: fewer only if the consumer is gone.
-        ///
-        /// ```
-        /// use std::time::Duration;
-        /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
-        /// producer.push_slice(&[1, 2, 3]);
-        /// assert_eq!(producer.wait_vacant_timeout(2, Duration::from_millis(1)), 1);
-        /// consumer.try_pop().unwrap();
-        /// assert_eq!(producer.wait_vacant(2), 2);
-        /// # Ok::<(), forebay::Error>(())
-        /// ```
-        fn wait_vacant(&mut self, n: usize) -> usize,
-        |deadline| self.wait_vacant_until(n, &deadline),
-        for: wait_vacant_timeout " A timeout of zero never waits.",
-        until: wait_vacant_deadline
+    /// Blocks the thread until `n` slots (at most the capacity) are vacant, or the consumer is gone. Returns how many are known to
+    /// be vacant: 0 if the consumer is gone.
+    ///
+    /// ```
+    /// use forebay::ring::spsc::WaitError;
+    /// use std::time::Duration;
+    /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
+    /// producer.push_slice(&[1, 2, 3]);
+    /// let timeout = Duration::from_millis(1);
+    /// assert_eq!(producer.wait_vacant_timeout(2, timeout), Err(WaitError::TimedOut));
+    /// consumer.try_pop().unwrap();
+    /// assert_eq!(producer.wait_vacant(2), 2);
+    /// drop(consumer);
+    /// assert_eq!(producer.wait_vacant_timeout(1, timeout), Err(WaitError::Closed));
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    #[inline]
+    pub fn wait_vacant(&mut self, n: usize) -> usize {
+        self.wait_vacant_until(n, &Deadline::never())
+    }
+
+    /// Like [`wait_vacant`](Producer::wait_vacant), for up to `timeout`. A timeout of zero never waits.
+    ///
+    /// # Errors
+    /// Fewer slots are vacant, and the time has passed or the consumer is gone.
+    pub fn wait_vacant_timeout(&mut self, n: usize, timeout: Duration) -> Result<usize, WaitError> {
+        self.wait_vacant_within(n, &Deadline::after(timeout))
+    }
+
+    /// Like [`wait_vacant`](Producer::wait_vacant), until `deadline`.
+    ///
+    /// # Errors
+    /// Those of [`wait_vacant_timeout`](Producer::wait_vacant_timeout).
+    pub fn wait_vacant_deadline(
+        &mut self,
+        n: usize,
+        deadline: Instant,
+    ) -> Result<usize, WaitError> {
+        self.wait_vacant_within(n, &Deadline::at(deadline))
+    }
+
+    fn wait_vacant_within(&mut self, n: usize, deadline: &Deadline) -> Result<usize, WaitError> {
+        let vacant = self.wait_vacant_until(n, deadline);
+        match vacant >= n.min(self.capacity) {
+            _ if self.is_over() => Err(WaitError::Closed),
+            true => Ok(vacant),
+            false => Err(WaitError::TimedOut),
+        }
+    }
+
+    /// The number of slots known to be vacant; 0 if nothing more may be put in.
+    pub(super) fn vacant_unless_over(&self) -> usize {
+        match self.is_over() {
+            true => 0,
+            false => self.cursor.cached_available(),
+        }
     }
 
     #[inline]
     pub(crate) fn wait_vacant_until(&mut self, n: usize, deadline: &Deadline) -> usize {
         let n = n.min(self.capacity);
         let vacant = self.vacant_or_refresh(n);
-        if vacant >= n {
+        if vacant >= n || self.is_over() {
             return vacant;
         }
         self.shared
@@ -44,7 +83,7 @@ impl<T, W: Wait> Producer<T, W> {
         let (shared, cursor) = (&*self.shared, &mut self.cursor);
         let mut ready = || shared.is_vacant_or_over(cursor, n);
         shared.head.waits.wait(deadline.end(), &mut ready);
-        self.cursor.cached_available()
+        self.vacant_unless_over()
     }
 }
 
@@ -52,7 +91,7 @@ impl<T, W: Block> Producer<T, W> {
     /// Puts one element into the ring, waiting for a vacant slot.
     ///
     /// # Errors
-    /// Returns the element: the ring is full and the consumer is gone.
+    /// Returns the element: the consumer is gone.
     ///
     /// ```
     /// use forebay::ring::spsc::{Closed, PushError};
@@ -60,7 +99,7 @@ impl<T, W: Block> Producer<T, W> {
     /// let (mut producer, consumer) = forebay::ring::spsc::ring(1)?;
     /// assert_eq!(producer.push(1), Ok(()));
     /// let timeout = Duration::from_millis(1);
-    /// assert_eq!(producer.push_timeout(2, timeout), Err(PushError::Full(2)));
+    /// assert_eq!(producer.push_timeout(2, timeout), Err(PushError::TimedOut(2)));
     /// drop(consumer);
     /// assert_eq!(producer.push(2), Err(Closed(2)));
     /// # Ok::<(), forebay::Error>(())
@@ -71,7 +110,7 @@ impl<T, W: Block> Producer<T, W> {
             match self.push_until(value, &Deadline::never()) {
                 Ok(()) => return Ok(()),
                 Err(PushError::Closed(value)) => return Err(Closed(value)),
-                Err(PushError::Full(back)) => value = back,
+                Err(PushError::Full(back) | PushError::TimedOut(back)) => value = back,
             }
         }
     }
@@ -79,8 +118,8 @@ impl<T, W: Block> Producer<T, W> {
     /// Like [`push`](Producer::push), for up to `timeout`.
     ///
     /// # Errors
-    /// Returns the element: [`Full`](PushError::Full) if no slot became vacant in time, [`Closed`](PushError::Closed) if the ring
-    /// is full and the consumer is gone.
+    /// Returns the element: [`TimedOut`](PushError::TimedOut) if no slot became vacant in time, [`Closed`](PushError::Closed) if
+    /// the consumer is gone.
     pub fn push_timeout(&mut self, value: T, timeout: Duration) -> Result<(), PushError<T>> {
         self.push_until(value, &Deadline::after(timeout))
     }
@@ -97,7 +136,10 @@ impl<T, W: Block> Producer<T, W> {
         match self.try_push(value) {
             Err(PushError::Full(value)) => {
                 self.wait_vacant_until(1, deadline);
-                self.try_push(value)
+                match self.try_push(value) {
+                    Err(PushError::Full(value)) => Err(PushError::TimedOut(value)),
+                    done => done,
+                }
             }
             done => done,
         }
@@ -105,23 +147,58 @@ impl<T, W: Block> Producer<T, W> {
 }
 
 impl<T, W: Wait> Consumer<T, W> {
-    limited! {
-        /// Blocks the thread until there are `n` elements (at most the capacity), or the producer is gone. Returns how many are known to
-        /// be there: fewer only if the producer is gone.
-        ///
-        /// ```
-        /// use std::time::Duration;
-        /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
-        /// producer.push(1).unwrap();
-        /// assert_eq!(consumer.wait_filled_timeout(2, Duration::from_millis(1)), 1);
-        /// drop(producer);
-        /// assert_eq!(consumer.wait_filled(2), 1);
-        /// # Ok::<(), forebay::Error>(())
-        /// ```
-        fn wait_filled(&mut self, n: usize) -> usize,
-        |deadline| self.wait_filled_until(n, &deadline),
-        for: wait_filled_timeout " A timeout of zero never waits.",
-        until: wait_filled_deadline
+    /// Blocks the thread until there are `n` elements (at most the capacity), or the producer is gone. Returns how many are known to
+    /// be there: fewer only if the producer is gone.
+    ///
+    /// ```
+    /// use forebay::ring::spsc::WaitError;
+    /// use std::time::Duration;
+    /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
+    /// producer.push(1).unwrap();
+    /// let timeout = Duration::from_millis(1);
+    /// assert_eq!(consumer.wait_filled_timeout(2, timeout), Err(WaitError::TimedOut));
+    /// drop(producer);
+    /// assert_eq!(consumer.wait_filled_timeout(2, timeout), Err(WaitError::Closed));
+    /// assert_eq!(consumer.wait_filled(2), 1); // one is left
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    #[inline]
+    pub fn wait_filled(&mut self, n: usize) -> usize {
+        self.wait_filled_until(n, &Deadline::never())
+    }
+
+    /// Like [`wait_filled`](Consumer::wait_filled), for up to `timeout`. A timeout of zero never waits.
+    ///
+    /// # Errors
+    /// There are fewer elements, and the time has passed or the producer is gone.
+    pub fn wait_filled_timeout(&mut self, n: usize, timeout: Duration) -> Result<usize, WaitError> {
+        self.wait_filled_within(n, &Deadline::after(timeout))
+    }
+
+    /// Like [`wait_filled`](Consumer::wait_filled), until `deadline`.
+    ///
+    /// # Errors
+    /// Those of [`wait_filled_timeout`](Consumer::wait_filled_timeout).
+    pub fn wait_filled_deadline(
+        &mut self,
+        n: usize,
+        deadline: Instant,
+    ) -> Result<usize, WaitError> {
+        self.wait_filled_within(n, &Deadline::at(deadline))
+    }
+
+    fn wait_filled_within(&mut self, n: usize, deadline: &Deadline) -> Result<usize, WaitError> {
+        let n = n.min(self.capacity);
+        let filled = self.wait_filled_until(n, deadline);
+        if filled >= n {
+            return Ok(filled);
+        }
+        // END first, so that the last elements are counted.
+        match (self.shared.state.bits() != 0, self.refresh_at_once()) {
+            (_, filled) if filled >= n => Ok(filled),
+            (true, _) => Err(WaitError::Closed),
+            (false, _) => Err(WaitError::TimedOut),
+        }
     }
 
     #[inline]
@@ -153,7 +230,7 @@ impl<T, W: Block> Consumer<T, W> {
     /// use forebay::ring::spsc::{Closed, PopError};
     /// use std::time::Duration;
     /// let (mut producer, mut consumer) = forebay::ring::spsc::ring(4)?;
-    /// assert_eq!(consumer.pop_timeout(Duration::from_millis(1)), Err(PopError::Empty));
+    /// assert_eq!(consumer.pop_timeout(Duration::from_millis(1)), Err(PopError::TimedOut));
     /// producer.push(1).unwrap();
     /// drop(producer);
     /// assert_eq!(consumer.pop(), Ok(1));
@@ -165,7 +242,7 @@ impl<T, W: Block> Consumer<T, W> {
             match self.pop_until(&Deadline::never()) {
                 Ok(value) => return Ok(value),
                 Err(PopError::Closed) => return Err(Closed(())),
-                Err(PopError::Empty) => {}
+                Err(PopError::Empty | PopError::TimedOut) => {}
             }
         }
     }
@@ -173,7 +250,7 @@ impl<T, W: Block> Consumer<T, W> {
     /// Like [`pop`](Consumer::pop), for up to `timeout`.
     ///
     /// # Errors
-    /// [`Empty`](PopError::Empty) if no element arrived in time, [`Closed`](PopError::Closed) if the ring is empty and the
+    /// [`TimedOut`](PopError::TimedOut) if no element arrived in time, [`Closed`](PopError::Closed) if the ring is empty and the
     /// producer is gone.
     pub fn pop_timeout(&mut self, timeout: Duration) -> Result<T, PopError> {
         self.pop_until(&Deadline::after(timeout))
@@ -191,7 +268,10 @@ impl<T, W: Block> Consumer<T, W> {
         match self.try_pop() {
             Err(PopError::Empty) => {
                 self.wait_filled_until(1, deadline);
-                self.try_pop()
+                match self.try_pop() {
+                    Err(PopError::Empty) => Err(PopError::TimedOut),
+                    done => done,
+                }
             }
             done => done,
         }
