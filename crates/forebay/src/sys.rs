@@ -23,6 +23,7 @@ pub(crate) mod stdio;
 use std::{
     fs,
     io::{self, BufRead},
+    mem::ManuallyDrop,
     ops::Range,
     os::fd::IntoRawFd,
     path::{Path, PathBuf},
@@ -135,6 +136,12 @@ impl Mapping {
             unsafe { map(at, len, READ_WRITE, flags, file.as_raw_fd(), from) }?;
         }
         Ok(mapping)
+    }
+
+    /// The same range once more, to keep beside a shared owner: dropping it unmaps nothing.
+    pub(crate) fn alias(&self) -> ManuallyDrop<Mapping> {
+        let (start, len) = (self.start, self.len);
+        ManuallyDrop::new(Mapping { start, len })
     }
 
     /// The first `len` bytes of `file` (whole pages), shared with all processes that map them. From the size of a huge page on,

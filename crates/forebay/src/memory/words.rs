@@ -36,11 +36,11 @@ pub(crate) fn total(parts: &[&[u8]]) -> usize {
 
 /// Words at the start of a mapping.
 struct Words {
-    #[cfg(not(any(loom, miri)))]
-    mapping: Mapping,
-    /// Miri cannot map memory twice.
-    #[cfg(miri)]
-    mapping: crate::sync::Arc<Mapping>,
+    /// That of `_owner`, one load closer.
+    #[cfg(not(loom))]
+    mapping: std::mem::ManuallyDrop<Mapping>,
+    #[cfg(not(loom))]
+    _owner: crate::sync::Arc<Mapping>,
     #[cfg(loom)]
     words: crate::sync::Arc<Vec<AtomicU64>>,
     #[cfg(loom)]
@@ -51,6 +51,14 @@ struct Words {
 }
 
 impl Words {
+    #[cfg(not(loom))]
+    fn over(mapping: crate::sync::Arc<Mapping>) -> Words {
+        Words {
+            mapping: mapping.alias(),
+            _owner: mapping,
+        }
+    }
+
     #[inline(always)]
     fn all(&self) -> &[AtomicU64] {
         #[cfg(loom)]
@@ -90,11 +98,8 @@ pub(crate) struct Theirs(Words);
 
 impl Ours {
     #[cfg(not(loom))]
-    #[cfg_attr(not(miri), allow(clippy::useless_conversion))]
     pub(crate) fn new(mapping: Mapping) -> Ours {
-        Ours(Words {
-            mapping: mapping.into(),
-        })
+        Ours(Words::over(mapping.into()))
     }
 
     /// Number of words.
@@ -186,11 +191,14 @@ impl Ours {
 
 impl Theirs {
     #[cfg(not(loom))]
-    #[cfg_attr(not(miri), allow(clippy::useless_conversion))]
     pub(crate) fn new(mapping: Mapping) -> Theirs {
-        Theirs(Words {
-            mapping: mapping.into(),
-        })
+        Theirs(Words::over(mapping.into()))
+    }
+
+    /// The same memory for another thread; it stays mapped until both are dropped.
+    #[cfg(not(loom))]
+    pub(crate) fn share(&self) -> Theirs {
+        Theirs(Words::over(crate::sync::Arc::clone(&self.0._owner)))
     }
 
     /// Number of words.
@@ -299,10 +307,8 @@ pub(crate) fn both(words: usize) -> (Ours, Theirs) {
     let page = crate::sys::page_size();
     let mapping = Mapping::anonymous((words * WORD).next_multiple_of(page), page).unwrap();
     let mapping = crate::sync::Arc::new(mapping);
-    let theirs = Theirs(Words {
-        mapping: mapping.clone(),
-    });
-    (Ours(Words { mapping }), theirs)
+    let theirs = Theirs(Words::over(mapping.clone()));
+    (Ours(Words::over(mapping)), theirs)
 }
 
 /// Both sides of `words` words, in whole pages, for tests.

@@ -222,8 +222,7 @@ impl Receiver {
     /// Returns a descriptor for poll loops that wait for a message, or for the end.
     ///
     /// # Errors
-    /// Too many files are open, or the queue is [shared](super::shared) with other processes, which have no descriptor to
-    /// signal.
+    /// Too many files are open, or no thread is available: a watch of a [shared](super::shared) queue has one.
     pub fn watch(&self) -> crate::Result<Watch> {
         Watch::new(&self.handles, For::Message)
     }

@@ -36,8 +36,7 @@
 //! dies of `SIGBUS`. Only the file's owner can do that, since [`attach`] accepts no other user's file. The length is checked
 //! when a process attaches.
 //!
-//! A [`Watch`](super::Watch) of a shared queue is not possible, because its descriptor would have to be sent to every process that
-//! attaches.
+//! A [`Watch`](super::Watch) of a shared queue has a thread of its own, which waits for the other processes.
 //!
 //! # Misuse
 //!

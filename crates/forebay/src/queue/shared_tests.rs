@@ -308,8 +308,79 @@ fn a_process_that_attaches_gets_first_what_the_dead_held() {
 }
 
 #[test]
-fn a_queue_between_processes_says_that_it_cannot_be_watched() {
+fn a_queue_between_processes_says_that_it_cannot_be_awaited() {
     let queue = create_nameless(&SharedQueueConfig::default()).unwrap();
-    let error = queue.receiver().watch().unwrap_err().to_string();
-    assert!(error.contains("between processes"), "{error}");
+    let error = queue.receiver().into_async().unwrap_err();
+    assert_eq!(error.code(), crate::error::Code::Unsupported);
+}
+
+#[test]
+fn a_poll_loop_waits_for_other_processes() {
+    use rustix::event::{PollFd, PollFlags, poll};
+    fn wait_for(watch: &mut Watch) {
+        while watch.arm() {
+            let answer = poll(&mut [PollFd::new(&*watch, PollFlags::IN)], None);
+            assert_eq!(answer, Ok(1));
+        }
+    }
+    const MESSAGES: u32 = 2000;
+    let queue = page(AfterDeath::Redeliver);
+    let peer = other(&queue);
+    let thread = std::thread::spawn(move || {
+        let sender = peer.sender();
+        let mut watch = sender.watch(100).unwrap();
+        for _ in 0..MESSAGES {
+            while sender.try_send([1; 100]).is_err() {
+                wait_for(&mut watch);
+            }
+        }
+        sender.close();
+    });
+    let receiver = queue.receiver();
+    let mut watch = receiver.watch().unwrap();
+    let mut received = 0;
+    loop {
+        match receiver.try_take() {
+            Ok(message) => received += u32::from(message[0]),
+            Err(RecvError::Closed) => break,
+            Err(_) => wait_for(&mut watch),
+        }
+    }
+    thread.join().unwrap();
+    assert_eq!(received, MESSAGES);
+}
+
+#[test]
+fn a_watch_that_lacks_room_passes_the_signal_on_to_a_sender_that_has_enough() {
+    let queue = page(AfterDeath::Redeliver);
+    let (sender, receiver) = (queue.sender(), queue.receiver());
+    for _ in 0..40 {
+        sender.try_send([0; 80]).unwrap();
+    }
+    let mut watch = sender.watch(4000).unwrap();
+    assert!(watch.arm());
+    let peer = other(&queue);
+    let waiting = std::thread::spawn(move || {
+        let sender = peer.sender();
+        (0..100).all(|_| sender.send_timeout([0; 80], LATER).is_ok())
+    });
+    for _ in 0..140 {
+        receiver.take_timeout(LATER).unwrap();
+    }
+    assert!(waiting.join().unwrap());
+    assert!(!watch.arm()); // now there is room for all
+}
+
+#[test]
+fn a_dropped_watch_ends_its_thread_and_detaches_the_process() {
+    let queue = page(AfterDeath::Redeliver);
+    let peer = other(&queue);
+    let mut watch = peer.receiver().watch().unwrap();
+    assert!(watch.arm());
+    drop(peer);
+    assert_eq!(queue.processes(), 2);
+    drop(watch);
+    while queue.processes() > 1 {
+        std::thread::yield_now();
+    }
 }

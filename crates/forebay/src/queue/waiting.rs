@@ -25,7 +25,7 @@ use std::{iter, time::Duration};
 const YIELDS: u32 = 16;
 
 /// The longest sleep if peers may die, since a dead peer rings no more.
-const SLICE: Duration = Duration::from_millis(50);
+pub(super) const SLICE: Duration = Duration::from_millis(50);
 
 /// Number of wake-ups in vain after which a sender is starving.
 const PATIENCE: u32 = 16;

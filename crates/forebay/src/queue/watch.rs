@@ -12,11 +12,16 @@
 //! armed, and the ordering is that event's edge RING. The side that clears the armed flag, either the ringer or the watch
 //! itself, removes the watch from that count.
 
+#[cfg(all(feature = "shared", not(loom)))]
+use super::waiting::SLICE;
 use super::{
+    core::Core,
     event::Event,
     handles::Handles,
     watchers::{Alarm, Watchers},
 };
+#[cfg(all(feature = "shared", not(loom)))]
+use crate::sync::Follower;
 use crate::{
     Error, Result,
     error::Code,
@@ -24,6 +29,11 @@ use crate::{
 };
 #[cfg(not(loom))]
 use std::os::fd::{AsFd, BorrowedFd};
+#[cfg(all(feature = "shared", not(loom)))]
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 /// What a watch waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +97,7 @@ pub(super) fn check_local(handles: &Handles, what: &str) -> Result<()> {
     match handles.core.peers.may_die() {
         false => Ok(()),
         true => Err(Error::coded(Code::Unsupported, "queue", format!("{what} a queue between processes")).advise(
-            "Wait in a separate thread: the other processes cannot signal a descriptor or task of this one",
+            "Wait for its `Watch`, such as with tokio's AsyncFd: the other processes cannot wake a task of this one",
         )),
     }
 }
@@ -96,6 +106,10 @@ pub(super) fn check_local(handles: &Handles, what: &str) -> Result<()> {
 /// ([`Sender::watch`](super::Sender::watch)).
 ///
 /// It does not keep the queue open, and it is signalled when the queue closes.
+///
+/// The other processes of a [shared](super::shared) queue cannot signal a descriptor of this one. A watch of such a queue therefore
+/// has a thread, which sleeps until the watch is armed, and then waits like a sender or receiver. It ends within 50 ms after the
+/// watch was dropped; until then this process stays attached.
 ///
 /// ```
 /// use rustix::event::{poll, PollFd, PollFlags};
@@ -109,19 +123,42 @@ pub(super) fn check_local(handles: &Handles, what: &str) -> Result<()> {
 /// # Ok::<(), forebay::Error>(())
 /// ```
 pub struct Watch {
-    signal: Arc<Eventfd>,
-    registration: Registration,
+    handles: Arc<Handles>,
+    what: For,
+    by: By,
+}
+
+/// How the signal of a watch comes about.
+enum By {
+    /// Threads of this process send it.
+    Ringers(Arc<Eventfd>, Registration),
+    /// A thread that waits for the other processes sends it.
+    #[cfg(all(feature = "shared", not(loom)))]
+    Follower(Follower),
 }
 
 impl Watch {
     /// # Errors
-    /// No descriptor is left, or the queue is shared with other processes.
+    /// No descriptor is left, or no thread.
     pub(super) fn new(handles: &Arc<Handles>, what: For) -> Result<Watch> {
-        check_local(handles, "watching")?;
-        let signal = Arc::new(Eventfd::new()?);
+        let by = match handles.core.peers.may_die() {
+            #[cfg(all(feature = "shared", not(loom)))]
+            true => {
+                let theirs = handles.clone();
+                By::Follower(Follower::start(move |is_wanted| {
+                    theirs.core.follow(what, is_wanted);
+                })?)
+            }
+            _ => {
+                let signal = Arc::new(Eventfd::new()?);
+                let alarm = Alarm::Descriptor(signal.clone());
+                By::Ringers(signal, Registration::new(handles, alarm, what))
+            }
+        };
         Ok(Watch {
-            registration: Registration::new(handles, Alarm::Descriptor(signal.clone()), what),
-            signal,
+            handles: handles.clone(),
+            what,
+            by,
         })
     }
 
@@ -147,9 +184,15 @@ impl Watch {
     /// ```
     pub fn arm(&mut self) -> bool {
         self.disarm();
-        self.registration.event().join();
-        self.signal.arm();
-        if !planted("queue-arm-without-second-look") && self.is_there() {
+        match &self.by {
+            By::Ringers(signal, registration) => {
+                registration.event().join();
+                signal.arm();
+            }
+            #[cfg(all(feature = "shared", not(loom)))]
+            By::Follower(follower) => follower.arm(),
+        }
+        if !planted("queue-arm-without-second-look") && self.handles.core.is_there(self.what) {
             self.disarm();
             return false;
         }
@@ -158,24 +201,62 @@ impl Watch {
 
     /// Cancels the request for a signal; one may still arrive.
     pub fn disarm(&mut self) {
-        self.registration.disarm();
-    }
-
-    /// Also true if a lock is not available: the caller then tries the operation, which waits for the lock.
-    fn is_there(&self) -> bool {
-        let core = &self.registration.handles.core;
-        let now = Deadline::now();
-        let answer = match self.registration.what {
-            For::Message => core.has_message(&now),
-            For::Room(len) => core.has_room(len, &now),
-        };
-        answer.unwrap_or(true)
+        match &self.by {
+            By::Ringers(_, registration) => registration.disarm(),
+            #[cfg(all(feature = "shared", not(loom)))]
+            By::Follower(follower) => follower.disarm(),
+        }
     }
 
     /// Sleeps as a poll loop does.
     #[cfg(test)]
     pub(super) fn poll(&self) {
-        self.signal.sleep();
+        match &self.by {
+            By::Ringers(signal, _) => signal.sleep(),
+            #[cfg(all(feature = "shared", not(loom)))]
+            By::Follower(_) => unreachable!("models and tests poll within one process"),
+        }
+    }
+}
+
+impl Core {
+    /// Whether the message or the room is there. Also true if a lock is not available: the caller then tries the operation, which
+    /// waits for the lock.
+    fn is_there(&self, what: For) -> bool {
+        let now = Deadline::now();
+        let answer = match what {
+            For::Message => self.has_message(&now),
+            For::Room(len) => self.has_room(len, &now),
+        };
+        answer.unwrap_or(true)
+    }
+
+    /// Blocks until it may be there or `is_wanted` is false, and passes the signals on that it got: it takes nothing itself.
+    #[cfg(all(feature = "shared", not(loom)))]
+    fn follow(&self, what: For, is_wanted: &dyn Fn() -> bool) {
+        let event = match what {
+            For::Message => &self.control.arrived,
+            For::Room(_) => &self.control.room,
+        };
+        let pass_on = || match what {
+            For::Message => self.ring_arrived(),
+            For::Room(_) => self.ring_room(),
+        };
+        event.join();
+        while is_wanted() && !self.is_there(what) {
+            let slept = Instant::now();
+            event.sleep(Some(SLICE));
+            self.recover_sometimes(&Deadline::now());
+            // Room that is too small for this watch may suffice for a sender. The pause gives that one the time to take its signal.
+            if what != For::Message && slept.elapsed() < SLICE && !self.is_there(what) {
+                event.leave();
+                pass_on();
+                thread::sleep(Duration::from_millis(1));
+                event.join();
+            }
+        }
+        event.leave();
+        pass_on();
     }
 }
 
@@ -183,11 +264,15 @@ impl Watch {
 impl AsFd for Watch {
     /// Becomes readable after [`arm`](Watch::arm) has returned true. Only poll it; do not read from it.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.signal.as_fd()
+        match &self.by {
+            By::Ringers(signal, _) => signal.as_fd(),
+            #[cfg(feature = "shared")]
+            By::Follower(follower) => follower.as_fd(),
+        }
     }
 }
 
-debug!([] Watch, |this| what: this.registration.what);
+debug!([] Watch, |this| what: this.what);
 
 #[cfg(all(test, not(loom)))]
 mod tests {
@@ -261,7 +346,7 @@ mod tests {
         let (sender, receiver) = queue(1).unwrap();
         let mut watch = receiver.watch().unwrap();
         assert!(watch.arm());
-        let handles = watch.registration.handles.clone();
+        let handles = watch.handles.clone();
         drop(watch);
         assert!(handles.core.arrived_watchers.0.lock().unwrap().is_empty());
         let _watch = receiver.watch().unwrap();

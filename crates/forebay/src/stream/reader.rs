@@ -216,14 +216,9 @@ impl<W: Wait> Reader<W> {
         self.consumer.state().bits() != 0
     }
 
-    /// Whether there are at least `n` bytes.
-    pub(super) fn has(&self, n: usize) -> bool {
-        self.consumer.len() >= n
-    }
-
     /// Whether no more bytes can arrive, and there are fewer than `n`.
     #[inline]
-    pub(super) fn has_ended_short_of(&self, n: usize) -> bool {
+    fn has_ended_short_of(&self, n: usize) -> bool {
         if planted("end-after-look") {
             return self.consumer.len() < n && self.is_over();
         }

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::task::{Context, Poll};
 
 use super::{Reader, Writer};
-use crate::sync::{Eventfd, Task, planted};
+use crate::sync::{Eventfd, Task};
 
 impl Reader<Eventfd> {
     /// Requests a signal at the next byte, or when no more bytes can arrive.
@@ -57,18 +57,12 @@ impl Reader<Eventfd> {
     /// # Ok::<(), forebay::Error>(())
     /// ```
     pub fn arm_for(&mut self, n: usize) -> bool {
-        let n = n.min(self.capacity());
-        self.consumer.waits_at().arm();
-        if !planted("arm-without-second-look") && (self.has(n) || self.has_ended_short_of(n)) {
-            self.disarm();
-            return false;
-        }
-        true
+        self.consumer.arm_for(n)
     }
 
     /// Cancels the request for a signal; one may still be sent.
     pub fn disarm(&mut self) {
-        self.consumer.waits_at().disarm();
+        self.consumer.disarm();
     }
 }
 
@@ -88,18 +82,12 @@ impl Writer<Eventfd> {
     /// # Ok::<(), forebay::Error>(())
     /// ```
     pub fn arm(&mut self) -> bool {
-        self.producer.waits_at().arm();
-        if !planted("arm-without-second-look") && (self.is_over() || self.available_capacity() > 0)
-        {
-            self.disarm();
-            return false;
-        }
-        true
+        self.producer.arm()
     }
 
     /// Cancels the request for a signal; one may still be sent.
     pub fn disarm(&mut self) {
-        self.producer.waits_at().disarm();
+        self.producer.disarm();
     }
 }
 
@@ -107,7 +95,7 @@ impl Writer<Eventfd> {
 impl AsFd for Reader<Eventfd> {
     /// Becomes readable at some time after [`arm`](Reader::arm) returned true. Poll it, do not read it.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.consumer.waits_at().as_fd()
+        self.consumer.as_fd()
     }
 }
 
@@ -115,7 +103,7 @@ impl AsFd for Reader<Eventfd> {
 impl AsFd for Writer<Eventfd> {
     /// Becomes readable at some time after [`arm`](Writer::arm) returned true. Poll it, do not read it.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.producer.waits_at().as_fd()
+        self.producer.as_fd()
     }
 }
 

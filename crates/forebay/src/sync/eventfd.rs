@@ -32,7 +32,7 @@ use std::time::Instant;
 #[derive(Debug)]
 pub struct Eventfd {
     bell: Bell,
-    signal: Signal,
+    signal: Flag,
 }
 
 impl Eventfd {
@@ -73,7 +73,7 @@ impl Wait for Eventfd {
     fn new() -> Result<Self> {
         Ok(Eventfd {
             bell: Bell::default(),
-            signal: Signal::new()?,
+            signal: Flag::new()?,
         })
     }
 
@@ -97,10 +97,11 @@ impl AsFd for Eventfd {
     }
 }
 
+/// The descriptor of this end, or its model.
 #[cfg(not(loom))]
-use super::Signal;
+pub(super) type Flag = super::Signal;
 #[cfg(loom)]
-use modelled::Signal;
+pub(super) type Flag = modelled::Signal;
 
 /// A model of the kernel: a counter under a lock, and its sleepers.
 #[cfg(loom)]

@@ -22,6 +22,8 @@
 mod bell;
 mod deadline;
 mod eventfd;
+#[cfg(any(feature = "shared", loom))]
+mod follower;
 mod futex;
 mod limited;
 pub(crate) mod mortal;
@@ -32,6 +34,8 @@ mod wait;
 pub(crate) use bell::Bell;
 pub(crate) use deadline::Deadline;
 pub use eventfd::Eventfd;
+#[cfg(all(feature = "shared", not(loom)))]
+pub(crate) use follower::Follower;
 #[cfg(all(loom, feature = "shared"))]
 pub(crate) use futex::Asleep;
 pub(crate) use futex::{OwnFutex, SharedFutex};

@@ -10,10 +10,14 @@ use rustix::{
     fd::{AsFd, BorrowedFd, OwnedFd},
 };
 use std::{
-    sync::atomic::{
-        AtomicBool,
-        Ordering::{AcqRel, Acquire},
+    sync::{
+        Arc,
+        atomic::{
+            AtomicBool,
+            Ordering::{AcqRel, Acquire},
+        },
     },
+    task::Wake,
     time::Duration,
 };
 
@@ -88,6 +92,18 @@ impl Signal {
         // A timeout beyond the kernel's range means none.
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         poll(&mut [PollFd::new(self, PollFlags::IN)], timeout.as_ref()) != Ok(0)
+    }
+}
+
+/// A [`Waker`](std::task::Waker) that raises it, for the poll functions of ends for tasks: see
+/// [`queue::spsc::Receiver::arm`](crate::queue::spsc::Receiver::arm).
+impl Wake for Signal {
+    fn wake(self: Arc<Self>) {
+        self.raise();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.raise();
     }
 }
 

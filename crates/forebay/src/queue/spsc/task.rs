@@ -17,6 +17,11 @@ use std::{
     future::poll_fn,
     task::{Context, Poll, ready},
 };
+#[cfg(not(loom))]
+use {
+    crate::sync::Signal,
+    std::{sync::Arc, task::Waker},
+};
 
 /// Sends messages into a queue from a task: [`Sender::into_async`]. The queue closes when it is dropped.
 ///
@@ -29,6 +34,17 @@ impl Sender {
     /// Turns it into an end for a task of any async runtime. The receiver may stay in a thread.
     pub fn into_async(self) -> AsyncSender {
         AsyncSender(self)
+    }
+}
+
+impl Sender {
+    /// Requests that `signal` is raised when there may be room for a message of `len` bytes, or when the receiver is gone. False if
+    /// there is room now, or a send would fail. For poll loops: see [`Receiver::arm`].
+    #[cfg(not(loom))]
+    pub fn arm(&mut self, len: usize, signal: &Arc<Signal>) -> bool {
+        signal.clear();
+        let waker = Waker::from(signal.clone());
+        poll_room(self, &mut Context::from_waker(&waker), len).is_pending()
     }
 }
 
@@ -64,25 +80,8 @@ impl AsyncSender {
         Poll::Ready(Ok(self.0.reserved(len)))
     }
 
-    /// Ready once there is room in one piece for a message of `len` bytes.
     fn poll_room(&mut self, context: &mut Context<'_>, len: usize) -> Poll<Result<(), SendError>> {
-        let sender = &mut self.0;
-        match sender.make_room(len, &Deadline::now()) {
-            Err(SendError::Full) if sender.waits => {}
-            result => return Poll::Ready(result),
-        }
-        let n = words(len);
-        loop {
-            if ready!(sender.producer.poll_vacant(n, context)) < n {
-                return Poll::Ready(Err(SendError::Closed));
-            }
-            if sender.is_in_one_piece(n) {
-                return Poll::Ready(Ok(()));
-            }
-            if planted("spsc-task-sends-no-further-after-padding") {
-                return Poll::Pending;
-            }
-        }
+        poll_room(&mut self.0, context, len)
     }
 
     /// The sender, for counts and for calls that do not wait. A call that waits blocks the thread.
@@ -122,6 +121,33 @@ impl Receiver {
     }
 }
 
+impl Receiver {
+    /// Requests that `signal` is raised when a message may be there, or when the queue closes. For poll loops.
+    ///
+    /// - True: there is neither yet. Poll the signal, and arm again before the next poll.
+    /// - False: there is a message, or the queue is closed and empty.
+    ///
+    /// A signal may be early or spurious. It stays raised until the next `arm`.
+    ///
+    /// ```
+    /// use forebay::{queue::spsc, sync::Signal};
+    /// let (mut sender, mut receiver) = spsc::queue(4096)?;
+    /// let signal = std::sync::Arc::new(Signal::new()?);
+    /// std::thread::spawn(move || sender.send("hello"));
+    /// while receiver.arm(&signal) {
+    ///     signal.wait(None); // or poll it together with other descriptors
+    /// }
+    /// assert_eq!(receiver.try_take().unwrap().len(), 5);
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    #[cfg(not(loom))]
+    pub fn arm(&mut self, signal: &Arc<Signal>) -> bool {
+        signal.clear();
+        let waker = Waker::from(signal.clone());
+        poll_len(self, &mut Context::from_waker(&waker)).is_pending()
+    }
+}
+
 impl AsyncReceiver {
     /// Takes the next message without copying it.
     ///
@@ -147,28 +173,55 @@ impl AsyncReceiver {
         Poll::Ready(Ok(self.0.message(len)))
     }
 
-    /// Ready with the length of the next message once it is there.
     fn poll_len(&mut self, context: &mut Context<'_>) -> Poll<Result<usize, RecvError>> {
-        let receiver = &mut self.0;
-        match receiver.next_len(&Deadline::now()) {
-            Err(RecvError::Empty) => {}
-            result => return Poll::Ready(result),
-        }
-        loop {
-            if ready!(receiver.consumer.poll_filled(1, context)) == 0 {
-                return Poll::Ready(Err(RecvError::Closed));
-            }
-            if let Some(len) = receiver.len_or_skip() {
-                return Poll::Ready(Ok(len));
-            }
-            if planted("spsc-task-takes-no-further-after-padding") {
-                return Poll::Pending;
-            }
-        }
+        poll_len(&mut self.0, context)
     }
 
     /// The receiver, for counts and for calls that do not wait. A call that waits blocks the thread.
     pub fn get_mut(&mut self) -> &mut Receiver {
         &mut self.0
+    }
+}
+
+/// Ready with the length of the next message once it is there.
+fn poll_len(receiver: &mut Receiver, context: &mut Context<'_>) -> Poll<Result<usize, RecvError>> {
+    match receiver.next_len(&Deadline::now()) {
+        Err(RecvError::Empty) => {}
+        result => return Poll::Ready(result),
+    }
+    loop {
+        if ready!(receiver.consumer.poll_filled(1, context)) == 0 {
+            return Poll::Ready(Err(RecvError::Closed));
+        }
+        if let Some(len) = receiver.len_or_skip() {
+            return Poll::Ready(Ok(len));
+        }
+        if planted("spsc-task-takes-no-further-after-padding") {
+            return Poll::Pending;
+        }
+    }
+}
+
+/// Ready once there is room in one piece for a message of `len` bytes.
+fn poll_room(
+    sender: &mut Sender,
+    context: &mut Context<'_>,
+    len: usize,
+) -> Poll<Result<(), SendError>> {
+    match sender.make_room(len, &Deadline::now()) {
+        Err(SendError::Full) if sender.waits => {}
+        result => return Poll::Ready(result),
+    }
+    let n = words(len);
+    loop {
+        if ready!(sender.producer.poll_vacant(n, context)) < n {
+            return Poll::Ready(Err(SendError::Closed));
+        }
+        if sender.is_in_one_piece(n) {
+            return Poll::Ready(Ok(()));
+        }
+        if planted("spsc-task-sends-no-further-after-padding") {
+            return Poll::Pending;
+        }
     }
 }

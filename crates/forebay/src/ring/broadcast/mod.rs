@@ -65,6 +65,8 @@ mod producer;
 mod reader;
 #[cfg_attr(loom, allow(dead_code))]
 mod reading;
+#[cfg(not(loom))]
+mod watch;
 #[cfg_attr(loom, allow(dead_code))]
 mod writing;
 
@@ -81,6 +83,8 @@ pub use error::{NotesFull, RecvError, TooLong};
 pub use producer::Producer;
 #[cfg(not(loom))]
 pub use reader::Reader;
+#[cfg(not(loom))]
+pub use watch::Watch;
 
 /// Settings of a broadcast ring.
 ///

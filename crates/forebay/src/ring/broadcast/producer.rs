@@ -84,7 +84,7 @@ impl Producer {
     /// of messages published before it. Never waits; overwrites the oldest messages if there is no room. Publishes the messages that
     /// were [appended](Producer::append) before it, too.
     ///
-    /// Readers that sleep are not woken: call [`wake`](Producer::wake) after one message or several.
+    /// Readers that sleep are not woken: call [`wake`](Producer::wake) after one message or several, or [`send`](Producer::send).
     ///
     /// # Errors
     /// The message is longer than [`largest`](Producer::largest). Nothing is published.
@@ -92,6 +92,26 @@ impl Producer {
     pub fn publish(&mut self, parts: &[&[u8]]) -> std::result::Result<u64, TooLong> {
         let sequence = self.append(parts)?;
         self.publish_appended();
+        Ok(sequence)
+    }
+
+    /// [Publishes](Producer::publish) one message and [wakes](Producer::wake) the readers that sleep.
+    ///
+    /// ```
+    /// use forebay::ring::broadcast::{BroadcastConfig, Producer};
+    /// let mut producer = Producer::new(&BroadcastConfig::default())?;
+    /// let mut reader = producer.reader()?;
+    /// let thread = std::thread::spawn(move || reader.recv(&mut [0; 1500]).unwrap().len);
+    /// producer.send(&[b"hello"])?;
+    /// assert_eq!(thread.join().unwrap(), 5);
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`publish`](Producer::publish).
+    pub fn send(&mut self, parts: &[&[u8]]) -> std::result::Result<u64, TooLong> {
+        let sequence = self.publish(parts)?;
+        self.wake();
         Ok(sequence)
     }
 

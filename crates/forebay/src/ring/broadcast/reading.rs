@@ -218,6 +218,18 @@ impl Reading {
         }
     }
 
+    /// Whether there is a message to take, or the end.
+    #[cfg(not(loom))]
+    pub(super) fn is_ready(&self) -> bool {
+        is_ready(&self.words, self.next)
+    }
+
+    /// What another thread needs to wait for this reader.
+    #[cfg(not(loom))]
+    pub(super) fn watching(&self) -> Watching {
+        Watching(self.words.share())
+    }
+
     /// A copy of up to `max_bytes` of note `number`, if the producer has written that many.
     pub(super) fn note(&self, number: usize, max_bytes: usize) -> Option<Vec<u8>> {
         let noted = self.words.load_acquire(NOTED); // NOTE
@@ -237,5 +249,29 @@ impl Reading {
             (at, skipped) = (next, skipped + 1);
         }
         None
+    }
+}
+
+/// Whether a reader at `next` has a message to take, or the ring has ended.
+#[cfg(not(loom))]
+fn is_ready(words: &Theirs, next: u64) -> bool {
+    words.load_acquire(PUBLISHED) > next || words.load_acquire(ENDED) != 0 // PUBLISH, END
+}
+
+/// Waits for a reader in another thread.
+#[cfg(not(loom))]
+pub(super) struct Watching(Theirs);
+
+#[cfg(not(loom))]
+impl Watching {
+    /// Blocks until a reader at `next` has a message to take, the ring has ended, or `is_wanted` is false.
+    pub(super) fn wait(&self, next: impl Fn() -> u64, is_wanted: &dyn Fn() -> bool) {
+        loop {
+            let bell = self.0.load_acquire(BELL); // WAKE
+            if !is_wanted() || is_ready(&self.0, next()) {
+                return;
+            }
+            self.0.sleep(BELL, bell, at_most(None));
+        }
     }
 }

@@ -521,3 +521,34 @@ fn a_reader_whose_wake_up_was_stolen_receives_the_message_and_learns_the_end() {
     wait_for(2);
     assert_eq!(reading.join().unwrap(), [Ok(5), Err(RecvError::Closed)]);
 }
+
+#[test]
+fn a_poll_loop_gets_every_message_and_the_end() {
+    use rustix::event::{PollFd, PollFlags, poll};
+    let mut producer = Producer::new(&BroadcastConfig::default()).unwrap();
+    let mut reader = producer.reader().unwrap();
+    let mut watch = reader.watch().unwrap();
+    let thread = std::thread::spawn(move || {
+        for number in 0..500_u64 {
+            producer.send(&[&number.to_ne_bytes()]).unwrap();
+        }
+    });
+    let (mut buffer, mut next) = ([0; 8], 0);
+    loop {
+        match reader.try_recv(&mut buffer) {
+            Ok(_) => {
+                assert_eq!(u64::from_ne_bytes(buffer), next);
+                next += 1;
+            }
+            Err(RecvError::Empty) => {
+                if watch.arm(&reader) {
+                    poll(&mut [PollFd::new(&watch, PollFlags::IN)], None).unwrap();
+                }
+            }
+            Err(RecvError::Closed) => break,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    thread.join().unwrap();
+    assert_eq!(next, 500);
+}

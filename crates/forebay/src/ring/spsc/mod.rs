@@ -9,6 +9,7 @@
 //! | one element, blocks | [`push`](Producer::push), `push_timeout`, `push_deadline` | [`pop`](Consumer::pop), `pop_timeout`, `pop_deadline`, [`iter`](Consumer::iter) |
 //! | one element, `async` (with [`Task`](crate::sync::Task)) | `push`, `until_vacant` | `pop`, `until_filled` |
 //! | a burst of up to `n`, does not block | [`reserve`](Producer::reserve), `push_slice`, `push_burst` | [`peek`](Consumer::peek), `pop_slice` |
+//! | a descriptor for poll loops (with [`Eventfd`](crate::sync::Eventfd)) | `arm`, `arm_for`, `disarm`, `as_fd` | `arm`, `arm_for`, `disarm`, `as_fd` |
 //! | block until a burst is possible | [`wait_vacant`](Producer::wait_vacant), `…_timeout`, `…_deadline` | [`wait_filled`](Consumer::wait_filled), `…_timeout`, `…_deadline` |
 //!
 //! ```text
@@ -64,6 +65,7 @@ mod drop_run;
 mod error;
 mod peeked;
 mod producer;
+mod ready;
 mod reserved;
 mod shared;
 mod stats;
