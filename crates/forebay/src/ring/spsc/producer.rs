@@ -71,14 +71,18 @@ impl<T, W: Wait> Producer<T, W> {
     /// ```
     #[inline]
     pub fn try_push(&mut self, value: T) -> Result<(), PushError<T>> {
-        if self.is_over() {
-            return Err(PushError::Closed(value));
+        if self.cursor.cached_available() > 0 && !self.is_over() {
+            self.put_in(value);
+            return Ok(());
         }
-        if self.cursor.cached_available() == 0 && self.refresh() == 0 {
-            return Err(PushError::Full(value));
+        if self.refresh() > 0 {
+            self.put_in(value);
+            return Ok(());
         }
-        self.put_in(value);
-        Ok(())
+        Err(match self.is_over() {
+            true => PushError::Closed(value),
+            false => PushError::Full(value),
+        })
     }
 
     /// Puts one element into the next slot, which is known to be vacant.
@@ -168,8 +172,7 @@ impl<T, W: Wait> Producer<T, W> {
     #[inline]
     pub(super) fn vacant_or_refresh(&mut self, n: usize) -> usize {
         match self.cursor.cached_available() {
-            _ if self.is_over() => 0,
-            vacant if vacant >= n => vacant,
+            vacant if vacant >= n && !self.is_over() => vacant,
             _ => self.refresh(),
         }
     }
@@ -211,9 +214,12 @@ impl<T, W: Wait> Producer<T, W> {
         self.shared.slots.huge_pages()
     }
 
-    /// Loads the consumer's position and returns the number of vacant slots.
+    /// Loads the consumer's position and returns the number of vacant slots; 0 if nothing more may be put in.
     #[inline]
     fn refresh(&mut self) -> usize {
+        if self.is_over() {
+            return 0;
+        }
         // SAFETY: the producer's alone, and this is the only borrow.
         let backoff = unsafe { &mut *self.shared.producers.tuning.get() };
         let (cursor, theirs) = (&mut self.cursor, &self.shared.head.position);

@@ -35,7 +35,7 @@ impl<T, W: Wait> Producer<T, W> {
 
     /// The next `n` slots, which are known to be vacant, as far as they are contiguous.
     #[inline(always)]
-    pub(super) fn lend(&mut self, n: usize) -> Reserved<'_, T, W> {
+    pub(crate) fn lend(&mut self, n: usize) -> Reserved<'_, T, W> {
         let n = self.place.run(n);
         // Earlier writes of an abandoned reservation through the second view must not be reordered after the writes below.
         self.place.settle();
