@@ -115,6 +115,14 @@ impl Desc {
     /// The largest number of slots in a pool.
     pub const MAX_SLOTS: u32 = 1 << SLOT_BITS;
 
+    pub(super) fn words(self) -> [u64; 2] {
+        [self.meta, self.place]
+    }
+
+    pub(super) fn from_words([meta, place]: [u64; 2]) -> Desc {
+        Desc { meta, place }
+    }
+
     /// Packs `facts` into 16 bytes; keeps the lower 48 bits of the time.
     ///
     /// # Errors

@@ -53,6 +53,38 @@ impl PacketDesc {
         unsafe { Packet::adopted(pool, desc) }
     }
 
+    /// The descriptor as two numbers, for code that cannot hold it, such as in another language. Nothing is dropped: the slot stays
+    /// in use until [`from_raw`](PacketDesc::from_raw).
+    ///
+    /// ```
+    /// use forebay::packet::{PacketDesc, Pool};
+    /// let mut pool = Pool::new(&Default::default())?;
+    /// let mut packet = pool.take().unwrap();
+    /// packet.put(5).unwrap().copy_from_slice(b"hello");
+    /// let raw = packet.into_desc().unwrap().into_raw();
+    /// // SAFETY: from `into_raw` above, once.
+    /// let desc = unsafe { PacketDesc::from_raw(raw) };
+    /// assert_eq!(desc.into_packet().as_slice(), b"hello");
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    #[inline]
+    #[must_use = "otherwise its slot stays in use"]
+    pub fn into_raw(self) -> [u64; 2] {
+        let raw = self.0.words();
+        mem::forget(self);
+        raw
+    }
+
+    /// The descriptor from its numbers.
+    ///
+    /// # Safety
+    /// `raw` comes from [`into_raw`](PacketDesc::into_raw) in this process, and each such value is used once. If another thread
+    /// called `into_raw`, what it did before has to be visible to this thread.
+    #[inline]
+    pub unsafe fn from_raw(raw: [u64; 2]) -> PacketDesc {
+        PacketDesc(Desc::from_words(raw))
+    }
+
     /// The descriptor as the owner of its slot.
     ///
     /// # Safety

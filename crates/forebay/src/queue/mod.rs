@@ -82,10 +82,12 @@ mod handles;
 pub mod lanes;
 mod last_time;
 mod lock;
+mod message;
 mod peers;
 mod query;
 mod receiver;
 mod recover;
+mod reserved_message;
 mod sender;
 #[cfg(all(feature = "shared", not(loom)))]
 pub mod shared;
@@ -111,8 +113,10 @@ mod tests;
 
 pub use config::{QueueConfig, WhenFull};
 pub use error::{RecvError, SendError, StatsError};
-pub use receiver::{Burst, Message, Received, Receiver};
-pub use sender::{ReservedMessage, Sender};
+pub use message::{Burst, Message, OwnedBurst, OwnedMessage, Received};
+pub use receiver::Receiver;
+pub use reserved_message::{OwnedReservedMessage, ReservedMessage};
+pub use sender::Sender;
 pub use stats::Stats;
 pub use task::{AsyncReceiver, AsyncSender};
 pub use watch::Watch;

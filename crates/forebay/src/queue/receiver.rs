@@ -8,14 +8,12 @@
 //! ```
 
 use super::{
-    RecvError, Stats, StatsError,
-    copy::copy,
-    core::{Core, Frame},
+    Burst, Message, Received, RecvError, Stats, StatsError,
     handles::{Handles, handle},
     watch::{For, Watch},
 };
 use crate::sync::{Arc, Deadline, limited};
-use std::{ops::Deref, time::Duration};
+use std::time::Duration;
 
 /// Messages that [`Receiver::take_burst`] takes at a time.
 const BURST: usize = 64;
@@ -25,18 +23,6 @@ const BURST: usize = 64;
 /// When the last one is dropped, the queue closes.
 pub struct Receiver {
     pub(super) handles: Arc<Handles>,
-}
-
-/// Length and number of a message that was copied out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Received {
-    /// Length of the message in bytes. It is at the start of the buffer.
-    pub len: usize,
-    /// Number of the message: how many were reserved before it, by all senders.
-    pub sequence: u64,
-    /// Whether another process received it before, and died. Never true in a queue of one process.
-    pub redelivered: bool,
 }
 
 impl Receiver {
@@ -186,12 +172,9 @@ impl Receiver {
     fn take_burst_until(&self, max: usize, mut deadline: Deadline) -> Result<Burst<'_>, RecvError> {
         assert!(max > 0, "a burst of no messages");
         let core = &self.handles.core;
-        let mut burst = Burst {
-            core,
-            frames: Vec::with_capacity(max.min(BURST)),
-        };
+        let mut burst = Burst::with_capacity(&self.handles, max.min(BURST));
         loop {
-            let frames = &mut burst.frames;
+            let frames = burst.frames();
             // Only as many as need no allocation, which would happen under a lock.
             let some = frames.capacity().min(max) - frames.len();
             match core.take_within(some, usize::MAX, &deadline, |frame| frames.push(frame)) {
@@ -209,12 +192,8 @@ impl Receiver {
 
     #[inline]
     fn next(&self, fits: usize, deadline: &Deadline) -> Result<Message<'_>, RecvError> {
-        let core = &self.handles.core;
-        match core.take_one(fits, deadline) {
-            Ok(frame) => Ok(Message {
-                core,
-                frame: Some(frame),
-            }),
+        match self.handles.core.take_one(fits, deadline) {
+            Ok(frame) => Ok(Message::new(&self.handles, frame)),
             Err(error) => Err(RecvError::new(error, deadline.may_wait())),
         }
     }
@@ -260,99 +239,3 @@ impl<'a> Iterator for Iter<'a> {
         }
     }
 }
-
-/// A received message, borrowed from the queue's memory. Dropping it releases its room.
-///
-/// Room is reused in order, so the queue fills up if a message is kept for long or forgotten.
-pub struct Message<'a> {
-    core: &'a Core,
-    /// `Some` until dropped.
-    frame: Option<Frame>,
-}
-
-impl Message<'_> {
-    /// Number of the message: how many were reserved before it, by all senders.
-    pub fn sequence(&self) -> u64 {
-        self.frame().sequence
-    }
-
-    /// Whether another process received it before, and died. Never true in a queue of one process.
-    pub fn is_redelivered(&self) -> bool {
-        self.frame().again
-    }
-
-    fn frame(&self) -> &Frame {
-        self.frame
-            .as_ref()
-            .expect("the frame is there until dropped")
-    }
-
-    #[inline]
-    fn copy_to(self, buffer: &mut [u8]) -> Received {
-        let len = self.len();
-        copy(&self, &mut buffer[..len]);
-        Received {
-            len,
-            sequence: self.sequence(),
-            redelivered: self.is_redelivered(),
-        }
-    }
-}
-
-impl Deref for Message<'_> {
-    type Target = [u8];
-    #[inline]
-    fn deref(&self) -> &[u8] {
-        self.core.read(self.frame())
-    }
-}
-
-impl AsRef<[u8]> for Message<'_> {
-    fn as_ref(&self) -> &[u8] {
-        self
-    }
-}
-
-impl Drop for Message<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        if let Some(frame) = self.frame.take() {
-            self.core.release(frame);
-            self.core.ring_room();
-        }
-    }
-}
-
-debug!([] Message<'_>, |this| len: this.len(), sequence: this.sequence());
-
-/// Received messages, borrowed from the queue's memory, in order; at least one. Dropping the burst releases their room.
-pub struct Burst<'a> {
-    core: &'a Core,
-    frames: Vec<Frame>,
-}
-
-impl Burst<'_> {
-    /// Number of messages in the burst.
-    #[allow(clippy::len_without_is_empty)] // a burst is never empty
-    pub fn len(&self) -> usize {
-        self.frames.len()
-    }
-
-    /// The messages in order, each with its number.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, &[u8])> {
-        self.frames
-            .iter()
-            .map(|frame| (frame.sequence, self.core.read(frame)))
-    }
-}
-
-impl Drop for Burst<'_> {
-    fn drop(&mut self) {
-        for frame in self.frames.drain(..) {
-            self.core.release(frame);
-        }
-        self.core.ring_room();
-    }
-}
-
-debug!([] Burst<'_>, |this| len: this.len());

@@ -8,17 +8,13 @@
 //! ```
 
 use super::{
-    SendError, Stats, StatsError,
+    ReservedMessage, SendError, Stats, StatsError,
     copy::copy,
-    core::Frame,
     handles::{Handles, handle},
     watch::{For, Watch},
 };
 use crate::sync::{Arc, Deadline, limited};
-use std::{
-    ops::{Deref, DerefMut},
-    time::Duration,
-};
+use std::time::Duration;
 
 /// Sends messages into a queue. It can be cloned, or shared by threads.
 ///
@@ -137,10 +133,7 @@ impl Sender {
             core, when_full, ..
         } = &*self.handles;
         match core.reserve_one(len, *when_full, deadline) {
-            Ok(frame) => Ok(ReservedMessage {
-                sender: self,
-                frame: Some(frame),
-            }),
+            Ok(frame) => Ok(ReservedMessage::new(&self.handles, frame)),
             Err(error) => Err(SendError::new(
                 error,
                 deadline.may_wait() && when_full.waits(),
@@ -171,68 +164,3 @@ impl Sender {
 }
 
 handle!(Sender, senders);
-
-/// Reserved room for a message: bytes to fill in any order, and then to [commit](ReservedMessage::commit).
-///
-/// The bytes initially hold the remains of older messages. Dropping it without a commit aborts the message. A forgotten one
-/// (`mem::forget`) stops all receivers at its place: they wait for it.
-#[must_use = "a message is sent when it is committed"]
-pub struct ReservedMessage<'a> {
-    sender: &'a Sender,
-    /// `Some` until committed or aborted.
-    frame: Option<Frame>,
-}
-
-impl ReservedMessage<'_> {
-    /// Sends the message as it is now.
-    #[inline]
-    pub fn commit(mut self) {
-        let core = &self.sender.handles.core;
-        if let Some(frame) = self.frame.take() {
-            core.commit(frame);
-        }
-        core.ring_arrived();
-    }
-
-    /// Number of the message: how many were reserved before it, by all senders.
-    pub fn sequence(&self) -> u64 {
-        self.frame().sequence
-    }
-
-    fn frame(&self) -> &Frame {
-        self.frame
-            .as_ref()
-            .expect("the frame is there until committed")
-    }
-}
-
-impl Deref for ReservedMessage<'_> {
-    type Target = [u8];
-    #[inline]
-    fn deref(&self) -> &[u8] {
-        self.sender.handles.core.read(self.frame())
-    }
-}
-
-impl DerefMut for ReservedMessage<'_> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut [u8] {
-        let frame = self
-            .frame
-            .as_mut()
-            .expect("the frame is there until committed");
-        self.sender.handles.core.fill(frame)
-    }
-}
-
-impl Drop for ReservedMessage<'_> {
-    fn drop(&mut self) {
-        if let Some(frame) = self.frame.take() {
-            let core = &self.sender.handles.core;
-            core.abort(frame);
-            core.ring_arrived();
-        }
-    }
-}
-
-debug!([] ReservedMessage<'_>, |this| len: this.len(), sequence: this.sequence());

@@ -36,7 +36,7 @@
 //! dies of `SIGBUS`. Only the file's owner can do that, since [`attach`] accepts no other user's file. The length is checked
 //! when a process attaches.
 //!
-//! A [`Watch`](super::Watch) of a shared queue has a thread of its own, which waits for the other processes.
+//! A [`Watch`](super::Watch) of a shared queue has a thread, which waits for the other processes.
 //!
 //! # Misuse
 //!

@@ -24,7 +24,7 @@ mod task;
 
 pub use task::{AsyncReceiver, AsyncSender};
 
-use super::{QueueConfig, RecvError, SendError, WhenFull, copy::copy, receiver::Received};
+use super::{QueueConfig, RecvError, SendError, WhenFull, copy::copy, message::Received};
 use crate::{
     Error,
     error::Code,
@@ -264,7 +264,7 @@ impl Sender {
     fn reserved(&mut self, len: usize) -> ReservedMessage<'_> {
         let sequence = self.next;
         ReservedMessage {
-            slots: self.producer.reserve(words(len)),
+            slots: self.producer.lend(words(len)), // also if the receiver was dropped meanwhile
             next: &mut self.next,
             sequence,
             len,
@@ -296,7 +296,8 @@ debug!([] Sender, |this| sent: this.next);
 
 /// Reserved room for a message: [bytes](ReservedMessage::bytes) to fill, and then to [commit](ReservedMessage::commit).
 ///
-/// Dropping it without a commit sends nothing.
+/// Dropping it without a commit sends nothing. Reserving the same length again then returns the same bytes, as they were left: for
+/// callers that cannot hold it, since it borrows the sender.
 #[must_use = "a message is sent when it is committed"]
 pub struct ReservedMessage<'a> {
     slots: spsc::Reserved<'a, Word, Task>,
@@ -394,6 +395,39 @@ impl Receiver {
     fn take_until(&mut self, deadline: &Deadline) -> Result<Message<'_>, RecvError> {
         let len = self.next_len(deadline)?;
         Ok(self.message(len))
+    }
+
+    limited! {
+        /// The next message in place, waiting for one if the queue is empty. It stays the next one until it is taken or
+        /// [skipped](Receiver::skip); calls in between return the same bytes at the same address.
+        ///
+        /// # Errors
+        /// Those of [`take`](Receiver::take).
+        ///
+        /// ```
+        /// let (mut sender, mut receiver) = forebay::queue::spsc::queue(4096)?;
+        /// sender.send("hello").unwrap();
+        /// assert_eq!(receiver.peek(), Ok(&b"hello"[..]));
+        /// assert!(receiver.skip() && !receiver.skip());
+        /// # Ok::<(), forebay::Error>(())
+        /// ```
+        fn peek(&mut self) -> Result<&[u8], RecvError>,
+        |deadline| self.peek_until(&deadline),
+        no wait: try_peek "\n\n# Errors\nThose of `try_take`.",
+        for: peek_timeout "\n\n# Errors\nThose of `take_timeout`.",
+        until: peek_deadline
+    }
+
+    fn peek_until(&mut self, deadline: &Deadline) -> Result<&[u8], RecvError> {
+        let len = self.next_len(deadline)?;
+        let words = self.consumer.peek(words(len)).into_slice();
+        Ok(&words.as_flattened()[WORD..][..len])
+    }
+
+    /// Removes the next message, if there is one; returns whether there was. Never waits. For callers that cannot hold a
+    /// [`Message`], which borrows the receiver: [`peek`](Receiver::peek), and later `skip`.
+    pub fn skip(&mut self) -> bool {
+        self.try_take().is_ok()
     }
 
     /// Waits for a message, and returns its length.
