@@ -108,9 +108,10 @@ fn rooms_import_and_hold_what_the_architecture_says() {
         ("forebay-io", 1),
         ("forebay-archive", 4),
         ("forebay-pcap", 4),
+        ("forebay-c", 4),
     ] {
         let rooms = match krate {
-            "forebay-archive" | "forebay-pcap" => {
+            "forebay-archive" | "forebay-pcap" | "forebay-c" => {
                 promised(&root, &format!("crates/{krate}/README.md"), "## Modules")
             }
             _ => promised(&root, "ARCHITECTURE.md", &format!("### `{krate}`")),

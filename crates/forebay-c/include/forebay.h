@@ -1,0 +1,520 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+#ifndef FOREBAY_H
+#define FOREBAY_H
+
+// Made by cbindgen from crates/forebay-c: do not edit.
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// The number of the interface. It grows with each change, also of the layout of a structure.
+#define FOREBAY_INTERFACE 1
+
+// No time limit.
+#define FOREBAY_FOREVER -1
+
+// The numbers of errors, which all functions return that can fail. Counts are never negative. The numbers never change.
+enum forebay_code
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // No error.
+  FOREBAY_OK = 0,
+  // There is no room now.
+  FOREBAY_FULL = -1,
+  // There is nothing now.
+  FOREBAY_EMPTY = -2,
+  // The time limit was reached.
+  FOREBAY_TIMED_OUT = -3,
+  // The other end is gone or closed, or the stream has ended.
+  FOREBAY_CLOSED = -4,
+  // An argument is out of its range, a null pointer, or a structure of a wrong size.
+  FOREBAY_INVALID = -5,
+  // It never fits.
+  FOREBAY_TOO_LONG = -6,
+  // There is no such object.
+  FOREBAY_NOT_FOUND = -7,
+  // The object exists already.
+  FOREBAY_EXISTS = -8,
+  // The system refused it.
+  FOREBAY_PERMISSION = -9,
+  // Not supported here, or by this version.
+  FOREBAY_UNSUPPORTED = -10,
+  // Stopped by another thread or a signal.
+  FOREBAY_INTERRUPTED = -11,
+  // Not enough memory, or 16 million handles exist.
+  FOREBAY_NO_MEMORY = -12,
+  // The bytes of a file or of another process make no sense.
+  FOREBAY_DAMAGED = -13,
+  // Another thread uses this end, or it has a second reader.
+  FOREBAY_BUSY = -14,
+  // Any other error of the operating system: see `forebay_last_errno`.
+  FOREBAY_IO = -15,
+  // The handle is null, closed, of another kind, or from before a fork.
+  FOREBAY_MISUSE = -16,
+  // A defect of this library.
+  FOREBAY_PANIC = -17,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum forebay_code forebay_code;
+#else
+typedef int32_t forebay_code;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// How a stream has ended.
+enum forebay_stream_end
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // It has not.
+  FOREBAY_STREAM_OPEN = 0,
+  // The writer closed it: the content is complete.
+  FOREBAY_STREAM_CLOSED = 1,
+  // Either end has set an error.
+  FOREBAY_STREAM_FAILED = 2,
+  // The writer was destroyed without closing: bytes may be missing.
+  FOREBAY_STREAM_WRITER_GONE = 3,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum forebay_stream_end forebay_stream_end;
+#else
+typedef int32_t forebay_stream_end;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// What a full queue does with another message.
+enum forebay_when_full
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // The sender waits, as long as its time limit says.
+  FOREBAY_WAIT = 0,
+  // The queue refuses the message.
+  FOREBAY_REFUSE = 1,
+  // The queue discards its oldest messages, and counts them.
+  FOREBAY_DROP_OLDEST = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum forebay_when_full forebay_when_full;
+#else
+typedef int32_t forebay_when_full;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// A message that the program holds, or several.
+typedef struct forebay_loan forebay_loan;
+
+// The receiving end of a queue. All threads may use it at the same time.
+typedef struct forebay_receiver forebay_receiver;
+
+// Room in a queue that the program holds.
+typedef struct forebay_reservation forebay_reservation;
+
+// The end of a ring that pops. One thread at a time may use it.
+typedef struct forebay_ring_consumer forebay_ring_consumer;
+
+// The end of a ring that pushes. One thread at a time may use it.
+typedef struct forebay_ring_producer forebay_ring_producer;
+
+// The sending end of a queue. All threads may use it at the same time.
+typedef struct forebay_sender forebay_sender;
+
+// The end of a stream that reads. One thread at a time may use it.
+typedef struct forebay_stream_reader forebay_stream_reader;
+
+// The end of a stream that writes. One thread at a time may use it.
+typedef struct forebay_stream_writer forebay_stream_writer;
+
+// A descriptor that is readable once a queue has a message, or room. One thread at a time may use it.
+typedef struct forebay_watch forebay_watch;
+
+// Settings of a queue. Zeros are the defaults.
+typedef struct forebay_queue_options {
+  // `sizeof(struct forebay_queue_options)`.
+  size_t size;
+  // Bytes for messages, rounded up to a page; 0 is 1 MiB.
+  size_t capacity_bytes;
+  // One of `enum forebay_when_full`.
+  uint32_t when_full;
+  // Not 0: the memory is not faulted in when the queue is made, but when it is used first. Only for queues between threads.
+  uint32_t lazy;
+  // Not 0: pages of 2 MiB. Only for queues between threads.
+  uint32_t huge_pages;
+  // Not 0: what a dead process had taken and not released is not delivered again. Only for queues between processes.
+  uint32_t at_most_once;
+} forebay_queue_options;
+
+// Bytes of the program.
+typedef struct forebay_bytes {
+  const void *data;
+  size_t len;
+} forebay_bytes;
+
+// Room for a message in the queue. It is valid until it is committed or abandoned.
+typedef struct forebay_room {
+  void *data;
+  size_t len;
+  // The number that the message will have in the queue.
+  uint64_t sequence;
+} forebay_room;
+
+// The counts of a queue: `reserved = received + dropped + aborted + torn + queued`.
+typedef struct forebay_queue_stats {
+  // `sizeof(struct forebay_queue_stats)`.
+  size_t size;
+  uint64_t reserved;
+  uint64_t received;
+  // Discarded because the queue was full.
+  uint64_t dropped;
+  // Reserved, and abandoned.
+  uint64_t aborted;
+  // Their sender died while it filled them.
+  uint64_t torn;
+  uint64_t queued;
+  // Delivered again, since a process died.
+  uint64_t redelivered;
+  // Taken by a process that died, and not delivered again.
+  uint64_t abandoned;
+  uint64_t used_bytes;
+} forebay_queue_stats;
+
+// A message that was received.
+typedef struct forebay_received {
+  // `FOREBAY_TOO_LONG`: the bytes that the buffer needs.
+  size_t len;
+  // The number of the message in the queue.
+  uint64_t sequence;
+  // 1: the message was delivered before, to a process that died.
+  uint32_t redelivered;
+  uint32_t reserved;
+} forebay_received;
+
+// A message in the queue. It is valid until its loan is released.
+typedef struct forebay_message {
+  const void *data;
+  size_t len;
+  // The number of the message in the queue.
+  uint64_t sequence;
+  // 1: the message was delivered before, to a process that died. Always 0 in a burst.
+  uint32_t redelivered;
+  uint32_t reserved;
+} forebay_message;
+
+// Settings of a ring. Zeros are the defaults.
+typedef struct forebay_ring_options {
+  // `sizeof(struct forebay_ring_options)`.
+  size_t size;
+  // Bytes of an element, 1 or more; 0 is 1. Elements are aligned to the largest power of two in it, up to 4096.
+  size_t element_size;
+  // Number of elements, all usable; 0 is 1024.
+  size_t capacity;
+  // Not 0: the memory is not faulted in when the ring is made, but when it is used first.
+  uint32_t lazy;
+  // Not 0: pages of 2 MiB, if the ring is that large.
+  uint32_t huge_pages;
+  // Not 0: the lowest latency for single elements, but fewer elements per second.
+  uint32_t latency;
+  // Zero.
+  uint32_t reserved;
+} forebay_ring_options;
+
+// Settings of a stream. Zeros are the defaults.
+typedef struct forebay_stream_options {
+  // `sizeof(struct forebay_stream_options)`.
+  size_t size;
+  // Bytes, all usable; 0 is 65536.
+  size_t capacity_bytes;
+  // Not 0: the memory is not faulted in when the stream is made, but when it is used first.
+  uint32_t lazy;
+  // Not 0: pages of 2 MiB, if the stream is that large.
+  uint32_t huge_pages;
+} forebay_stream_options;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// Makes a queue between threads, and stores its ends. `options` may be null.
+int forebay_queue_create(const struct forebay_queue_options *options,
+                         struct forebay_sender **sender,
+                         struct forebay_receiver **receiver);
+
+// Makes another sending end. A queue between threads closes when its last sending end is destroyed.
+int forebay_sender_clone(struct forebay_sender *handle, struct forebay_sender **clone);
+
+// Sends a copy of a message. With a time limit of 0 it never waits: `FOREBAY_FULL`.
+int forebay_sender_send(struct forebay_sender *handle, const void *message, size_t len, int64_t timeout_ns);
+
+// Sends copies of as many of `count` messages as there is room for, in order, without waiting, and returns their number.
+ptrdiff_t forebay_sender_send_burst(struct forebay_sender *handle,
+                                    const struct forebay_bytes *messages,
+                                    size_t count);
+
+// Lends room for a message of `len` bytes in the queue, to be filled in place and sent by `forebay_reservation_commit`. Receivers get the
+// messages in the order of reservations, so that later messages wait for this one.
+int forebay_sender_reserve(struct forebay_sender *handle,
+                           size_t len,
+                           int64_t timeout_ns,
+                           struct forebay_room *room,
+                           struct forebay_reservation **reservation);
+
+// Sends the message that the program has filled in, and ends the reservation.
+int forebay_reservation_commit(struct forebay_reservation *handle);
+
+// Ends the reservation without a message: receivers pass over it.
+int forebay_reservation_abandon(struct forebay_reservation *handle);
+
+// The longest message that the queue accepts, in bytes.
+ptrdiff_t forebay_sender_largest(struct forebay_sender *handle);
+
+// Closes the queue for all ends: receivers get what is in it, and then `FOREBAY_CLOSED`. Calls that wait return.
+int forebay_sender_close(struct forebay_sender *handle);
+
+// Stores the counts of the queue.
+int forebay_sender_stats(struct forebay_sender *handle, struct forebay_queue_stats *stats);
+
+// Makes a watch that reports room for a message of `len` bytes. `FOREBAY_UNSUPPORTED` or `FOREBAY_INVALID`: the queue is shared between
+// processes.
+int forebay_sender_watch(struct forebay_sender *handle,
+                         size_t len,
+                         struct forebay_watch **watch);
+
+// Ends this end.
+int forebay_sender_destroy(struct forebay_sender *handle);
+
+// Makes another receiving end. A queue between threads refuses messages once its last receiving end is destroyed.
+int forebay_receiver_clone(struct forebay_receiver *handle, struct forebay_receiver **clone);
+
+// Copies the next message into a buffer of `room` bytes, and returns its length. `received` may be null. With a time limit of 0 it never
+// waits: `FOREBAY_EMPTY`. `FOREBAY_TOO_LONG`: the message stays in the queue, and `received` has its length.
+ptrdiff_t forebay_receiver_receive(struct forebay_receiver *handle,
+                                   void *buffer,
+                                   size_t room,
+                                   int64_t timeout_ns,
+                                   struct forebay_received *received);
+
+// Lends the next message in place. Its room is reused once the loan is released, and all room before it.
+int forebay_receiver_take(struct forebay_receiver *handle,
+                          int64_t timeout_ns,
+                          struct forebay_message *message,
+                          struct forebay_loan **loan);
+
+// Lends up to `max` messages in place, and returns their number. It waits for the first one. They have one loan.
+ptrdiff_t forebay_receiver_take_burst(struct forebay_receiver *handle,
+                                      int64_t timeout_ns,
+                                      struct forebay_message *messages,
+                                      size_t max,
+                                      struct forebay_loan **loan);
+
+// Gives back what was taken from a queue. The ends may be destroyed before or after it.
+int forebay_loan_release(struct forebay_loan *handle);
+
+// The longest message that the queue accepts, in bytes: a buffer of this size has room for each.
+ptrdiff_t forebay_receiver_largest(struct forebay_receiver *handle);
+
+// Closes the queue for all ends, as `forebay_sender_close` does.
+int forebay_receiver_close(struct forebay_receiver *handle);
+
+// Stores the counts of the queue.
+int forebay_receiver_stats(struct forebay_receiver *handle, struct forebay_queue_stats *stats);
+
+// Makes a watch that reports messages. `FOREBAY_UNSUPPORTED` or `FOREBAY_INVALID`: the queue is shared between processes.
+int forebay_receiver_watch(struct forebay_receiver *handle,
+                           struct forebay_watch **watch);
+
+// Ends this end.
+int forebay_receiver_destroy(struct forebay_receiver *handle);
+
+// Prepares a wait in `poll`. 1: there is nothing yet; wait until the descriptor is readable, and try again. 0: there is something, or the
+// queue is closed; do not wait.
+int forebay_watch_arm(struct forebay_watch *handle);
+
+// Cancels the request for a signal; one may still be sent.
+int forebay_watch_disarm(struct forebay_watch *handle);
+
+// The descriptor for `forebay_watch_arm`. It belongs to the watch: do not read or close it.
+int forebay_watch_descriptor(struct forebay_watch *handle);
+
+// Ends the watch.
+int forebay_watch_destroy(struct forebay_watch *handle);
+
+// Makes a ring, and stores its ends. `options` may be null: a ring of 1024 bytes.
+int forebay_ring_create(const struct forebay_ring_options *options,
+                        struct forebay_ring_producer **producer,
+                        struct forebay_ring_consumer **consumer);
+
+// Pushes one element: a copy of `element_size` bytes. `FOREBAY_FULL`: there is no room now.
+int forebay_ring_push(struct forebay_ring_producer *handle, const void *element);
+
+// Pushes one element, and waits for room.
+int forebay_ring_push_wait(struct forebay_ring_producer *handle, const void *element, int64_t timeout_ns);
+
+// Pushes as many of `count` elements as there is room for, and returns their number.
+ptrdiff_t forebay_ring_push_burst(struct forebay_ring_producer *handle, const void *elements, size_t count);
+
+// Lends vacant slots to be filled in place, up to `count`, and returns their number; they are one array. They are published by
+// `forebay_ring_commit`, and valid until the next call with this end.
+ptrdiff_t forebay_ring_reserve(struct forebay_ring_producer *handle,
+                               size_t count,
+                               void **slots);
+
+// Publishes the first `count` of the slots that were reserved. `FOREBAY_INVALID`: there are fewer.
+int forebay_ring_commit(struct forebay_ring_producer *handle, size_t count);
+
+// Waits until `count` slots are vacant (at most the capacity), and returns how many are.
+ptrdiff_t forebay_ring_wait_vacant(struct forebay_ring_producer *handle, size_t count, int64_t timeout_ns);
+
+// The number of vacant slots.
+ptrdiff_t forebay_ring_vacant(struct forebay_ring_producer *handle);
+
+// The number of elements pushed since the ring was made.
+int64_t forebay_ring_pushed(struct forebay_ring_producer *handle);
+
+// Ends this end. The consumer gets what is in the ring, and then `FOREBAY_CLOSED`.
+int forebay_ring_producer_destroy(struct forebay_ring_producer *handle);
+
+// Pops one element into `element`. `FOREBAY_EMPTY`: there is none now.
+int forebay_ring_pop(struct forebay_ring_consumer *handle, void *element);
+
+// Pops one element, and waits for it.
+int forebay_ring_pop_wait(struct forebay_ring_consumer *handle, void *element, int64_t timeout_ns);
+
+// Pops up to `count` elements into an array, and returns their number.
+ptrdiff_t forebay_ring_pop_burst(struct forebay_ring_consumer *handle, void *elements, size_t count);
+
+// Lends up to `count` elements to be read in place, and returns their number; they are one array. They stay in the ring until
+// `forebay_ring_release`, and are valid until the next call with this end.
+ptrdiff_t forebay_ring_peek(struct forebay_ring_consumer *handle,
+                            size_t count,
+                            const void **elements);
+
+// Releases the first `count` elements, and returns how many there were.
+ptrdiff_t forebay_ring_release(struct forebay_ring_consumer *handle, size_t count);
+
+// Waits until there are `count` elements (at most the capacity), or the producer is gone, and returns how many there are.
+ptrdiff_t forebay_ring_wait_filled(struct forebay_ring_consumer *handle,
+                                   size_t count,
+                                   int64_t timeout_ns);
+
+// The number of elements in the ring.
+ptrdiff_t forebay_ring_len(struct forebay_ring_consumer *handle);
+
+// The number of elements popped or released since the ring was made.
+int64_t forebay_ring_popped(struct forebay_ring_consumer *handle);
+
+// Ends this end. The producer gets `FOREBAY_CLOSED` once the ring is full.
+int forebay_ring_consumer_destroy(struct forebay_ring_consumer *handle);
+
+// The version of the library, such as "0.1.0".
+const char *forebay_version(void);
+
+// The number of the interface that the library has: `FOREBAY_INTERFACE` of its header.
+uint32_t forebay_interface(void);
+
+// A sentence for a code. It exists as long as the library.
+const char *forebay_strerror(int code);
+
+// What failed last in this thread: the object, the attempt, the cause and advice. Valid until a function fails in this thread again.
+const char *forebay_last_error(void);
+
+// The `errno` of the last failure in this thread; 0 if the system did not cause it.
+int forebay_last_errno(void);
+
+// Makes a stream, and stores its ends. `options` may be null.
+int forebay_stream_create(const struct forebay_stream_options *options,
+                          struct forebay_stream_writer **writer,
+                          struct forebay_stream_reader **reader);
+
+// Pushes as many bytes as there is room for, and returns their number. `FOREBAY_FULL`: there is no room now. `FOREBAY_CLOSED`: the
+// stream accepts no more.
+ptrdiff_t forebay_stream_push(struct forebay_stream_writer *handle,
+                              const void *bytes,
+                              size_t len);
+
+// Waits until there is room for at least one byte, and returns for how many. `FOREBAY_CLOSED`: the stream accepts no more.
+ptrdiff_t forebay_stream_wait_vacant(struct forebay_stream_writer *handle,
+                                     int64_t timeout_ns);
+
+// Lends up to `count` bytes of room to be filled in place, and returns their number. They are published by `forebay_stream_commit`, and
+// valid until the next call with this end.
+ptrdiff_t forebay_stream_reserve(struct forebay_stream_writer *handle,
+                                 size_t count,
+                                 void **room);
+
+// Publishes the first `count` bytes of the room that was reserved. `FOREBAY_INVALID`: there are fewer.
+int forebay_stream_commit(struct forebay_stream_writer *handle, size_t count);
+
+// Ends the stream: the reader gets what is in it, and then the end.
+int forebay_stream_close(struct forebay_stream_writer *handle);
+
+// Ends the stream with an error: the reader gets what is in it, and then the error.
+int forebay_stream_set_error(struct forebay_stream_writer *handle);
+
+// The number of bytes for which there is room.
+ptrdiff_t forebay_stream_vacant(struct forebay_stream_writer *handle);
+
+// The number of bytes pushed since the stream was made.
+int64_t forebay_stream_pushed(struct forebay_stream_writer *handle);
+
+// Prepares a wait for room in `poll`. 1: there is none yet; wait until the descriptor is readable (not writable), and try again. 0: there
+// is room, or the stream has ended; do not wait.
+int forebay_stream_writer_arm(struct forebay_stream_writer *handle);
+
+// The descriptor for `forebay_stream_writer_arm`. It belongs to the end: do not read or close it.
+int forebay_stream_writer_descriptor(struct forebay_stream_writer *handle);
+
+// Ends this end. Without `forebay_stream_close` before, the reader gets `FOREBAY_STREAM_WRITER_GONE`.
+int forebay_stream_writer_destroy(struct forebay_stream_writer *handle);
+
+// Lends all bytes in the stream, and returns their number. They are one array, stay in the stream until `forebay_stream_consume`, and
+// are valid until the next call with this end. `FOREBAY_EMPTY`: there is none now. `FOREBAY_CLOSED`: there will be none any more; see
+// `forebay_stream_ending`.
+ptrdiff_t forebay_stream_peek(struct forebay_stream_reader *handle,
+                              const void **bytes);
+
+// Releases the first `count` bytes, and returns how many there were.
+ptrdiff_t forebay_stream_consume(struct forebay_stream_reader *handle, size_t count);
+
+// Pops up to `len` bytes into `target`, and returns their number.
+ptrdiff_t forebay_stream_pop(struct forebay_stream_reader *handle, void *target, size_t len);
+
+// Waits until there is at least one byte, and returns how many there are. `FOREBAY_CLOSED`: there will be none any more.
+ptrdiff_t forebay_stream_wait_filled(struct forebay_stream_reader *handle,
+                                     int64_t timeout_ns);
+
+// How the stream has ended: one of `enum forebay_stream_end`. Bytes may still be in it.
+int forebay_stream_ending(struct forebay_stream_reader *handle);
+
+// Ends the stream with an error: the writer can push no more.
+int forebay_stream_reader_set_error(struct forebay_stream_reader *handle);
+
+// The number of bytes in the stream.
+ptrdiff_t forebay_stream_buffered(struct forebay_stream_reader *handle);
+
+// The number of bytes popped or released since the stream was made.
+int64_t forebay_stream_popped(struct forebay_stream_reader *handle);
+
+// Prepares a wait for bytes in `poll`. 1: there are none yet; wait until the descriptor is readable, and try again. 0: there are some,
+// or the stream has ended; do not wait.
+int forebay_stream_reader_arm(struct forebay_stream_reader *handle);
+
+// The descriptor for `forebay_stream_reader_arm`. It belongs to the end: do not read or close it.
+int forebay_stream_reader_descriptor(struct forebay_stream_reader *handle);
+
+// Ends this end. The writer can push no more.
+int forebay_stream_reader_destroy(struct forebay_stream_reader *handle);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* FOREBAY_H */

@@ -1,0 +1,192 @@
+//! The border to C: what crosses it is checked, copied or converted here. A panic stops here.
+//!
+//! The program promises what `forebay.h` asks for: pointers are null or valid, texts end with a zero, and lengths are right.
+
+#![allow(unsafe_code)]
+
+use crate::failure::{Code, Failure, Result, remember};
+use std::{
+    any::Any,
+    ffi::c_int,
+    os::fd::{AsRawFd, BorrowedFd},
+    panic::{self, AssertUnwindSafe},
+    ptr::null_mut,
+    sync::Once,
+    time::Duration,
+};
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+
+/// `PTHREAD_CANCEL_DISABLE` of `pthread.h`.
+const CANCEL_DISABLE: c_int = 1;
+
+/// What an exported function returns: its value, or the number of the error.
+pub trait Answer {
+    fn error(code: Code) -> Self;
+}
+
+macro_rules! answers {
+    ($($number:ty),*) => {$(impl Answer for $number {
+        fn error(code: Code) -> Self {
+            code as $number
+        }
+    })*};
+}
+answers!(i32, i64, isize);
+
+/// Runs the body of an exported function. A panic ends here, and prints nothing in a release. If the program cancels the thread
+/// meanwhile, that waits until the call has ended: the thread would otherwise end among frames that own something, which aborts the
+/// process.
+pub fn answer<T: Answer>(body: impl FnOnce() -> Result<T>) -> T {
+    static QUIET: Once = Once::new();
+    // The standard library is linked into this one, so its hook is not the program's. In tests it is.
+    if cfg!(not(debug_assertions)) {
+        QUIET.call_once(|| panic::set_hook(Box::new(|_| {})));
+    }
+    let mut before = 0;
+    // SAFETY: stores the state of this thread there.
+    unsafe { pthread_setcancelstate(CANCEL_DISABLE, &raw mut before) };
+    let result = panic::catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
+        let text = text_of(&*panic);
+        std::mem::forget(panic); // Its drop could panic, too.
+        Err(Failure::new(Code::Panic, text))
+    });
+    let answer = result.unwrap_or_else(|failure| {
+        let code = failure.code;
+        remember(failure);
+        T::error(code)
+    });
+    // SAFETY: as above; the state is one that the thread had.
+    unsafe { pthread_setcancelstate(before, null_mut()) };
+    answer
+}
+
+fn text_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    format!("a defect of forebay: {}", text.unwrap_or("a panic"))
+}
+
+fn null(name: &str) -> Failure {
+    Failure::invalid(format!("`{name}` is a null pointer"))
+}
+
+fn check<T>(pointer: *const T, len: usize, name: &str) -> Result<()> {
+    if pointer.is_null() {
+        return Err(null(name));
+    }
+    if len > isize::MAX as usize / size_of::<T>().max(1) {
+        return Err(Failure::invalid(format!("{len} in `{name}` are too many")));
+    }
+    Ok(())
+}
+
+/// Bytes or structures of the program. The pointer may be null if there are none.
+pub fn items<'a, T>(pointer: *const T, len: usize, name: &str) -> Result<&'a [T]> {
+    if len == 0 {
+        return Ok(&[]);
+    }
+    check(pointer, len, name)?;
+    // SAFETY: the program owns `len` items there, which outlive the call.
+    Ok(unsafe { std::slice::from_raw_parts(pointer, len) })
+}
+
+/// Bytes or structures of the program that the call fills.
+pub fn items_mut<'a, T>(pointer: *mut T, len: usize, name: &str) -> Result<&'a mut [T]> {
+    if len == 0 {
+        return Ok(&mut []);
+    }
+    check(pointer, len, name)?;
+    // SAFETY: the program owns `len` items there, which nothing else uses during the call. They are numbers and pointers, for which the
+    // header asks that they are initialized, or bytes, which are only written.
+    Ok(unsafe { std::slice::from_raw_parts_mut(pointer, len) })
+}
+
+/// A place of the program for a result.
+#[derive(Debug)]
+pub struct Place<T>(*mut T);
+
+impl<T> Place<T> {
+    pub fn new(pointer: *mut T, name: &str) -> Result<Place<T>> {
+        check(pointer, 1, name)?;
+        Ok(Place(pointer))
+    }
+
+    /// A place that the program may leave out.
+    pub fn optional(pointer: *mut T) -> Option<Place<T>> {
+        (!pointer.is_null()).then_some(Place(pointer))
+    }
+
+    pub fn put(&self, value: T) {
+        // SAFETY: the program owns room for a value there, which may be uninitialized, so it is not dropped.
+        unsafe { self.0.write(value) };
+    }
+}
+
+/// A structure whose first field is its size, as the program has compiled it.
+///
+/// # Safety
+/// It is `repr(C)`, its first field is a `usize`, and any bytes are valid in all others.
+pub unsafe trait Versioned: Copy {
+    /// The sizes that it has had, of all versions of the interface, in bytes.
+    const SIZES: &'static [usize];
+}
+
+/// What the program has in such a structure, and zeros in the fields that it does not know. Null: zeros in all.
+pub fn options<T: Versioned>(pointer: *const T) -> Result<T> {
+    let mut options = std::mem::MaybeUninit::<T>::zeroed();
+    if !pointer.is_null() {
+        let size = declared_size(pointer)?;
+        let known = size.min(size_of::<T>());
+        let (from, to) = (pointer.cast::<u8>(), options.as_mut_ptr().cast::<u8>());
+        // SAFETY: the program owns `size` bytes there, and a `T` has room for them.
+        unsafe { to.copy_from_nonoverlapping(from, known) };
+        let more = items(from.wrapping_add(known), size - known, "options")?;
+        if more.iter().any(|&byte| byte != 0) {
+            return Err(Failure::new(
+                Code::Unsupported,
+                "the structure has options that this version does not know",
+            ));
+        }
+    }
+    // SAFETY: `T` is valid with any bytes, which its trait promises.
+    Ok(unsafe { options.assume_init() })
+}
+
+/// Stores as much of such a structure as the program knows; its size stays.
+pub fn put_versioned<T: Versioned>(pointer: *mut T, value: T, name: &str) -> Result<()> {
+    check(pointer, 1, name)?;
+    let known = declared_size(pointer)?.min(size_of::<T>()) - size_of::<usize>();
+    let from = (&raw const value)
+        .cast::<u8>()
+        .wrapping_add(size_of::<usize>());
+    let to = pointer.cast::<u8>().wrapping_add(size_of::<usize>());
+    // SAFETY: the program owns the bytes of its size there, and the value has as many after its first field.
+    unsafe { to.copy_from_nonoverlapping(from, known) };
+    Ok(())
+}
+
+fn declared_size<T: Versioned>(pointer: *const T) -> Result<usize> {
+    // SAFETY: the structure begins with its size.
+    let size = unsafe { pointer.cast::<usize>().read() };
+    // Larger ones are of later versions; none of them is this large.
+    if T::SIZES.contains(&size) || (size > size_of::<T>() && size <= 4096) {
+        return Ok(size);
+    }
+    Err(Failure::invalid(format!(
+        "the structure's `size` is {size}: set it to sizeof the structure, which has {} bytes",
+        size_of::<T>()
+    )))
+}
+
+/// A time limit in nanoseconds; negative: none.
+pub fn limit(timeout_ns: i64) -> Option<Duration> {
+    u64::try_from(timeout_ns).ok().map(Duration::from_nanos)
+}
+
+/// The number of a descriptor, for the program to wait on.
+pub fn number(fd: BorrowedFd<'_>) -> c_int {
+    fd.as_raw_fd()
+}

@@ -1,0 +1,192 @@
+//! Numbered errors, and the last one of each thread.
+
+use crate::gate::Shut;
+use forebay::Error;
+use std::{
+    borrow::Cow,
+    cell::RefCell,
+    ffi::{CStr, CString, c_int},
+    io::{self, ErrorKind},
+};
+
+/// The numbers of errors. They are the same in all languages, and never change.
+#[repr(i32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    Full = -1,
+    Empty = -2,
+    TimedOut = -3,
+    Closed = -4,
+    Invalid = -5,
+    TooLong = -6,
+    NotFound = -7,
+    Exists = -8,
+    Permission = -9,
+    Unsupported = -10,
+    Interrupted = -11,
+    NoMemory = -12,
+    Damaged = -13,
+    Busy = -14,
+    Io = -15,
+    Misuse = -16,
+    Panic = -17,
+}
+
+/// Each code with its sentence.
+const SENTENCES: [(Code, &CStr); 17] = [
+    (Code::Full, c"there is no room now"),
+    (Code::Empty, c"there is nothing now"),
+    (Code::TimedOut, c"the time limit was reached"),
+    (
+        Code::Closed,
+        c"the other end is gone or closed, or the stream has ended",
+    ),
+    (Code::Invalid, c"an argument is out of its range"),
+    (Code::TooLong, c"it never fits"),
+    (Code::NotFound, c"there is no such object"),
+    (Code::Exists, c"the object exists already"),
+    (Code::Permission, c"permission denied"),
+    (Code::Unsupported, c"not supported here"),
+    (Code::Interrupted, c"stopped by another thread or a signal"),
+    (Code::NoMemory, c"not enough memory"),
+    (
+        Code::Damaged,
+        c"the bytes of a file or of another process make no sense",
+    ),
+    (
+        Code::Busy,
+        c"another thread uses this end, or it has a second reader",
+    ),
+    (Code::Io, c"the operating system returned an error"),
+    (
+        Code::Misuse,
+        c"the handle is closed, of another kind, or from before a fork",
+    ),
+    (Code::Panic, c"a defect of forebay"),
+];
+
+pub fn sentence(code: c_int) -> &'static CStr {
+    let known = SENTENCES.iter().find(|(known, _)| *known as c_int == code);
+    match (code, known) {
+        (0, _) => c"no error",
+        (_, Some((_, sentence))) => sentence,
+        _ => c"unknown error",
+    }
+}
+
+/// Why a function could not do its work.
+#[derive(Debug)]
+pub struct Failure {
+    pub code: Code,
+    /// Empty: the sentence of the code.
+    text: Cow<'static, str>,
+    errno: c_int,
+}
+
+pub type Result<T> = std::result::Result<T, Failure>;
+
+impl Failure {
+    pub fn new(code: Code, text: impl Into<Cow<'static, str>>) -> Failure {
+        Failure {
+            code,
+            text: text.into(),
+            errno: 0,
+        }
+    }
+
+    pub fn invalid(text: impl Into<Cow<'static, str>>) -> Failure {
+        Failure::new(Code::Invalid, text)
+    }
+}
+
+impl From<Code> for Failure {
+    fn from(code: Code) -> Failure {
+        Failure::new(code, "")
+    }
+}
+
+impl From<Shut> for Failure {
+    fn from(shut: Shut) -> Failure {
+        match shut {
+            Shut::Closed => Code::Misuse.into(),
+            Shut::Busy => Code::Busy.into(),
+        }
+    }
+}
+
+fn code_of(kind: ErrorKind, errno: Option<c_int>) -> Code {
+    match kind {
+        ErrorKind::NotFound => Code::NotFound,
+        ErrorKind::AlreadyExists => Code::Exists,
+        ErrorKind::PermissionDenied => Code::Permission,
+        ErrorKind::Unsupported => Code::Unsupported,
+        ErrorKind::Interrupted => Code::Interrupted,
+        ErrorKind::OutOfMemory => Code::NoMemory,
+        ErrorKind::InvalidData | ErrorKind::UnexpectedEof => Code::Damaged,
+        ErrorKind::TimedOut => Code::TimedOut,
+        ErrorKind::BrokenPipe => Code::Closed,
+        ErrorKind::InvalidInput => Code::Invalid,
+        _ if errno.is_none() => Code::Invalid,
+        _ => Code::Io,
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure {
+            code: code_of(error.kind(), error.raw_os_error()),
+            text: error.to_string().into(),
+            errno: error.raw_os_error().unwrap_or(0),
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure {
+            code: code_of(error.kind(), error.raw_os_error()),
+            text: error.to_string().into(),
+            errno: error.raw_os_error().unwrap_or(0),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Last {
+    code: c_int,
+    text: CString,
+    errno: c_int,
+}
+
+thread_local! {
+    static LAST: RefCell<Last> = RefCell::default();
+}
+
+/// Keeps the failure for [`last`].
+pub fn remember(failure: Failure) {
+    let text = match &failure.text {
+        text if text.is_empty() => CString::default(), // allocates nothing
+        text => CString::new(text.replace('\0', "")).unwrap_or_default(),
+    };
+    // A thread that ends has none.
+    let _ = LAST.try_with(|last| {
+        *last.borrow_mut() = Last {
+            code: failure.code as c_int,
+            text,
+            errno: failure.errno,
+        };
+    });
+}
+
+/// The text of this thread's last error, as a pointer that stays valid until its next one, and the number of the system's error.
+pub fn last() -> (*const std::ffi::c_char, c_int) {
+    let last = LAST.try_with(|last| {
+        let last = last.borrow();
+        let text = match last.text.is_empty() {
+            true => sentence(last.code).as_ptr(),
+            false => last.text.as_ptr(),
+        };
+        (text, last.errno)
+    });
+    last.unwrap_or((sentence(0).as_ptr(), 0))
+}
