@@ -57,6 +57,8 @@ enum forebay_code
   FOREBAY_MISUSE = -16,
   // A defect of this library.
   FOREBAY_PANIC = -17,
+  // Messages were overwritten before they were received. The next call continues after them.
+  FOREBAY_OVERRUN = -18,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -110,11 +112,35 @@ typedef int32_t forebay_when_full;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
+// Appends records to a file. One thread at a time may use it.
+typedef struct forebay_appender forebay_appender;
+
+// An end of a broadcast that receives. One thread at a time may use it.
+typedef struct forebay_broadcast_reader forebay_broadcast_reader;
+
+// The end of a broadcast that sends. One thread at a time may use it.
+typedef struct forebay_broadcast_sender forebay_broadcast_sender;
+
+// The receiving end of lanes. All threads may use it at the same time.
+typedef struct forebay_hub forebay_hub;
+
+// The sending end of a lane. One thread at a time may use it.
+typedef struct forebay_lane forebay_lane;
+
 // A message that the program holds, or several.
 typedef struct forebay_loan forebay_loan;
 
+// A packet in a slot of a pool. One thread at a time may use it; the handle may be passed to another thread, for example through a ring.
+typedef struct forebay_packet forebay_packet;
+
+// A pool of slots. One thread at a time may use it; its packets may be used and returned in any thread.
+typedef struct forebay_pool forebay_pool;
+
 // The receiving end of a queue. All threads may use it at the same time.
 typedef struct forebay_receiver forebay_receiver;
+
+// Reads the records of a file. One thread at a time may use it.
+typedef struct forebay_record_reader forebay_record_reader;
 
 // Room in a queue that the program holds.
 typedef struct forebay_reservation forebay_reservation;
@@ -128,6 +154,9 @@ typedef struct forebay_ring_producer forebay_ring_producer;
 // The sending end of a queue. All threads may use it at the same time.
 typedef struct forebay_sender forebay_sender;
 
+// A queue between processes, to which this one is attached. All threads may use it at the same time.
+typedef struct forebay_shared_queue forebay_shared_queue;
+
 // The end of a stream that reads. One thread at a time may use it.
 typedef struct forebay_stream_reader forebay_stream_reader;
 
@@ -136,6 +165,96 @@ typedef struct forebay_stream_writer forebay_stream_writer;
 
 // A descriptor that is readable once a queue has a message, or room. One thread at a time may use it.
 typedef struct forebay_watch forebay_watch;
+
+// Settings of a broadcast. Zeros are the defaults.
+typedef struct forebay_broadcast_options {
+  // `sizeof(struct forebay_broadcast_options)`.
+  size_t size;
+  // Bytes for messages; 0 is 1 MiB.
+  size_t data_bytes;
+  // Number of messages that are kept, rounded up to a power of two; 0 is 8192.
+  size_t messages;
+} forebay_broadcast_options;
+
+// A message that was received, or why there is none.
+typedef struct forebay_broadcast_received {
+  // `FOREBAY_TOO_LONG`: the bytes that the buffer needs.
+  size_t len;
+  // The number of the message.
+  uint64_t sequence;
+  // `FOREBAY_OVERRUN`: how many messages were lost.
+  uint64_t lost;
+} forebay_broadcast_received;
+
+// Settings of a hub. Zeros are the defaults.
+typedef struct forebay_hub_options {
+  // `sizeof(struct forebay_hub_options)`.
+  size_t size;
+  // The most senders at a time; 0 is 64.
+  size_t max_peers;
+  // The most bytes of a lane, which its sender provides; 0 is 1 MiB.
+  size_t max_lane_bytes;
+} forebay_hub_options;
+
+// A message that a hub received, or the end of a lane.
+typedef struct forebay_hub_received {
+  // `FOREBAY_TOO_LONG`: the bytes that the buffer needs.
+  size_t len;
+  // The number that the hub gave the sender.
+  uint64_t peer;
+  // The number of the message in its lane.
+  uint64_t sequence;
+  // 1: the lane of this peer has ended, and no message was received. `FOREBAY_CLOSED`: the sender closed it or its process ended.
+  // `FOREBAY_DAMAGED`: it broke the protocol. Other lanes go on.
+  uint32_t lane_ended;
+  uint32_t reserved;
+} forebay_hub_received;
+
+// Settings of a pool. Zeros are the defaults.
+typedef struct forebay_pool_options {
+  // `sizeof(struct forebay_pool_options)`.
+  size_t size;
+  // Number of slots; 0 is 2048.
+  uint32_t slots;
+  // Bytes of a slot; 0 is 2048.
+  uint32_t slot_bytes;
+  // Bytes in front of the data of a new packet; 0 is 128. `forebay_packet_reserve` sets it for one packet.
+  uint32_t headroom;
+  // Not 0: the memory is not faulted in when the pool is made, but when it is used first.
+  uint32_t lazy;
+  // Not 0: pages of 2 MiB.
+  uint32_t huge_pages;
+  // Zero.
+  uint32_t reserved;
+} forebay_pool_options;
+
+// The counts of a pool.
+typedef struct forebay_pool_counts {
+  // `sizeof(struct forebay_pool_counts)`.
+  size_t size;
+  uint32_t slots;
+  uint32_t free;
+  // Slots in use, or returned and not collected yet.
+  uint32_t away;
+  // The most that were away.
+  uint32_t max_away;
+  // How many packets were asked for while no slot was free.
+  uint64_t exhausted;
+} forebay_pool_counts;
+
+// What is known of a packet.
+typedef struct forebay_packet_facts {
+  // `sizeof(struct forebay_packet_facts)`.
+  size_t size;
+  // The time in nanoseconds, of which the packet keeps the lowest bits: at least 30 minutes.
+  uint64_t time_ns;
+  // Bytes on the wire.
+  uint32_t wire_len;
+  uint16_t hash;
+  uint8_t port;
+  // Zero.
+  uint8_t reserved;
+} forebay_packet_facts;
 
 // Settings of a queue. Zeros are the defaults.
 typedef struct forebay_queue_options {
@@ -152,40 +271,6 @@ typedef struct forebay_queue_options {
   // Not 0: what a dead process had taken and not released is not delivered again. Only for queues between processes.
   uint32_t at_most_once;
 } forebay_queue_options;
-
-// Bytes of the program.
-typedef struct forebay_bytes {
-  const void *data;
-  size_t len;
-} forebay_bytes;
-
-// Room for a message in the queue. It is valid until it is committed or abandoned.
-typedef struct forebay_room {
-  void *data;
-  size_t len;
-  // The number that the message will have in the queue.
-  uint64_t sequence;
-} forebay_room;
-
-// The counts of a queue: `reserved = received + dropped + aborted + torn + queued`.
-typedef struct forebay_queue_stats {
-  // `sizeof(struct forebay_queue_stats)`.
-  size_t size;
-  uint64_t reserved;
-  uint64_t received;
-  // Discarded because the queue was full.
-  uint64_t dropped;
-  // Reserved, and abandoned.
-  uint64_t aborted;
-  // Their sender died while it filled them.
-  uint64_t torn;
-  uint64_t queued;
-  // Delivered again, since a process died.
-  uint64_t redelivered;
-  // Taken by a process that died, and not delivered again.
-  uint64_t abandoned;
-  uint64_t used_bytes;
-} forebay_queue_stats;
 
 // A message that was received.
 typedef struct forebay_received {
@@ -209,6 +294,68 @@ typedef struct forebay_message {
   uint32_t reserved;
 } forebay_message;
 
+// The counts of a queue: `reserved = received + dropped + aborted + torn + queued`.
+typedef struct forebay_queue_stats {
+  // `sizeof(struct forebay_queue_stats)`.
+  size_t size;
+  uint64_t reserved;
+  uint64_t received;
+  // Discarded because the queue was full.
+  uint64_t dropped;
+  // Reserved, and abandoned.
+  uint64_t aborted;
+  // Their sender died while it filled them.
+  uint64_t torn;
+  uint64_t queued;
+  // Delivered again, since a process died.
+  uint64_t redelivered;
+  // Taken by a process that died, and not delivered again.
+  uint64_t abandoned;
+  uint64_t used_bytes;
+} forebay_queue_stats;
+
+// Settings of an appender. Zeros are the defaults.
+typedef struct forebay_appender_options {
+  // `sizeof(struct forebay_appender_options)`.
+  size_t size;
+  // Number of buffers at the beginning; 0 is 16.
+  size_t buffers;
+  // Bytes of a buffer, a multiple of 4096; 0 is 4 MiB.
+  size_t buffer_bytes;
+  // Bytes of the longest record; 0 is 64 KiB.
+  size_t record_bytes;
+  // Records are written after this time at the latest; 0 is a second.
+  uint64_t flush_every_ns;
+  // Written records are made durable after this time; 0: at the end of the file.
+  uint64_t sync_every_ns;
+  // Not 0: a record is dropped and counted while no buffer is empty, instead of waiting.
+  uint32_t drop_when_full;
+  // Zero.
+  uint32_t reserved;
+} forebay_appender_options;
+
+// The counts of an appender.
+typedef struct forebay_appender_totals {
+  // `sizeof(struct forebay_appender_totals)`.
+  size_t size;
+  // Records accepted.
+  uint64_t accepted;
+  // Those that survive the end of this process.
+  uint64_t written;
+  // Those that survive a power cut.
+  uint64_t durable;
+  // Records dropped because no buffer was empty. They do not count as accepted.
+  uint64_t dropped;
+  uint64_t written_bytes;
+  uint64_t durable_bytes;
+} forebay_appender_totals;
+
+// Bytes of the program.
+typedef struct forebay_bytes {
+  const void *data;
+  size_t len;
+} forebay_bytes;
+
 // Settings of a ring. Zeros are the defaults.
 typedef struct forebay_ring_options {
   // `sizeof(struct forebay_ring_options)`.
@@ -227,6 +374,14 @@ typedef struct forebay_ring_options {
   uint32_t reserved;
 } forebay_ring_options;
 
+// Room for a message in the queue. It is valid until it is committed or abandoned.
+typedef struct forebay_room {
+  void *data;
+  size_t len;
+  // The number that the message will have in the queue.
+  uint64_t sequence;
+} forebay_room;
+
 // Settings of a stream. Zeros are the defaults.
 typedef struct forebay_stream_options {
   // `sizeof(struct forebay_stream_options)`.
@@ -243,53 +398,170 @@ typedef struct forebay_stream_options {
 extern "C" {
 #endif // __cplusplus
 
+// Makes a broadcast, and stores its sending end. `options` may be null.
+int forebay_broadcast_create(const struct forebay_broadcast_options *options, struct forebay_broadcast_sender **sender);
+
+// Sends a copy of a message to all readers, wakes those that wait, and returns its number.
+int64_t forebay_broadcast_send(struct forebay_broadcast_sender *handle, const void *message, size_t len);
+
+// The longest message, in bytes.
+ptrdiff_t forebay_broadcast_largest(struct forebay_broadcast_sender *handle);
+
+// The descriptor by which readers in other processes attach. It belongs to the sending end: do not close it.
+int forebay_broadcast_descriptor(struct forebay_broadcast_sender *handle);
+
+// Ends the sending end. Readers get what is kept, and then `FOREBAY_CLOSED`.
+int forebay_broadcast_sender_destroy(struct forebay_broadcast_sender *handle);
+
+// Attaches a reader by a descriptor, also one from a process that is not trusted. It begins at the next message. The library duplicates
+// the descriptor.
+int forebay_broadcast_attach(int number,
+                             struct forebay_broadcast_reader **reader);
+
+// Copies the next message into a buffer of `room` bytes, and returns its length. `received` may be null. `FOREBAY_OVERRUN`: messages were
+// lost, and the next call continues after them. `FOREBAY_TOO_LONG`: the message stays.
+ptrdiff_t forebay_broadcast_receive(struct forebay_broadcast_reader *handle,
+                                    void *buffer,
+                                    size_t room,
+                                    int64_t timeout_ns,
+                                    struct forebay_broadcast_received *received);
+
+// Continues at the oldest message that is kept, and returns its number.
+int64_t forebay_broadcast_seek_oldest(struct forebay_broadcast_reader *handle);
+
+// Continues at the next message that is sent, and returns its number.
+int64_t forebay_broadcast_seek_newest(struct forebay_broadcast_reader *handle);
+
+// Ends the reader.
+int forebay_broadcast_reader_destroy(struct forebay_broadcast_reader *handle);
+
+// Makes a hub. `options` may be null.
+int forebay_hub_create(const struct forebay_hub_options *options, struct forebay_hub **hub);
+
+// Accepts a sender that is connected by a Unix stream socket, and returns its number. The library duplicates the socket. Close
+// your own: it would keep the lane open.
+int64_t forebay_hub_accept(struct forebay_hub *handle,
+                           int connected,
+                           int64_t timeout_ns);
+
+// Copies the next message of any lane into a buffer of `room` bytes, and returns its length. With a time limit of 0 it never waits:
+// `FOREBAY_EMPTY`. If `received->lane_ended` is 1, the code says how the lane of `received->peer` ended.
+ptrdiff_t forebay_hub_receive(struct forebay_hub *handle,
+                              void *buffer,
+                              size_t room,
+                              int64_t timeout_ns,
+                              struct forebay_hub_received *received);
+
+// Ends the lane of this sender. `FOREBAY_NOT_FOUND`: there is none.
+int forebay_hub_expel(struct forebay_hub *handle, uint64_t peer);
+
+// Prepares a wait in `poll`. 1: there is nothing yet; wait until the descriptor is readable, and try again. 0: there is something, or the
+// hub is closed; do not wait.
+int forebay_hub_arm(struct forebay_hub *handle);
+
+// The descriptor for `forebay_hub_arm`. It belongs to the hub: do not read or close it.
+int forebay_hub_descriptor(struct forebay_hub *handle);
+
+// Ends all lanes. Calls that wait return `FOREBAY_CLOSED`.
+int forebay_hub_close(struct forebay_hub *handle);
+
+// Ends the hub.
+int forebay_hub_destroy(struct forebay_hub *handle);
+
+// Makes a lane of `capacity_bytes` to the hub at the other end of a Unix stream socket, and waits until the hub accepts it. The library
+// duplicates the socket. Close your own: it would keep the lane open after this process has ended it.
+int forebay_lane_attach(int connected,
+                        size_t capacity_bytes,
+                        int64_t timeout_ns,
+                        struct forebay_lane **lane);
+
+// Sends a copy of a message. With a time limit of 0 it never waits: `FOREBAY_FULL`.
+int forebay_lane_send(struct forebay_lane *handle, const void *message, size_t len, int64_t timeout_ns);
+
+// The longest message, in bytes.
+ptrdiff_t forebay_lane_largest(struct forebay_lane *handle);
+
+// Ends the lane. The hub receives what was sent.
+int forebay_lane_destroy(struct forebay_lane *handle);
+
+// Makes a pool. `options` may be null.
+int forebay_pool_create(const struct forebay_pool_options *options, struct forebay_pool **pool);
+
+// Takes a packet without data from the pool. With a time limit of 0 it never waits: `FOREBAY_EMPTY`.
+int forebay_pool_take(struct forebay_pool *handle, int64_t timeout_ns, struct forebay_packet **packet);
+
+// Returns a packet in the thread that has the pool, which is faster than `forebay_packet_destroy`. `FOREBAY_INVALID`: it is of another
+// pool, and unharmed.
+int forebay_pool_put_back(struct forebay_pool *handle,
+                          struct forebay_packet *packet);
+
+// Stores the counts of the pool.
+int forebay_pool_count(struct forebay_pool *handle, struct forebay_pool_counts *counts);
+
+// Ends the pool. Its packets stay usable; the memory ends with the last one.
+int forebay_pool_destroy(struct forebay_pool *handle);
+
+// The data of the packet's first slot, to be read. Returns its length. Valid until the next call with this packet.
+ptrdiff_t forebay_packet_data(struct forebay_packet *handle, const void **data);
+
+// The same, to be written. `FOREBAY_BUSY`: other packets share the bytes, see `forebay_packet_unshare`.
+ptrdiff_t forebay_packet_data_mut(struct forebay_packet *handle, void **data);
+
+// The length of all data, also of further slots.
+ptrdiff_t forebay_packet_len(struct forebay_packet *handle);
+
+// Copies all data into a buffer of `room` bytes, also that of further slots, and returns its length. `FOREBAY_TOO_LONG`: there is less
+// room.
+ptrdiff_t forebay_packet_copy(struct forebay_packet *handle,
+                              void *buffer,
+                              size_t room);
+
+// The number of bytes in front of the data.
+ptrdiff_t forebay_packet_headroom(struct forebay_packet *handle);
+
+// The number of bytes after the data.
+ptrdiff_t forebay_packet_tailroom(struct forebay_packet *handle);
+
+// Sets the headroom of a packet without data.
+int forebay_packet_reserve(struct forebay_packet *handle, uint32_t headroom);
+
+// Adds `n` bytes in front of the data, and stores where they are.
+int forebay_packet_push(struct forebay_packet *handle, uint32_t n, void **bytes);
+
+// Removes `n` bytes from the front, and stores where they are. `bytes` may be null.
+int forebay_packet_pull(struct forebay_packet *handle, uint32_t n, const void **bytes);
+
+// Adds `n` bytes after the data, and stores where they are.
+int forebay_packet_put(struct forebay_packet *handle, uint32_t n, void **bytes);
+
+// Cuts the data to its first `len` bytes.
+int forebay_packet_trim(struct forebay_packet *handle, uint32_t len);
+
+// Appends bytes, in further slots of a pool where the packet's has no room.
+int forebay_packet_append(struct forebay_packet *handle, struct forebay_pool *more, const void *bytes, size_t len);
+
+// Makes another packet with the same bytes, which are not copied. Neither can be written then.
+int forebay_packet_share(struct forebay_packet *handle, struct forebay_packet **other);
+
+// Copies the bytes of a shared packet into a slot of a pool, so that it can be written.
+int forebay_packet_unshare(struct forebay_packet *handle, struct forebay_pool *more);
+
+// Stores what is known of the packet.
+int forebay_packet_get_facts(struct forebay_packet *handle, struct forebay_packet_facts *facts);
+
+// Sets what is known of the packet.
+int forebay_packet_set_facts(struct forebay_packet *handle, const struct forebay_packet_facts *facts);
+
+// Returns the packet to its pool, from any thread.
+int forebay_packet_destroy(struct forebay_packet *handle);
+
+// Returns the few slots that this thread keeps after it has returned packets. A thread does so by itself when it ends.
+int forebay_packet_return_idle(void);
+
 // Makes a queue between threads, and stores its ends. `options` may be null.
 int forebay_queue_create(const struct forebay_queue_options *options,
                          struct forebay_sender **sender,
                          struct forebay_receiver **receiver);
-
-// Makes another sending end. A queue between threads closes when its last sending end is destroyed.
-int forebay_sender_clone(struct forebay_sender *handle, struct forebay_sender **clone);
-
-// Sends a copy of a message. With a time limit of 0 it never waits: `FOREBAY_FULL`.
-int forebay_sender_send(struct forebay_sender *handle, const void *message, size_t len, int64_t timeout_ns);
-
-// Sends copies of as many of `count` messages as there is room for, in order, without waiting, and returns their number.
-ptrdiff_t forebay_sender_send_burst(struct forebay_sender *handle,
-                                    const struct forebay_bytes *messages,
-                                    size_t count);
-
-// Lends room for a message of `len` bytes in the queue, to be filled in place and sent by `forebay_reservation_commit`. Receivers get the
-// messages in the order of reservations, so that later messages wait for this one.
-int forebay_sender_reserve(struct forebay_sender *handle,
-                           size_t len,
-                           int64_t timeout_ns,
-                           struct forebay_room *room,
-                           struct forebay_reservation **reservation);
-
-// Sends the message that the program has filled in, and ends the reservation.
-int forebay_reservation_commit(struct forebay_reservation *handle);
-
-// Ends the reservation without a message: receivers pass over it.
-int forebay_reservation_abandon(struct forebay_reservation *handle);
-
-// The longest message that the queue accepts, in bytes.
-ptrdiff_t forebay_sender_largest(struct forebay_sender *handle);
-
-// Closes the queue for all ends: receivers get what is in it, and then `FOREBAY_CLOSED`. Calls that wait return.
-int forebay_sender_close(struct forebay_sender *handle);
-
-// Stores the counts of the queue.
-int forebay_sender_stats(struct forebay_sender *handle, struct forebay_queue_stats *stats);
-
-// Makes a watch that reports room for a message of `len` bytes. `FOREBAY_UNSUPPORTED` or `FOREBAY_INVALID`: the queue is shared between
-// processes.
-int forebay_sender_watch(struct forebay_sender *handle,
-                         size_t len,
-                         struct forebay_watch **watch);
-
-// Ends this end.
-int forebay_sender_destroy(struct forebay_sender *handle);
 
 // Makes another receiving end. A queue between threads refuses messages once its last receiving end is destroyed.
 int forebay_receiver_clone(struct forebay_receiver *handle, struct forebay_receiver **clone);
@@ -334,18 +606,38 @@ int forebay_receiver_watch(struct forebay_receiver *handle,
 // Ends this end.
 int forebay_receiver_destroy(struct forebay_receiver *handle);
 
-// Prepares a wait in `poll`. 1: there is nothing yet; wait until the descriptor is readable, and try again. 0: there is something, or the
-// queue is closed; do not wait.
-int forebay_watch_arm(struct forebay_watch *handle);
+// Opens a file for records of any length, or makes it. What a crash left at its end is cut off. `options` may be null.
+int forebay_appender_open(const char *path,
+                          const struct forebay_appender_options *options,
+                          struct forebay_appender **appender);
 
-// Cancels the request for a signal; one may still be sent.
-int forebay_watch_disarm(struct forebay_watch *handle);
+// Appends a copy of a record. `FOREBAY_FULL`: it was dropped and counted.
+int forebay_appender_append(struct forebay_appender *handle, const void *record, size_t len);
 
-// The descriptor for `forebay_watch_arm`. It belongs to the watch: do not read or close it.
-int forebay_watch_descriptor(struct forebay_watch *handle);
+// Has the accepted records written now.
+int forebay_appender_flush(struct forebay_appender *handle);
 
-// Ends the watch.
-int forebay_watch_destroy(struct forebay_watch *handle);
+// Waits until all accepted records are durable. `FOREBAY_TIMED_OUT`: they are not yet.
+int forebay_appender_wait_durable(struct forebay_appender *handle, int64_t timeout_ns);
+
+// Stores the counts.
+int forebay_appender_count(struct forebay_appender *handle, struct forebay_appender_totals *totals);
+
+// Writes what is left, ends the appender, and stores the final counts. `totals` may be null. An error is that of the file: the counts say
+// what was written.
+int forebay_appender_close(struct forebay_appender *handle,
+                           struct forebay_appender_totals *totals);
+
+// Opens a file of records, of any length or of one.
+int forebay_record_reader_open(const char *path, struct forebay_record_reader **reader);
+
+// Lends the next record. It is valid until the next call with this reader. `FOREBAY_CLOSED`: the file has ended. `FOREBAY_DAMAGED`: a
+// block is damaged or incomplete, and the records before it were returned; the last error says where.
+int forebay_record_reader_next(struct forebay_record_reader *handle,
+                               struct forebay_bytes *record);
+
+// Ends the reader.
+int forebay_record_reader_destroy(struct forebay_record_reader *handle);
 
 // Makes a ring, and stores its ends. `options` may be null: a ring of 1024 bytes.
 int forebay_ring_create(const struct forebay_ring_options *options,
@@ -414,6 +706,84 @@ int64_t forebay_ring_popped(struct forebay_ring_consumer *handle);
 // Ends this end. The producer gets `FOREBAY_CLOSED` once the ring is full.
 int forebay_ring_consumer_destroy(struct forebay_ring_consumer *handle);
 
+// Makes another sending end. A queue between threads closes when its last sending end is destroyed.
+int forebay_sender_clone(struct forebay_sender *handle, struct forebay_sender **clone);
+
+// Sends a copy of a message. With a time limit of 0 it never waits: `FOREBAY_FULL`.
+int forebay_sender_send(struct forebay_sender *handle, const void *message, size_t len, int64_t timeout_ns);
+
+// Sends copies of as many of `count` messages as there is room for, in order, without waiting, and returns their number.
+ptrdiff_t forebay_sender_send_burst(struct forebay_sender *handle,
+                                    const struct forebay_bytes *messages,
+                                    size_t count);
+
+// Lends room for a message of `len` bytes in the queue, to be filled in place and sent by `forebay_reservation_commit`. Receivers get the
+// messages in the order of reservations, so that later messages wait for this one.
+int forebay_sender_reserve(struct forebay_sender *handle,
+                           size_t len,
+                           int64_t timeout_ns,
+                           struct forebay_room *room,
+                           struct forebay_reservation **reservation);
+
+// Sends the message that the program has filled in, and ends the reservation.
+int forebay_reservation_commit(struct forebay_reservation *handle);
+
+// Ends the reservation without a message: receivers pass over it.
+int forebay_reservation_abandon(struct forebay_reservation *handle);
+
+// The longest message that the queue accepts, in bytes.
+ptrdiff_t forebay_sender_largest(struct forebay_sender *handle);
+
+// Closes the queue for all ends: receivers get what is in it, and then `FOREBAY_CLOSED`. Calls that wait return.
+int forebay_sender_close(struct forebay_sender *handle);
+
+// Stores the counts of the queue.
+int forebay_sender_stats(struct forebay_sender *handle, struct forebay_queue_stats *stats);
+
+// Makes a watch that reports room for a message of `len` bytes. `FOREBAY_UNSUPPORTED` or `FOREBAY_INVALID`: the queue is shared between
+// processes.
+int forebay_sender_watch(struct forebay_sender *handle,
+                         size_t len,
+                         struct forebay_watch **watch);
+
+// Ends this end.
+int forebay_sender_destroy(struct forebay_sender *handle);
+
+// Makes a queue between processes of one user, and attaches to it. It keeps its name until it is removed. A null name: it has none, and
+// others attach by its descriptor. `options` may be null.
+int forebay_shared_queue_create(const char *name,
+                                const struct forebay_queue_options *options,
+                                struct forebay_shared_queue **queue);
+
+// Attaches to the queue of this name.
+int forebay_shared_queue_attach(const char *name, struct forebay_shared_queue **queue);
+
+// Attaches to a queue by a descriptor that was inherited or received from another process. The library duplicates it.
+int forebay_shared_queue_from_descriptor(int number, struct forebay_shared_queue **queue);
+
+// The descriptor by which other processes attach. It belongs to the queue: do not close it.
+int forebay_shared_queue_descriptor(struct forebay_shared_queue *handle);
+
+// Makes a sending end.
+int forebay_shared_queue_sender(struct forebay_shared_queue *handle, struct forebay_sender **sender);
+
+// Makes a receiving end.
+int forebay_shared_queue_receiver(struct forebay_shared_queue *handle, struct forebay_receiver **receiver);
+
+// The number of attached processes.
+int forebay_shared_queue_processes(struct forebay_shared_queue *handle);
+
+// Gives the queue up. Its ends stay usable; the process is attached until all have ended.
+int forebay_shared_queue_destroy(struct forebay_shared_queue *handle);
+
+// Stores the names of this user's queues, each with a zero at its end, in a buffer of `room` bytes. Returns the bytes that all need; the
+// buffer has only whole names, and is left as it is if there is not room for all.
+ptrdiff_t forebay_shared_queue_list(char *buffer,
+                                    size_t room);
+
+// Removes the name of a queue. Processes that are attached stay attached.
+int forebay_shared_queue_remove(const char *name);
+
 // The version of the library, such as "0.1.0".
 const char *forebay_version(void);
 
@@ -456,8 +826,14 @@ int forebay_stream_commit(struct forebay_stream_writer *handle, size_t count);
 // Ends the stream: the reader gets what is in it, and then the end.
 int forebay_stream_close(struct forebay_stream_writer *handle);
 
-// Ends the stream with an error: the reader gets what is in it, and then the error.
-int forebay_stream_set_error(struct forebay_stream_writer *handle);
+// Ends the stream with an error: the reader gets what is in it, and then the error. Its reason is a code below 0, and a text that may be
+// null; or 0 and null for no reason. The first reason stays.
+int forebay_stream_fail(struct forebay_stream_writer *handle,
+                        int code,
+                        const char *text);
+
+// The code of the reason for which either end failed the stream; 0 without one. `forebay_last_error` then has its text.
+int forebay_stream_writer_reason(struct forebay_stream_writer *handle);
 
 // The number of bytes for which there is room.
 ptrdiff_t forebay_stream_vacant(struct forebay_stream_writer *handle);
@@ -494,8 +870,11 @@ ptrdiff_t forebay_stream_wait_filled(struct forebay_stream_reader *handle,
 // How the stream has ended: one of `enum forebay_stream_end`. Bytes may still be in it.
 int forebay_stream_ending(struct forebay_stream_reader *handle);
 
-// Ends the stream with an error: the writer can push no more.
-int forebay_stream_reader_set_error(struct forebay_stream_reader *handle);
+// Ends the stream with an error: the writer can push no more. The reason is as in `forebay_stream_fail`.
+int forebay_stream_reader_fail(struct forebay_stream_reader *handle, int code, const char *text);
+
+// The code of the reason for which either end failed the stream; 0 without one. `forebay_last_error` then has its text.
+int forebay_stream_reader_reason(struct forebay_stream_reader *handle);
 
 // The number of bytes in the stream.
 ptrdiff_t forebay_stream_buffered(struct forebay_stream_reader *handle);
@@ -512,6 +891,19 @@ int forebay_stream_reader_descriptor(struct forebay_stream_reader *handle);
 
 // Ends this end. The writer can push no more.
 int forebay_stream_reader_destroy(struct forebay_stream_reader *handle);
+
+// Prepares a wait in `poll`. 1: there is nothing yet; wait until the descriptor is readable, and try again. 0: there is something, or the
+// queue is closed; do not wait.
+int forebay_watch_arm(struct forebay_watch *handle);
+
+// Cancels the request for a signal; one may still be sent.
+int forebay_watch_disarm(struct forebay_watch *handle);
+
+// The descriptor for `forebay_watch_arm`. It belongs to the watch: do not read or close it.
+int forebay_watch_descriptor(struct forebay_watch *handle);
+
+// Ends the watch.
+int forebay_watch_destroy(struct forebay_watch *handle);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -4,11 +4,12 @@
 
 #![allow(unsafe_code)]
 
-use crate::failure::{Code, Failure, Result, remember};
+use crate::failure::{Failure, Result, remember};
+use forebay::error::Code;
 use std::{
     any::Any,
-    ffi::c_int,
-    os::fd::{AsRawFd, BorrowedFd},
+    ffi::{CStr, c_char, c_int},
+    os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
     panic::{self, AssertUnwindSafe},
     ptr::null_mut,
     sync::Once,
@@ -73,6 +74,17 @@ fn null(name: &str) -> Failure {
     Failure::invalid(format!("`{name}` is a null pointer"))
 }
 
+/// A text of the program.
+pub fn text<'a>(pointer: *const c_char, name: &str) -> Result<&'a str> {
+    if pointer.is_null() {
+        return Err(null(name));
+    }
+    // SAFETY: the program owns the text, which ends with a zero and outlives the call.
+    let text = unsafe { CStr::from_ptr(pointer) };
+    let not_utf8 = |_| Failure::invalid(format!("`{name}` is not UTF-8"));
+    text.to_str().map_err(not_utf8)
+}
+
 fn check<T>(pointer: *const T, len: usize, name: &str) -> Result<()> {
     if pointer.is_null() {
         return Err(null(name));
@@ -132,6 +144,8 @@ impl<T> Place<T> {
 pub unsafe trait Versioned: Copy {
     /// The sizes that it has had, of all versions of the interface, in bytes.
     const SIZES: &'static [usize];
+    /// The last one is that of this version.
+    const LAST: () = assert!(Self::SIZES[Self::SIZES.len() - 1] == size_of::<Self>());
 }
 
 /// What the program has in such a structure, and zeros in the fields that it does not know. Null: zeros in all.
@@ -169,6 +183,7 @@ pub fn put_versioned<T: Versioned>(pointer: *mut T, value: T, name: &str) -> Res
 }
 
 fn declared_size<T: Versioned>(pointer: *const T) -> Result<usize> {
+    let () = T::LAST;
     // SAFETY: the structure begins with its size.
     let size = unsafe { pointer.cast::<usize>().read() };
     // Larger ones are of later versions; none of them is this large.
@@ -184,6 +199,20 @@ fn declared_size<T: Versioned>(pointer: *const T) -> Result<usize> {
 /// A time limit in nanoseconds; negative: none.
 pub fn limit(timeout_ns: i64) -> Option<Duration> {
     u64::try_from(timeout_ns).ok().map(Duration::from_nanos)
+}
+
+/// A duplicate of a descriptor of the program.
+pub fn descriptor(number: c_int) -> Result<OwnedFd> {
+    if number < 0 {
+        return Err(Failure::invalid("the descriptor is negative"));
+    }
+    // SAFETY: `fcntl` answers for any number.
+    let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) };
+    if copy < 0 {
+        return Err(std::io::Error::last_os_error().into());
+    }
+    // SAFETY: it was made above, and nothing else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
 /// The number of a descriptor, for the program to wait on.

@@ -1,14 +1,12 @@
-//! What the ends of all objects share: new handles, and time limits.
+//! What the ends of all objects share: how they are given to the program and taken back.
 
 use crate::{
-    border::{Place, limit},
-    failure::{Code, Failure, Result},
+    border::Place,
+    failure::{Failure, Result},
     handles::{Handle, close, give},
 };
-use std::{
-    ffi::c_int,
-    time::{Duration, Instant},
-};
+use forebay::error::Code;
+use std::ffi::c_int;
 
 /// Stores a new handle.
 pub fn give_one<H: Handle>(object: H::Object, place: &Place<*mut H>) -> Result<c_int> {
@@ -36,22 +34,4 @@ pub fn give_both<A: Handle, B: Handle>(
 pub fn destroy<H: Handle>(handle: *const H) -> Result<c_int> {
     close(handle)?;
     Ok(0)
-}
-
-/// Tries until it succeeds, or the time is over. An attempt waits for at most the given time, or without a limit.
-pub fn patiently<T>(
-    timeout_ns: i64,
-    mut attempt: impl FnMut(Option<Duration>) -> Result<Option<T>>,
-) -> Result<T> {
-    // A limit that no clock reaches is none.
-    let end = limit(timeout_ns).and_then(|limit| Instant::now().checked_add(limit));
-    loop {
-        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-        if let Some(done) = attempt(left)? {
-            return Ok(done);
-        }
-        if left.is_some_and(|left| left.is_zero()) {
-            return Err(Code::TimedOut.into());
-        }
-    }
 }

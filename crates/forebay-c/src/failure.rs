@@ -1,39 +1,22 @@
 //! Numbered errors, and the last one of each thread.
 
 use crate::gate::Shut;
-use forebay::Error;
+use forebay::{
+    Error,
+    error::Code,
+    packet,
+    queue::{self, lanes},
+    ring::{broadcast, spsc::WaitError},
+};
 use std::{
     borrow::Cow,
     cell::RefCell,
     ffi::{CStr, CString, c_int},
-    io::{self, ErrorKind},
+    io,
 };
 
-/// The numbers of errors. They are the same in all languages, and never change.
-#[repr(i32)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Code {
-    Full = -1,
-    Empty = -2,
-    TimedOut = -3,
-    Closed = -4,
-    Invalid = -5,
-    TooLong = -6,
-    NotFound = -7,
-    Exists = -8,
-    Permission = -9,
-    Unsupported = -10,
-    Interrupted = -11,
-    NoMemory = -12,
-    Damaged = -13,
-    Busy = -14,
-    Io = -15,
-    Misuse = -16,
-    Panic = -17,
-}
-
 /// Each code with its sentence.
-const SENTENCES: [(Code, &CStr); 17] = [
+const SENTENCES: [(Code, &CStr); Code::ALL.len()] = [
     (Code::Full, c"there is no room now"),
     (Code::Empty, c"there is nothing now"),
     (Code::TimedOut, c"the time limit was reached"),
@@ -63,6 +46,10 @@ const SENTENCES: [(Code, &CStr); 17] = [
         c"the handle is closed, of another kind, or from before a fork",
     ),
     (Code::Panic, c"a defect of forebay"),
+    (
+        Code::Overrun,
+        c"messages were overwritten before they were received",
+    ),
 ];
 
 pub fn sentence(code: c_int) -> &'static CStr {
@@ -114,27 +101,10 @@ impl From<Shut> for Failure {
     }
 }
 
-fn code_of(kind: ErrorKind, errno: Option<c_int>) -> Code {
-    match kind {
-        ErrorKind::NotFound => Code::NotFound,
-        ErrorKind::AlreadyExists => Code::Exists,
-        ErrorKind::PermissionDenied => Code::Permission,
-        ErrorKind::Unsupported => Code::Unsupported,
-        ErrorKind::Interrupted => Code::Interrupted,
-        ErrorKind::OutOfMemory => Code::NoMemory,
-        ErrorKind::InvalidData | ErrorKind::UnexpectedEof => Code::Damaged,
-        ErrorKind::TimedOut => Code::TimedOut,
-        ErrorKind::BrokenPipe => Code::Closed,
-        ErrorKind::InvalidInput => Code::Invalid,
-        _ if errno.is_none() => Code::Invalid,
-        _ => Code::Io,
-    }
-}
-
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         Failure {
-            code: code_of(error.kind(), error.raw_os_error()),
+            code: error.code(),
             text: error.to_string().into(),
             errno: error.raw_os_error().unwrap_or(0),
         }
@@ -143,13 +113,32 @@ impl From<Error> for Failure {
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
-        Failure {
-            code: code_of(error.kind(), error.raw_os_error()),
-            text: error.to_string().into(),
-            errno: error.raw_os_error().unwrap_or(0),
-        }
+        Error::from(error).into()
     }
 }
+
+macro_rules! failures {
+    ($($error:ty),* $(,)?) => {$(impl From<$error> for Failure {
+        fn from(error: $error) -> Failure {
+            match error.code() {
+                // These are expected, and cost no text.
+                code @ (Code::Full | Code::Empty | Code::TimedOut | Code::Closed) => code.into(),
+                code => Failure::new(code, error.to_string()),
+            }
+        }
+    })*};
+}
+failures!(
+    WaitError,
+    queue::SendError,
+    queue::RecvError,
+    queue::StatsError,
+    packet::Refused,
+    broadcast::TooLong,
+    broadcast::RecvError,
+    lanes::SendError,
+    lanes::RecvError,
+);
 
 #[derive(Default)]
 struct Last {

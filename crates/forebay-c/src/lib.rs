@@ -22,6 +22,3 @@ mod gate;
 mod handles;
 #[cfg(not(loom))]
 mod loans;
-
-#[cfg(not(loom))]
-pub use exports::*;

@@ -1,11 +1,16 @@
-//! The exported functions. A file has one kind of object, in the order of `forebay.h`.
+//! The exported functions. A file has one kind of object.
 
+#![allow(dead_code)] // Numbers that only the header needs.
+
+mod broadcast;
+mod lanes;
+mod pool;
 mod queue;
+mod receiver;
+mod records;
 mod ring;
+mod sender;
+mod shared;
 mod status;
 mod stream;
-
-pub use queue::*;
-pub use ring::*;
-pub use status::*;
-pub use stream::*;
+mod watch;

@@ -6,13 +6,14 @@
 #![allow(non_camel_case_types)] // These, too.
 
 use crate::{
-    border::{self, Place, Versioned, answer, items, items_mut},
-    ends::{destroy, give_both, patiently},
-    failure::{Code, Failure, Result},
+    border::{self, Place, Versioned, answer, items, items_mut, limit},
+    ends::{destroy, give_both},
+    failure::{Failure, Result},
     handles::{Handle, exclusive},
 };
 use forebay::{
-    ring::spsc::{self, RingConfig},
+    error::Code,
+    ring::spsc::{self, RingConfig, WaitError},
     sync::Eventfd,
 };
 use std::ffi::{c_int, c_void};
@@ -91,17 +92,14 @@ impl Producer {
 
     fn wait(&mut self, count: usize, timeout_ns: i64) -> Result<usize> {
         let bytes = count.saturating_mul(self.element).min(self.end.capacity());
-        patiently(timeout_ns, |left| {
-            let vacant = match left {
-                Some(left) => self.end.wait_vacant_timeout(bytes, left),
-                None => self.end.wait_vacant(bytes),
-            };
-            match vacant >= bytes {
-                true => Ok(Some(vacant / self.element)),
-                false if self.end.consumer_is_gone() => Err(Code::Closed.into()),
-                false => Ok(None),
-            }
-        })
+        let vacant = match limit(timeout_ns) {
+            Some(limit) => self.end.wait_vacant_timeout(bytes, limit)?,
+            None => self.end.wait_vacant(bytes),
+        };
+        match vacant < bytes {
+            true => Err(Code::Closed.into()),
+            false => Ok(vacant / self.element),
+        }
     }
 }
 
@@ -118,20 +116,16 @@ impl Consumer {
 
     fn wait(&mut self, count: usize, timeout_ns: i64) -> Result<usize> {
         let bytes = count.saturating_mul(self.element).min(self.end.capacity());
-        patiently(timeout_ns, |left| {
-            let filled = match left {
-                Some(left) => self.end.wait_filled_timeout(bytes, left),
-                None => self.end.wait_filled(bytes),
-            };
-            match filled >= bytes {
-                true => Ok(Some(filled / self.element)),
-                false if self.end.producer_is_gone() => match self.end.len() / self.element {
-                    0 => Err(Code::Closed.into()),
-                    rest => Ok(Some(rest)),
-                },
-                false => Ok(None),
-            }
-        })
+        let filled = match limit(timeout_ns) {
+            Some(limit) => self.end.wait_filled_timeout(bytes, limit),
+            None => Ok(self.end.wait_filled(bytes)),
+        };
+        match filled {
+            Err(WaitError::TimedOut) => Err(Code::TimedOut.into()),
+            // The producer is gone: the last elements.
+            _ if bytes > 0 && self.end.is_empty() => Err(Code::Closed.into()),
+            _ => Ok(self.end.len() / self.element),
+        }
     }
 }
 

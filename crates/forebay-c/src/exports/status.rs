@@ -3,6 +3,7 @@
 #![allow(unsafe_code)] // The names are this library's.
 
 use crate::failure::{last, sentence};
+use forebay::error::Code;
 use std::ffi::{CStr, c_char, c_int};
 
 /// The number of the interface. It grows with each change, also of the layout of a structure.
@@ -51,7 +52,19 @@ pub enum forebay_code {
     FOREBAY_MISUSE = -16,
     /// A defect of this library.
     FOREBAY_PANIC = -17,
+    /// Messages were overwritten before they were received. The next call continues after them.
+    FOREBAY_OVERRUN = -18,
 }
+
+/// The same numbers as in Rust.
+const _: () = {
+    let mut at = 0;
+    while at < Code::ALL.len() {
+        assert!(Code::ALL[at] as i32 == -1 - at as i32);
+        at += 1;
+    }
+    assert!(forebay_code::FOREBAY_OVERRUN as i32 == Code::Overrun as i32 && Code::ALL.len() == 18);
+};
 
 /// The version of the library, such as "0.1.0".
 #[unsafe(no_mangle)]

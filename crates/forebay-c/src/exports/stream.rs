@@ -4,17 +4,19 @@
 #![allow(non_camel_case_types)] // These, too.
 
 use crate::{
-    border::{self, Place, Versioned, answer, items, items_mut, number},
-    ends::{destroy, give_both, patiently},
-    failure::{Code, Failure, Result},
+    border::{self, Place, Versioned, answer, items, items_mut, limit, number, text},
+    ends::{destroy, give_both},
+    failure::{Failure, Result, remember},
     handles::{Handle, exclusive},
 };
 use forebay::{
-    stream::{End, Reader, StreamConfig, Writer, stream_with},
+    Error,
+    error::Code,
+    stream::{End, Reader, StreamConfig, WaitError, Writer, stream_with},
     sync::Eventfd,
 };
 use std::{
-    ffi::{c_int, c_void},
+    ffi::{c_char, c_int, c_void},
     os::fd::AsFd,
 };
 
@@ -65,19 +67,55 @@ pub enum forebay_stream_end {
     FOREBAY_STREAM_WRITER_GONE = 3,
 }
 
-/// What an end that accepts or has nothing returns.
+/// A closed stream, with the reason if there is one.
+fn closed(reason: Option<&Error>) -> Failure {
+    match reason {
+        Some(reason) => {
+            let mut failure = Failure::from(reason.clone());
+            failure.code = Code::Closed;
+            failure
+        }
+        None => Code::Closed.into(),
+    }
+}
+
+/// What a writer returns that accepts nothing.
 fn refusal(writer: &Writer<Eventfd>) -> Failure {
     match writer.is_over() {
-        true => Code::Closed.into(),
+        true => closed(writer.error()),
         false => Code::Full.into(),
     }
 }
 
+/// What a reader returns that has nothing.
 fn ended(reader: &Reader<Eventfd>) -> Failure {
-    match reader.is_finished() || (reader.end().is_some() && reader.bytes_buffered() == 0) {
-        true => Code::Closed.into(),
+    match reader.end().is_some() && reader.bytes_buffered() == 0 {
+        true => closed(reader.error()),
         false => Code::Empty.into(),
     }
+}
+
+/// The reason that the program gives: a code below 0 and a text, or neither.
+fn reason(code: c_int, reason: *const c_char) -> Result<Option<Error>> {
+    let reason = match reason.is_null() {
+        true => "",
+        false => text(reason, "reason")?,
+    };
+    match (code, Code::from_number(code)) {
+        (0, _) if reason.is_empty() => Ok(None),
+        (_, Some(code)) => Ok(Some(match reason {
+            "" => code.into(),
+            reason => Error::coded(code, "", reason),
+        })),
+        _ => Err(Failure::invalid("`code` is none of enum forebay_code")),
+    }
+}
+
+/// The code of the reason; its text becomes the last error.
+fn keep(reason: Option<&Error>) -> c_int {
+    let Some(reason) = reason else { return 0 };
+    remember(reason.clone().into());
+    reason.code().number()
 }
 
 fn writer<R>(
@@ -141,18 +179,12 @@ pub extern "C" fn forebay_stream_wait_vacant(
     timeout_ns: i64,
 ) -> isize {
     answer(|| {
-        writer(handle, |it| {
-            patiently(timeout_ns, |left| {
-                let vacant = match left {
-                    Some(left) => it.wait_vacant_timeout(1, left),
-                    None => it.wait_vacant(1),
-                };
-                match vacant {
-                    0 if it.is_over() => Err(Code::Closed.into()),
-                    0 => Ok(None),
-                    vacant => Ok(Some(vacant as isize)),
-                }
-            })
+        writer(handle, |it| match limit(timeout_ns) {
+            Some(limit) => Ok(it.wait_vacant_timeout(1, limit)? as isize),
+            None => match it.wait_vacant(1) {
+                0 => Err(Code::Closed.into()),
+                vacant => Ok(vacant as isize),
+            },
         })
     })
 }
@@ -187,7 +219,7 @@ pub extern "C" fn forebay_stream_commit(handle: *mut forebay_stream_writer, coun
             let vacant = it.reserve(count);
             if vacant.len() < count {
                 return match it.is_over() {
-                    true => Err(Code::Closed.into()),
+                    true => Err(refusal(it)),
                     false => Err(Failure::invalid("more bytes than were reserved")),
                 };
             }
@@ -208,15 +240,30 @@ pub extern "C" fn forebay_stream_close(handle: *mut forebay_stream_writer) -> c_
     })
 }
 
-/// Ends the stream with an error: the reader gets what is in it, and then the error.
+/// Ends the stream with an error: the reader gets what is in it, and then the error. Its reason is a code below 0, and a text that may be
+/// null; or 0 and null for no reason. The first reason stays.
 #[unsafe(no_mangle)]
-pub extern "C" fn forebay_stream_set_error(handle: *mut forebay_stream_writer) -> c_int {
+pub extern "C" fn forebay_stream_fail(
+    handle: *mut forebay_stream_writer,
+    code: c_int,
+    text: *const c_char,
+) -> c_int {
     answer(|| {
+        let reason = reason(code, text)?;
         writer(handle, |it| {
-            it.set_error();
+            match reason {
+                Some(reason) => it.fail(reason),
+                None => it.set_error(),
+            }
             Ok(0)
         })
     })
+}
+
+/// The code of the reason for which either end failed the stream; 0 without one. `forebay_last_error` then has its text.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_stream_writer_reason(handle: *mut forebay_stream_writer) -> c_int {
+    answer(|| writer(handle, |it| Ok(keep(it.error()))))
 }
 
 /// The number of bytes for which there is room.
@@ -305,18 +352,15 @@ pub extern "C" fn forebay_stream_wait_filled(
     timeout_ns: i64,
 ) -> isize {
     answer(|| {
-        reader(handle, |it| {
-            patiently(timeout_ns, |left| {
-                let filled = match left {
-                    Some(left) => it.wait_filled_timeout(1, left),
-                    None => it.wait_filled(1),
-                };
-                match filled {
-                    0 if it.end().is_some() && it.bytes_buffered() == 0 => Err(Code::Closed.into()),
-                    0 => Ok(None),
-                    filled => Ok(Some(filled as isize)),
-                }
-            })
+        reader(handle, |it| match limit(timeout_ns) {
+            Some(limit) => match it.wait_filled_timeout(1, limit) {
+                Err(WaitError::Closed) => Err(ended(it)),
+                filled => Ok(filled? as isize),
+            },
+            None => match it.wait_filled(1) {
+                0 => Err(ended(it)),
+                filled => Ok(filled as isize),
+            },
         })
     })
 }
@@ -336,15 +380,29 @@ pub extern "C" fn forebay_stream_ending(handle: *mut forebay_stream_reader) -> c
     })
 }
 
-/// Ends the stream with an error: the writer can push no more.
+/// Ends the stream with an error: the writer can push no more. The reason is as in `forebay_stream_fail`.
 #[unsafe(no_mangle)]
-pub extern "C" fn forebay_stream_reader_set_error(handle: *mut forebay_stream_reader) -> c_int {
+pub extern "C" fn forebay_stream_reader_fail(
+    handle: *mut forebay_stream_reader,
+    code: c_int,
+    text: *const c_char,
+) -> c_int {
     answer(|| {
+        let reason = reason(code, text)?;
         reader(handle, |it| {
-            it.set_error();
+            match reason {
+                Some(reason) => it.fail(reason),
+                None => it.set_error(),
+            }
             Ok(0)
         })
     })
+}
+
+/// The code of the reason for which either end failed the stream; 0 without one. `forebay_last_error` then has its text.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_stream_reader_reason(handle: *mut forebay_stream_reader) -> c_int {
+    answer(|| reader(handle, |it| Ok(keep(it.error()))))
 }
 
 /// The number of bytes in the stream.

@@ -2,6 +2,8 @@
 #ifndef CHECK_H
 #define CHECK_H
 
+#define _XOPEN_SOURCE 700 // beside -std=c11
+
 #include <forebay.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -40,9 +40,27 @@ static void ends(void) {
   CHECK_IS(forebay_stream_reader_destroy(reader), FOREBAY_OK);
 
   CHECK_IS(forebay_stream_create(NULL, &writer, &reader), FOREBAY_OK);
-  CHECK_IS(forebay_stream_reader_set_error(reader), FOREBAY_OK);
+  CHECK_IS(forebay_stream_reader_fail(reader, 1, NULL), FOREBAY_INVALID);
+  CHECK_IS(forebay_stream_reader_fail(reader, 0, NULL), FOREBAY_OK);
   CHECK_IS(forebay_stream_push(writer, "z", 1), FOREBAY_CLOSED);
+  CHECK_IS(forebay_stream_writer_reason(writer), 0);
   CHECK_IS(forebay_stream_ending(reader), FOREBAY_STREAM_FAILED);
+  CHECK_IS(forebay_stream_reader_destroy(reader), FOREBAY_OK);
+  CHECK_IS(forebay_stream_writer_destroy(writer), FOREBAY_OK);
+}
+
+static void reason(void) {
+  forebay_stream_writer *writer;
+  forebay_stream_reader *reader;
+  CHECK_IS(forebay_stream_create(NULL, &writer, &reader), FOREBAY_OK);
+  CHECK_IS(forebay_stream_push(writer, "half", 4), 4);
+  CHECK_IS(forebay_stream_fail(writer, FOREBAY_DAMAGED, "the page ends here"), FOREBAY_OK);
+  char rest[8];
+  CHECK_IS(forebay_stream_pop(reader, rest, sizeof rest), 4);
+  CHECK_IS(forebay_stream_pop(reader, rest, sizeof rest), FOREBAY_CLOSED);
+  CHECK(strstr(forebay_last_error(), "the page ends here") != NULL);
+  CHECK_IS(forebay_stream_reader_reason(reader), FOREBAY_DAMAGED);
+  CHECK(strstr(forebay_last_error(), "the page ends here") != NULL);
   CHECK_IS(forebay_stream_reader_destroy(reader), FOREBAY_OK);
   CHECK_IS(forebay_stream_writer_destroy(writer), FOREBAY_OK);
 }
@@ -96,6 +114,7 @@ static void waits_in_poll(void) {
 
 int main(void) {
   ends();
+  reason();
   waits_in_poll();
   return 0;
 }

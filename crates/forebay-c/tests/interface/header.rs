@@ -4,16 +4,21 @@ use crate::support::{WARNINGS, compiler, output, root};
 use forebay_testing::folder::Folder;
 use std::{collections::BTreeMap, env, fs, process::Command};
 
+fn made() -> String {
+    let mut made = Vec::new();
+    cbindgen::generate(root()).unwrap().write(&mut made);
+    String::from_utf8(made).unwrap()
+}
+
 /// `FOREBAY_WRITE_HEADER=1` writes it.
 #[test]
 fn the_header_is_made_of_the_code() {
-    let mut made = Vec::new();
-    cbindgen::generate(root()).unwrap().write(&mut made);
+    let made = made();
     let path = root().join("include/forebay.h");
     if env::var_os("FOREBAY_WRITE_HEADER").is_some() {
         fs::write(&path, &made).unwrap();
     }
-    let committed = fs::read(&path).unwrap_or_default();
+    let committed = fs::read_to_string(&path).unwrap_or_default();
     assert!(
         committed == made,
         "run: FOREBAY_WRITE_HEADER=1 cargo test -p forebay-c --test interface header"
@@ -42,7 +47,7 @@ fn structures(header: &str) -> BTreeMap<String, Vec<String>> {
 
 /// The size of each structure and the offsets of its fields, as the compiler lays them out: a line each.
 fn layouts(compiler: &str) -> Vec<String> {
-    let header = fs::read_to_string(root().join("include/forebay.h")).unwrap();
+    let header = made();
     let mut lines = String::new();
     for (structure, fields) in structures(&header) {
         lines += &format!("  printf(\"{structure} %zu:\", sizeof(struct {structure}));\n");
@@ -53,13 +58,14 @@ fn layouts(compiler: &str) -> Vec<String> {
         lines += "  putchar('\\n');\n";
     }
     let folder = Folder::new();
+    folder.file("forebay.h", &header);
     let text = format!(
         "#include <forebay.h>\n#include <stdio.h>\nint main(void) {{\n  printf(\"%d\\n\", FOREBAY_INTERFACE);\n{lines}  return 0;\n}}\n"
     );
     let (source, program) = (folder.file("layout.c", text), folder.path("layout"));
     let mut command = Command::new(compiler);
     command.args(WARNINGS).args(["-o", &program, &source]);
-    output(command.arg("-I").arg(root().join("include")));
+    output(command.args(["-I", &folder.path("")]));
     let printed = output(&mut Command::new(program));
     printed.lines().map(str::to_owned).collect()
 }

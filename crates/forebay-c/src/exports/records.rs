@@ -1,0 +1,302 @@
+//! Records in files that survive a crash: an appender, and a reader of its files.
+
+#![allow(unsafe_code)] // The names are this library's.
+#![allow(non_camel_case_types)] // These, too.
+
+use super::sender::forebay_bytes;
+use crate::{
+    border::{self, Place, Versioned, answer, items, limit, put_versioned, text},
+    ends::{destroy, give_one},
+    failure::{Failure, Result},
+    handles::{Handle, exclusive},
+};
+use forebay::{
+    error::Code,
+    records::{Reader, Records},
+    store::{FileConfig, Stage, StoreConfig, SyncPolicy, Totals, WhenFull},
+};
+use std::{
+    ffi::{c_char, c_int, c_void},
+    fs::File,
+    io::BufReader,
+    ops::Range,
+    time::Duration,
+};
+
+/// Appends records to a file. One thread at a time may use it.
+pub struct forebay_appender(());
+
+/// Reads the records of a file. One thread at a time may use it.
+pub struct forebay_record_reader(());
+
+impl Handle for forebay_appender {
+    /// `None` once it is closed.
+    type Object = Option<Records<[u8]>>;
+}
+
+impl Handle for forebay_record_reader {
+    type Object = RecordReader;
+}
+
+/// A reader, and a copy of the records of its current block.
+pub struct RecordReader {
+    /// `None` at the end of the file.
+    reader: Option<Reader<BufReader<File>>>,
+    block: Vec<u8>,
+    /// The records of the block that were not returned yet, in `block`, the last first.
+    left: Vec<Range<usize>>,
+    /// Why the file ends before its last byte.
+    cut: Option<String>,
+}
+
+/// Settings of an appender. Zeros are the defaults.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct forebay_appender_options {
+    /// `sizeof(struct forebay_appender_options)`.
+    pub size: usize,
+    /// Number of buffers at the beginning; 0 is 16.
+    pub buffers: usize,
+    /// Bytes of a buffer, a multiple of 4096; 0 is 4 MiB.
+    pub buffer_bytes: usize,
+    /// Bytes of the longest record; 0 is 64 KiB.
+    pub record_bytes: usize,
+    /// Records are written after this time at the latest; 0 is a second.
+    pub flush_every_ns: u64,
+    /// Written records are made durable after this time; 0: at the end of the file.
+    pub sync_every_ns: u64,
+    /// Not 0: a record is dropped and counted while no buffer is empty, instead of waiting.
+    pub drop_when_full: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+// SAFETY: `repr(C)`, a size first, and numbers.
+unsafe impl Versioned for forebay_appender_options {
+    const SIZES: &'static [usize] = &[56];
+}
+
+/// The counts of an appender.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct forebay_appender_totals {
+    /// `sizeof(struct forebay_appender_totals)`.
+    pub size: usize,
+    /// Records accepted.
+    pub accepted: u64,
+    /// Those that survive the end of this process.
+    pub written: u64,
+    /// Those that survive a power cut.
+    pub durable: u64,
+    /// Records dropped because no buffer was empty. They do not count as accepted.
+    pub dropped: u64,
+    pub written_bytes: u64,
+    pub durable_bytes: u64,
+}
+
+// SAFETY: `repr(C)`, a size first, and numbers.
+unsafe impl Versioned for forebay_appender_totals {
+    const SIZES: &'static [usize] = &[56];
+}
+
+fn appender<R>(
+    handle: *const forebay_appender,
+    body: impl FnOnce(&mut Records<[u8]>) -> Result<R>,
+) -> Result<R> {
+    exclusive(handle, |it| body(it.as_mut().ok_or(Code::Misuse)?))?
+}
+
+fn put_totals(totals: Totals, place: *mut forebay_appender_totals) -> Result<c_int> {
+    let known = forebay_appender_totals {
+        size: size_of::<forebay_appender_totals>(),
+        accepted: totals.accepted,
+        written: totals.written,
+        durable: totals.durable,
+        dropped: totals.dropped,
+        written_bytes: totals.written_bytes,
+        durable_bytes: totals.durable_bytes,
+    };
+    put_versioned(place, known, "totals")?;
+    Ok(0)
+}
+
+/// Opens a file for records of any length, or makes it. What a crash left at its end is cut off. `options` may be null.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_appender_open(
+    path: *const c_char,
+    options: *const forebay_appender_options,
+    appender: *mut *mut forebay_appender,
+) -> c_int {
+    answer(|| {
+        let place = Place::new(appender, "appender")?;
+        let path = text(path, "path")?;
+        let options = border::options(options)?;
+        let default = StoreConfig::default();
+        let or = |number: usize, default: usize| if number == 0 { default } else { number };
+        let config = StoreConfig {
+            buffers: or(options.buffers, default.buffers),
+            buffer_bytes: or(options.buffer_bytes, default.buffer_bytes),
+            record_bytes: or(options.record_bytes, default.record_bytes),
+            flush_every: match options.flush_every_ns {
+                0 => default.flush_every,
+                some => Duration::from_nanos(some),
+            },
+            sync: match options.sync_every_ns {
+                0 => default.sync,
+                some => SyncPolicy::Interval(Duration::from_nanos(some)),
+            },
+            when_full: match options.drop_when_full {
+                0 => WhenFull::Wait,
+                _ => WhenFull::DropNewest,
+            },
+            ..default
+        };
+        let (records, _) = Records::<[u8]>::open_append(path, &FileConfig::default(), &config)?;
+        give_one(Some(records), &place)
+    })
+}
+
+/// Appends a copy of a record. `FOREBAY_FULL`: it was dropped and counted.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_appender_append(
+    handle: *mut forebay_appender,
+    record: *const c_void,
+    len: usize,
+) -> c_int {
+    answer(|| {
+        let record: &[u8] = items(record.cast(), len, "record")?;
+        appender(handle, |it| match it.append(record)? {
+            true => Ok(0),
+            false => Err(Code::Full.into()),
+        })
+    })
+}
+
+/// Has the accepted records written now.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_appender_flush(handle: *mut forebay_appender) -> c_int {
+    answer(|| {
+        appender(handle, |it| {
+            it.flush()?;
+            Ok(0)
+        })
+    })
+}
+
+/// Waits until all accepted records are durable. `FOREBAY_TIMED_OUT`: they are not yet.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_appender_wait_durable(
+    handle: *mut forebay_appender,
+    timeout_ns: i64,
+) -> c_int {
+    answer(|| {
+        let limit = limit(timeout_ns).unwrap_or(Duration::MAX);
+        appender(handle, |it| match it.wait_for(Stage::Durable, limit)? {
+            Stage::Durable => Ok(0),
+            _ => Err(Code::TimedOut.into()),
+        })
+    })
+}
+
+/// Stores the counts.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_appender_count(
+    handle: *mut forebay_appender,
+    totals: *mut forebay_appender_totals,
+) -> c_int {
+    answer(|| put_totals(appender(handle, |it| Ok(it.totals()))?, totals))
+}
+
+/// Writes what is left, ends the appender, and stores the final counts. `totals` may be null. An error is that of the file: the counts say
+/// what was written.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_appender_close(
+    handle: *mut forebay_appender,
+    totals: *mut forebay_appender_totals,
+) -> c_int {
+    answer(|| {
+        let records = exclusive(handle, Option::take)?.ok_or(Code::Misuse)?;
+        destroy(handle)?;
+        let finished = records.close().finish();
+        if !totals.is_null() {
+            put_totals(finished.totals, totals)?;
+        }
+        match finished.error {
+            Some(error) => Err(error.into()),
+            None => Ok(0),
+        }
+    })
+}
+
+/// Opens a file of records, of any length or of one.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_record_reader_open(
+    path: *const c_char,
+    reader: *mut *mut forebay_record_reader,
+) -> c_int {
+    answer(|| {
+        let place = Place::new(reader, "reader")?;
+        let path = text(path, "path")?;
+        let failed = |error| forebay::Error::new(path, "opening records").because(error);
+        let file = File::open(path).map_err(failed)?;
+        let object = RecordReader {
+            reader: Some(Reader::new(BufReader::new(file))),
+            block: Vec::new(),
+            left: Vec::new(),
+            cut: None,
+        };
+        give_one(object, &place)
+    })
+}
+
+/// Lends the next record. It is valid until the next call with this reader. `FOREBAY_CLOSED`: the file has ended. `FOREBAY_DAMAGED`: a
+/// block is damaged or incomplete, and the records before it were returned; the last error says where.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_record_reader_next(
+    handle: *mut forebay_record_reader,
+    record: *mut forebay_bytes,
+) -> c_int {
+    answer(|| {
+        let place = Place::new(record, "record")?;
+        exclusive(handle, |it| {
+            let record = it.next()?;
+            place.put(forebay_bytes {
+                data: record.as_ptr().cast(),
+                len: record.len(),
+            });
+            Ok(0)
+        })?
+    })
+}
+
+/// Ends the reader.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_record_reader_destroy(handle: *mut forebay_record_reader) -> c_int {
+    answer(|| destroy(handle))
+}
+
+impl RecordReader {
+    fn next(&mut self) -> Result<&[u8]> {
+        while self.left.is_empty() {
+            let ended = || match &self.cut {
+                Some(cut) => Failure::new(Code::Damaged, cut.clone()),
+                None => Code::Closed.into(),
+            };
+            let Some(block) = self.reader.as_mut().ok_or_else(ended)?.next_block()? else {
+                let found = self.reader.take().map(Reader::finish).transpose()?;
+                let cut = found.and_then(|found| found.cut);
+                self.cut = cut.map(|cut| format!("at byte {}: {}", cut.at, cut.fault));
+                continue;
+            };
+            self.block.clear();
+            for record in block.records() {
+                let from = self.block.len();
+                self.block.extend_from_slice(record);
+                self.left.push(from..self.block.len());
+            }
+            self.left.reverse();
+        }
+        let range = self.left.pop().unwrap_or_default();
+        Ok(&self.block[range])
+    }
+}

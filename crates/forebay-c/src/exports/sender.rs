@@ -1,0 +1,199 @@
+//! The sending end of a queue, between threads or between processes.
+
+#![allow(unsafe_code)] // The names are this library's.
+#![allow(non_camel_case_types)] // These, too.
+
+use super::watch::{forebay_queue_stats, forebay_watch, put_stats, within};
+use crate::{
+    border::{Place, answer, items, limit},
+    ends::{destroy, give_one},
+    failure::Result,
+    handles::{Handle, exclusive, shared},
+    loans::{self, OwnedReservation},
+};
+use forebay::{error::Code, queue::Sender};
+use std::{
+    ffi::{c_int, c_void},
+    sync::Arc,
+    time::Duration,
+};
+
+/// The sending end of a queue. All threads may use it at the same time.
+pub struct forebay_sender(());
+
+/// Room in a queue that the program holds.
+pub struct forebay_reservation(());
+
+impl Handle for forebay_sender {
+    type Object = Arc<Sender>;
+}
+
+impl Handle for forebay_reservation {
+    /// `None` once it is committed.
+    type Object = Option<OwnedReservation>;
+}
+
+/// Bytes of the program.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct forebay_bytes {
+    pub data: *const c_void,
+    pub len: usize,
+}
+
+/// Room for a message in the queue. It is valid until it is committed or abandoned.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct forebay_room {
+    pub data: *mut c_void,
+    pub len: usize,
+    /// The number that the message will have in the queue.
+    pub sequence: u64,
+}
+
+fn sender<R>(
+    handle: *const forebay_sender,
+    body: impl FnOnce(&Arc<Sender>) -> Result<R>,
+) -> Result<R> {
+    shared(handle, body)?
+}
+
+/// Makes another sending end. A queue between threads closes when its last sending end is destroyed.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_sender_clone(
+    handle: *mut forebay_sender,
+    clone: *mut *mut forebay_sender,
+) -> c_int {
+    answer(|| {
+        let place = Place::new(clone, "clone")?;
+        give_one(
+            sender(handle, |it| Ok(Arc::new(Sender::clone(it))))?,
+            &place,
+        )
+    })
+}
+
+/// Sends a copy of a message. With a time limit of 0 it never waits: `FOREBAY_FULL`.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_sender_send(
+    handle: *mut forebay_sender,
+    message: *const c_void,
+    len: usize,
+    timeout_ns: i64,
+) -> c_int {
+    answer(|| {
+        let message: &[u8] = items(message.cast(), len, "message")?;
+        sender(handle, |it| {
+            within!(timeout_ns, it, send, try_send, send_timeout, message)?;
+            Ok(0)
+        })
+    })
+}
+
+/// Sends copies of as many of `count` messages as there is room for, in order, without waiting, and returns their number.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_sender_send_burst(
+    handle: *mut forebay_sender,
+    messages: *const forebay_bytes,
+    count: usize,
+) -> isize {
+    answer(|| {
+        let messages = items(messages, count, "messages")?.iter();
+        let messages = messages.map(|it| items::<u8>(it.data.cast(), it.len, "messages"));
+        let messages = messages.collect::<Result<Vec<_>>>()?;
+        sender(handle, |it| Ok(it.try_send_burst(&messages)? as isize))
+    })
+}
+
+/// Lends room for a message of `len` bytes in the queue, to be filled in place and sent by `forebay_reservation_commit`. Receivers get the
+/// messages in the order of reservations, so that later messages wait for this one.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_sender_reserve(
+    handle: *mut forebay_sender,
+    len: usize,
+    timeout_ns: i64,
+    room: *mut forebay_room,
+    reservation: *mut *mut forebay_reservation,
+) -> c_int {
+    answer(|| {
+        let place = Place::new(reservation, "reservation")?;
+        let room = Place::new(room, "room")?;
+        let reserve = |it: &Arc<Sender>| {
+            loans::reservation(it, |it| {
+                within!(timeout_ns, it, reserve, try_reserve, reserve_timeout, len)
+            })
+        };
+        let mut reserved = sender(handle, |it| Ok(reserve(it)?))?;
+        let described = forebay_room {
+            data: reserved.as_mut_ptr().cast(),
+            len: reserved.len(),
+            sequence: reserved.sequence(),
+        };
+        give_one(Some(reserved), &place)?;
+        room.put(described);
+        Ok(0)
+    })
+}
+
+/// Sends the message that the program has filled in, and ends the reservation.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_reservation_commit(handle: *mut forebay_reservation) -> c_int {
+    answer(|| {
+        let reserved = exclusive(handle, Option::take)?;
+        destroy(handle)?;
+        reserved.ok_or(Code::Misuse)?.commit();
+        Ok(0)
+    })
+}
+
+/// Ends the reservation without a message: receivers pass over it.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_reservation_abandon(handle: *mut forebay_reservation) -> c_int {
+    answer(|| destroy(handle))
+}
+
+/// The longest message that the queue accepts, in bytes.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_sender_largest(handle: *mut forebay_sender) -> isize {
+    answer(|| sender(handle, |it| Ok(it.largest() as isize)))
+}
+
+/// Closes the queue for all ends: receivers get what is in it, and then `FOREBAY_CLOSED`. Calls that wait return.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_sender_close(handle: *mut forebay_sender) -> c_int {
+    answer(|| {
+        sender(handle, |it| {
+            it.close();
+            Ok(0)
+        })
+    })
+}
+
+/// Stores the counts of the queue.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_sender_stats(
+    handle: *mut forebay_sender,
+    stats: *mut forebay_queue_stats,
+) -> c_int {
+    answer(|| put_stats(sender(handle, |it| Ok(it.stats()?))?, stats))
+}
+
+/// Makes a watch that reports room for a message of `len` bytes. `FOREBAY_UNSUPPORTED` or `FOREBAY_INVALID`: the queue is shared between
+/// processes.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_sender_watch(
+    handle: *mut forebay_sender,
+    len: usize,
+    watch: *mut *mut forebay_watch,
+) -> c_int {
+    answer(|| {
+        let place = Place::new(watch, "watch")?;
+        give_one(sender(handle, |it| Ok(it.watch(len)?))?, &place)
+    })
+}
+
+/// Ends this end.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_sender_destroy(handle: *mut forebay_sender) -> c_int {
+    answer(|| destroy(handle))
+}

@@ -1,0 +1,66 @@
+// Records: appended, made durable, read back, continued, and cut where the file is damaged.
+#include "check.h"
+#include <unistd.h>
+
+static char path[64];
+
+static void append(int from, int to) {
+  forebay_appender *appender;
+  CHECK_IS(forebay_appender_open(path, NULL, &appender), FOREBAY_OK);
+  for (int i = from; i < to; i++) {
+    char record[32];
+    int len = snprintf(record, sizeof record, "record %d", i);
+    CHECK_IS(forebay_appender_append(appender, record, (size_t)len), FOREBAY_OK);
+  }
+  CHECK_IS(forebay_appender_flush(appender), FOREBAY_OK);
+  CHECK_IS(forebay_appender_wait_durable(appender, 60 * SECOND), FOREBAY_OK);
+  struct forebay_appender_totals totals = {.size = sizeof totals};
+  CHECK_IS(forebay_appender_count(appender, &totals), FOREBAY_OK);
+  CHECK(totals.accepted == (uint64_t)(to - from) && totals.durable == totals.accepted && totals.dropped == 0);
+  static char large[1 << 20];
+  CHECK(forebay_appender_append(appender, large, sizeof large) < 0);
+  CHECK_IS(forebay_appender_close(appender, &totals), FOREBAY_OK);
+  CHECK(totals.written == (uint64_t)(to - from));
+  CHECK_IS(forebay_appender_append(appender, "x", 1), FOREBAY_MISUSE);
+}
+
+// Returns how the file ended.
+static int read_all(int *records) {
+  forebay_record_reader *reader;
+  CHECK_IS(forebay_record_reader_open(path, &reader), FOREBAY_OK);
+  struct forebay_bytes record;
+  int code;
+  *records = 0;
+  while ((code = forebay_record_reader_next(reader, &record)) == FOREBAY_OK) {
+    char wanted[32];
+    int len = snprintf(wanted, sizeof wanted, "record %d", (*records)++);
+    CHECK(record.len == (size_t)len && memcmp(record.data, wanted, record.len) == 0);
+  }
+  CHECK_IS(forebay_record_reader_next(reader, &record), code); // again
+  CHECK_IS(forebay_record_reader_destroy(reader), FOREBAY_OK);
+  return code;
+}
+
+int main(void) {
+  snprintf(path, sizeof path, "/tmp/forebay-c-records-%ld", (long)getpid());
+  forebay_record_reader *reader;
+  CHECK_IS(forebay_record_reader_open(path, &reader), FOREBAY_NOT_FOUND);
+  CHECK(strstr(forebay_last_error(), path) != NULL);
+  int records;
+  append(0, 1000);
+  CHECK_IS(read_all(&records), FOREBAY_CLOSED);
+  CHECK_IS(records, 1000);
+  append(1000, 1500);
+  CHECK_IS(read_all(&records), FOREBAY_CLOSED);
+  CHECK_IS(records, 1500);
+  // The last block is incomplete: the records before it stay.
+  FILE *file = fopen(path, "rb");
+  CHECK(file && fseek(file, 0, SEEK_END) == 0);
+  long len = ftell(file);
+  fclose(file);
+  CHECK(truncate(path, len - 1) == 0);
+  CHECK_IS(read_all(&records), FOREBAY_DAMAGED);
+  CHECK(records >= 1000 && records < 1500);
+  unlink(path);
+  return 0;
+}
