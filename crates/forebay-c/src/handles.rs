@@ -142,7 +142,7 @@ impl Table {
     }
 
     fn end(&self, index: usize, slot: &Slot) {
-        // SAFETY: the gate told this call alone to end the object.
+        // SAFETY: only this call got the answer that it must end the object.
         let object = unsafe { (*slot.object.get()).take() };
         drop(object);
         slot.gate.renew();

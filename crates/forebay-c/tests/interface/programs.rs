@@ -12,3 +12,24 @@ fn programs_in_c_find_what_the_header_says() {
         output(Command::new("timeout").args(["60", &compiled(compiler, &library, &source)]));
     }
 }
+
+#[test]
+fn the_examples_do_what_they_say() {
+    let Some(compiler) = compiler() else { return };
+    let library = library();
+    for source in sources("examples") {
+        let program = compiled(compiler, &library, &source);
+        match source.file_stem().unwrap().to_str().unwrap() {
+            "ring" => assert_eq!(output(&mut Command::new(program)), "sum: 500500\n"),
+            "jobs" => {
+                let name = format!("c-example-{}", std::process::id());
+                output(Command::new(&program).args(["give", &name, "one", "two"]));
+                assert_eq!(
+                    output(Command::new(&program).args(["work", &name])),
+                    "one\ntwo\n"
+                );
+            }
+            _ => drop(output(&mut Command::new(program))),
+        }
+    }
+}
