@@ -246,7 +246,7 @@ typedef struct forebay_pool_counts {
 typedef struct forebay_packet_facts {
   // `sizeof(struct forebay_packet_facts)`.
   size_t size;
-  // The time in nanoseconds, of which the packet keeps the lowest bits: at least 30 minutes.
+  // The time in nanoseconds. The packet keeps its lowest 48 bits, which are 78 hours.
   uint64_t time_ns;
   // Bytes on the wire.
   uint32_t wire_len;

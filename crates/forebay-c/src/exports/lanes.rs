@@ -1,4 +1,4 @@
-//! Queues from processes that are not trusted: each sender has a lane of its own to the hub, which checks whatever it reads there.
+//! Queues from processes that are not trusted: each sender has its own lane to the hub, which checks everything that it reads there.
 
 #![allow(unsafe_code)] // The names are this library's.
 #![allow(non_camel_case_types)] // These, too.

@@ -89,7 +89,7 @@ unsafe impl Versioned for forebay_pool_counts {
 pub struct forebay_packet_facts {
     /// `sizeof(struct forebay_packet_facts)`.
     pub size: usize,
-    /// The time in nanoseconds, of which the packet keeps the lowest bits: at least 30 minutes.
+    /// The time in nanoseconds. The packet keeps its lowest 48 bits, which are 78 hours.
     pub time_ns: u64,
     /// Bytes on the wire.
     pub wire_len: u32,

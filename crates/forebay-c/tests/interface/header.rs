@@ -75,7 +75,7 @@ fn layouts(compiler: &str) -> Vec<String> {
 #[test]
 fn a_layout_changes_only_with_the_number_of_the_interface() {
     let Some(compiler) = compiler() else { return };
-    let layouts = layouts(compiler);
+    let layouts = layouts(&compiler);
     let (number, layouts) = layouts.split_first().unwrap();
     let path = root().join(format!("tests/layouts/{number}.txt"));
     let committed = fs::read_to_string(&path).unwrap_or_default();

@@ -1,16 +1,8 @@
 //! What `scripts/install-c` installs: programs find it by pkg-config and by CMake, and run on it.
 
-use crate::support::{built, compiler, output, root};
-use forebay_testing::{children::skip, folder::Folder};
+use crate::support::{built, compiler, is_there, output, root};
+use forebay_testing::folder::Folder;
 use std::{path::Path, process::Command};
-
-fn is_there(program: &str) -> bool {
-    let found = Command::new(program).arg("--version").output().is_ok();
-    if !found {
-        skip(program);
-    }
-    found
-}
 
 /// An installation of what cargo built for this test.
 fn prefix() -> Folder {
@@ -44,7 +36,7 @@ fn a_program_finds_the_library_by_pkg_config_and_runs_on_it() {
     };
     let source = root().join("examples/ring.c");
     let program = prefix.path("program");
-    let mut link = Command::new(compiler);
+    let mut link = Command::new(&compiler);
     output(link.arg("-o").arg(&program).arg(&source).args(flags(&[])));
     let needed = output(Command::new("readelf").args(["-d", &program]));
     assert!(needed.contains("[libforebay.so.0]"), "{needed}");

@@ -20,13 +20,25 @@ pub fn built(name: &str) -> PathBuf {
     built
 }
 
-/// The compiler; prints that it is missing.
-pub fn compiler() -> Option<&'static str> {
-    let found = Command::new("gcc").arg("--version").output().is_ok();
+/// The compilers in `FOREBAY_C_COMPILERS`, or gcc; prints which of them is missing.
+pub fn compilers() -> Vec<String> {
+    let names = std::env::var("FOREBAY_C_COMPILERS").unwrap_or("gcc".into());
+    let names = names.split_whitespace().map(str::to_owned);
+    names.filter(|name| is_there(name)).collect()
+}
+
+/// The first of them.
+pub fn compiler() -> Option<String> {
+    compilers().into_iter().next()
+}
+
+/// Whether this program is here; prints if it is not.
+pub fn is_there(program: &str) -> bool {
+    let found = Command::new(program).arg("--version").output().is_ok();
     if !found {
-        skip("gcc");
+        skip(program);
     }
-    found.then_some("gcc")
+    found
 }
 
 /// A folder with the library under the names by which programs are linked and run.
