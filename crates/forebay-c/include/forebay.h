@@ -130,6 +130,9 @@ typedef struct forebay_lane forebay_lane;
 // A message that the program holds, or several.
 typedef struct forebay_loan forebay_loan;
 
+// Memory that is mapped twice, one view after the other: what is written at an offset is also at that offset plus `view_bytes`.
+typedef struct forebay_mirror forebay_mirror;
+
 // A packet in a slot of a pool. One thread at a time may use it; the handle may be passed to another thread, for example through a ring.
 typedef struct forebay_packet forebay_packet;
 
@@ -393,6 +396,54 @@ typedef struct forebay_stream_options {
   // Not 0: pages of 2 MiB, if the stream is that large.
   uint32_t huge_pages;
 } forebay_stream_options;
+
+// The addresses and words of an end. Only the functions of `forebay_inline.h` use its fields.
+typedef struct forebay_end {
+  // The byte at `position`, in the first of two views of the memory.
+  uint8_t *at;
+  // Where the second view begins.
+  uint8_t *seam;
+  // Bytes of a view.
+  size_t seam_bytes;
+  // Bytes pushed or popped so far; wraps.
+  size_t position;
+  // The first position that the end may not use, as far as it knows.
+  size_t limit;
+  // What is added to the other end's position to get the limit.
+  size_t ahead;
+  // This end's position, shared.
+  size_t *mine;
+  // The other end's position, shared.
+  const size_t *theirs;
+  // Not 0: the other end may wait.
+  const uint32_t *bell;
+  // Not 0: the ring or stream has ended.
+  const uint32_t *state;
+} forebay_end;
+
+// A view of an end that pushes elements.
+typedef struct forebay_ring_producer_view {
+  struct forebay_end end;
+  struct forebay_ring_producer *handle;
+} forebay_ring_producer_view;
+
+// A view of an end that pops elements.
+typedef struct forebay_ring_consumer_view {
+  struct forebay_end end;
+  struct forebay_ring_consumer *handle;
+} forebay_ring_consumer_view;
+
+// A view of an end that writes bytes.
+typedef struct forebay_stream_writer_view {
+  struct forebay_end end;
+  struct forebay_stream_writer *handle;
+} forebay_stream_writer_view;
+
+// A view of an end that reads bytes.
+typedef struct forebay_stream_reader_view {
+  struct forebay_end end;
+  struct forebay_stream_reader *handle;
+} forebay_stream_reader_view;
 
 #ifdef __cplusplus
 extern "C" {
@@ -891,6 +942,38 @@ int forebay_stream_reader_descriptor(struct forebay_stream_reader *handle);
 
 // Ends this end. The writer can push no more.
 int forebay_stream_reader_destroy(struct forebay_stream_reader *handle);
+
+// Fills a view of this end, for `forebay_ring_push_inline`, and wakes the consumer if it waits for what the view has pushed. The view is
+// valid until the end is destroyed. `FOREBAY_INVALID`: the elements have another size.
+int forebay_ring_producer_sync(struct forebay_ring_producer *handle,
+                               size_t element_size,
+                               struct forebay_ring_producer_view *view);
+
+// Fills a view of this end, for `forebay_ring_pop_inline`, and wakes the producer if it waits for what the view has popped. The view is
+// valid until the end is destroyed. `FOREBAY_INVALID`: the elements have another size.
+int forebay_ring_consumer_sync(struct forebay_ring_consumer *handle,
+                               size_t element_size,
+                               struct forebay_ring_consumer_view *view);
+
+// Fills a view of this end, for `forebay_stream_push_inline`, and wakes the reader if it waits for what the view has pushed. The view is
+// valid until the end is destroyed.
+int forebay_stream_writer_sync(struct forebay_stream_writer *handle,
+                               struct forebay_stream_writer_view *view);
+
+// Fills a view of this end, for `forebay_stream_peek_inline`, and wakes the writer if it waits for what the view has popped. The view is
+// valid until the end is destroyed.
+int forebay_stream_reader_sync(struct forebay_stream_reader *handle,
+                               struct forebay_stream_reader_view *view);
+
+// Makes such memory of at least `len` bytes, all zero. `base` is its start, `view_bytes` the length of a view: whole pages. One thread
+// at a time may use it, or threads that agree.
+int forebay_mirror_create(size_t len,
+                          struct forebay_mirror **mirror,
+                          void **base,
+                          size_t *view_bytes);
+
+// Unmaps the memory. Nothing may use it any more.
+int forebay_mirror_destroy(struct forebay_mirror *mirror);
 
 // Prepares a wait in `poll`. 1: there is nothing yet; wait until the descriptor is readable, and try again. 0: there is something, or the
 // queue is closed; do not wait.

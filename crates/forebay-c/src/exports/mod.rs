@@ -13,4 +13,5 @@ mod sender;
 mod shared;
 mod status;
 mod stream;
+mod views;
 mod watch;

@@ -50,13 +50,13 @@ unsafe impl Versioned for forebay_ring_options {
 }
 
 pub struct Producer {
-    end: spsc::Producer<u8, Eventfd>,
-    element: usize,
+    pub(super) end: spsc::Producer<u8, Eventfd>,
+    pub(super) element: usize,
 }
 
 pub struct Consumer {
-    end: spsc::Consumer<u8, Eventfd>,
-    element: usize,
+    pub(super) end: spsc::Consumer<u8, Eventfd>,
+    pub(super) element: usize,
 }
 
 impl Handle for forebay_ring_producer {
@@ -129,18 +129,24 @@ impl Consumer {
     }
 }
 
-fn producer<R>(
+pub(super) fn producer<R>(
     handle: *const forebay_ring_producer,
     body: impl FnOnce(&mut Producer) -> Result<R>,
 ) -> Result<R> {
-    exclusive(handle, body)?
+    exclusive(handle, |it| {
+        it.end.catch_up(); // with what a view has done
+        body(it)
+    })?
 }
 
-fn consumer<R>(
+pub(super) fn consumer<R>(
     handle: *const forebay_ring_consumer,
     body: impl FnOnce(&mut Consumer) -> Result<R>,
 ) -> Result<R> {
-    exclusive(handle, body)?
+    exclusive(handle, |it| {
+        it.end.catch_up(); // with what a view has done
+        body(it)
+    })?
 }
 
 /// Makes a ring, and stores its ends. `options` may be null: a ring of 1024 bytes.

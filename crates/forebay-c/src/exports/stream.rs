@@ -118,18 +118,24 @@ fn keep(reason: Option<&Error>) -> c_int {
     reason.code().number()
 }
 
-fn writer<R>(
+pub(super) fn writer<R>(
     handle: *const forebay_stream_writer,
     body: impl FnOnce(&mut Writer<Eventfd>) -> Result<R>,
 ) -> Result<R> {
-    exclusive(handle, body)?
+    exclusive(handle, |it| {
+        it.catch_up(); // with what a view has done
+        body(it)
+    })?
 }
 
-fn reader<R>(
+pub(super) fn reader<R>(
     handle: *const forebay_stream_reader,
     body: impl FnOnce(&mut Reader<Eventfd>) -> Result<R>,
 ) -> Result<R> {
-    exclusive(handle, body)?
+    exclusive(handle, |it| {
+        it.catch_up(); // with what a view has done
+        body(it)
+    })?
 }
 
 /// Makes a stream, and stores its ends. `options` may be null.

@@ -135,6 +135,13 @@ impl<T> Slots<T> {
         place
     }
 
+    /// The place of the slot at `position`, in the first view.
+    #[cfg(not(any(loom, miri, forebay_one_view)))]
+    pub(super) fn place_of(&self, position: usize) -> Place<T> {
+        let bytes = position.wrapping_mul(size_of::<T>());
+        self.place(bytes.checked_rem(self.seam_bytes).unwrap_or(0))
+    }
+
     /// The point at which accesses through one view are ordered before later ones through the other: see [`Place::settle`].
     pub(super) fn settle(&self) {
         if !ONE_VIEW {
@@ -187,6 +194,12 @@ impl<T> Place<T> {
     #[inline]
     pub(super) fn offset(&self) -> usize {
         self.at.addr() - (self.seam.addr() - self.seam_bytes)
+    }
+
+    /// The address here, and where the second view begins, and their distance at the start of the memory.
+    #[cfg(not(any(loom, miri, forebay_one_view)))]
+    pub(super) fn bounds(&self) -> (*mut u8, *mut u8, usize) {
+        (self.at, self.seam, self.seam_bytes)
     }
 
     #[inline(always)]

@@ -60,6 +60,12 @@ impl State {
         self.reason.get()
     }
 
+    /// The word, for code in another language: 0 until an end has ended the ring.
+    #[cfg(not(any(loom, miri, forebay_one_view)))]
+    pub(crate) fn word(&self) -> *const AtomicU32 {
+        &raw const self.bits
+    }
+
     #[inline(always)]
     pub(crate) fn has(&self, bit: u32) -> bool {
         self.bits() & bit != 0

@@ -91,6 +91,12 @@ impl Bell {
         false
     }
 
+    /// The word: not `QUIET` (0) if [`ring_by`](Bell::ring_by) has work to do.
+    #[cfg(not(any(loom, miri, forebay_one_view)))]
+    pub(crate) fn word(&self) -> *const AtomicU32 {
+        &raw const *self.word
+    }
+
     /// Arms the bell; the caller checks its condition again before it sleeps.
     pub(crate) fn arm(&self) {
         // AcqRel, as below. The word publishes nothing, and on hardware its values are totally ordered. But loom assumes an order

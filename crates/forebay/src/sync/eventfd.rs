@@ -42,6 +42,12 @@ impl Eventfd {
         self.bell.arm();
     }
 
+    /// The bell's word, for code in another language: not 0 if [`wake`](Wait::wake) has work to do.
+    #[cfg(not(any(loom, miri, forebay_one_view)))]
+    pub(crate) fn word(&self) -> *const std::sync::atomic::AtomicU32 {
+        self.bell.word()
+    }
+
     /// Cancels the request for a signal; one may still be sent.
     pub(crate) fn disarm(&self) {
         self.bell.disarm();

@@ -65,6 +65,8 @@ mod drop_run;
 mod error;
 mod peeked;
 mod producer;
+#[cfg(not(any(loom, miri, forebay_one_view)))]
+mod raw;
 mod ready;
 mod reserved;
 mod shared;
@@ -88,6 +90,8 @@ pub use error::{Closed, PopError, PushError, WaitError};
 pub(crate) use peeked::Taken;
 pub use peeked::{Drain, Peeked};
 pub use producer::Producer;
+#[cfg(not(any(loom, miri, forebay_one_view)))]
+pub use raw::RawEnd;
 pub use reserved::Reserved;
 pub use stats::RingStats;
 pub use waiting::IntoIter;
