@@ -4,5 +4,6 @@
 
 mod header;
 mod installed;
+mod languages;
 mod programs;
 mod support;

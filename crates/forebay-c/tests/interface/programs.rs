@@ -8,7 +8,7 @@ use std::process::{self, Command};
 fn programs_in_c_find_what_the_header_says() {
     let library = library();
     for compiler in compilers() {
-        for source in sources("tests/c") {
+        for source in sources("tests/c", "c") {
             let program = compiled(&compiler, &library, &source);
             output(Command::new("timeout").args(["60", &program]));
         }
@@ -19,7 +19,7 @@ fn programs_in_c_find_what_the_header_says() {
 fn the_examples_do_what_they_say() {
     let library = library();
     for compiler in compilers() {
-        for source in sources("examples") {
+        for source in sources("examples", "c") {
             let program = compiled(&compiler, &library, &source);
             match source.file_stem().unwrap().to_str().unwrap() {
                 "ring" => assert_eq!(output(&mut Command::new(program)), "sum: 500500\n"),

@@ -79,12 +79,12 @@ pub fn compiled(compiler: &str, folder: &Folder, source: &Path) -> String {
     program
 }
 
-/// The C files of a folder of the crate.
-pub fn sources(folder: &str) -> Vec<PathBuf> {
+/// The files of a folder of the crate with this ending.
+pub fn sources(folder: &str, ending: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(root().join(folder)).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
     let mut sources: Vec<_> = paths
-        .filter(|path| path.extension().is_some_and(|it| it == "c"))
+        .filter(|path| path.extension().is_some_and(|it| it == ending))
         .collect();
     sources.sort();
     assert!(!sources.is_empty(), "no program in {folder}");

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//
+// Forebay's buffers for C++17 and later, over forebay.h: objects that own their handle, can be moved and not copied, and close it at the
+// end of their scope. An object that was moved from may only be destroyed, or assigned to. Calls throw forebay::error. Those whose name begins with `try_` throw nothing and never wait: they return a number
+// of at least 0, or one of the negative numbers of `enum forebay_code`.
+
+#ifndef FOREBAY_HPP
+#define FOREBAY_HPP
+
+#include "forebay_inline.h"
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#if __cplusplus >= 202002L
+#include <span>
+#endif
+
+namespace forebay {
+
+// What failed, with its number in `enum forebay_code`.
+class error : public std::runtime_error {
+public:
+  error(int code, const char *what, int system) : std::runtime_error(what), code_(code), system_(system) {}
+  int code() const noexcept { return code_; }
+  // The errno; 0 if the system did not cause it.
+  int system() const noexcept { return system_; }
+
+private:
+  int code_, system_;
+};
+
+[[noreturn]] inline void fail(int code) {
+  // Inline operations set no last error.
+  const bool is_plain = code == FOREBAY_FULL || code == FOREBAY_EMPTY || code == FOREBAY_CLOSED;
+  throw error(code, is_plain ? forebay_strerror(code) : forebay_last_error(), is_plain ? 0 : forebay_last_errno());
+}
+
+// The number that a function returned, if it is not the number of an error.
+template <class Number> Number check(Number number) {
+  if (number < 0) {
+    fail(static_cast<int>(number));
+  }
+  return number;
+}
+
+// Owns a handle.
+template <class Handle, int (*Destroy)(Handle *)> class handle {
+public:
+  handle() noexcept = default;
+  explicit handle(Handle *owned) noexcept : handle_(owned) {}
+  handle(handle &&other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  handle &operator=(handle &&other) noexcept {
+    handle moved(std::move(other));
+    std::swap(handle_, moved.handle_);
+    return *this;
+  }
+  ~handle() {
+    if (handle_ != nullptr) {
+      Destroy(handle_);
+    }
+  }
+
+  Handle *get() const noexcept { return handle_; }
+
+private:
+  Handle *handle_ = nullptr;
+};
+
+using nanoseconds = std::chrono::nanoseconds;
+inline constexpr nanoseconds forever{-1};
+
+// The end of a ring that pushes elements `T`. One thread at a time may use it.
+template <class T> class producer {
+  static_assert(std::is_trivially_copyable_v<T>, "a ring copies its elements as bytes");
+
+public:
+  using owned = handle<forebay_ring_producer, forebay_ring_producer_destroy>;
+  explicit producer(owned end) : handle_(std::move(end)) {
+    check(forebay_ring_producer_open_view(handle_.get(), sizeof(T), &view_));
+  }
+
+  // Pushes one element: 0, FOREBAY_FULL, or FOREBAY_CLOSED.
+  int try_push(const T &element) noexcept { return forebay_ring_push_inline(&view_, &element, sizeof(T)); }
+
+  // Pushes one element, and waits for room.
+  void push(const T &element, nanoseconds timeout = forever) {
+    if (try_push(element) != 0) {
+      check(forebay_ring_push_wait(handle_.get(), &element, timeout.count()));
+    }
+  }
+
+  // Pushes as many elements as there is room for: their number, FOREBAY_FULL, or FOREBAY_CLOSED.
+  std::ptrdiff_t try_push_burst(const T *elements, std::size_t count) noexcept {
+    return forebay_ring_push_burst_inline(&view_, elements, count, sizeof(T));
+  }
+#if __cplusplus >= 202002L
+  std::ptrdiff_t try_push_burst(std::span<const T> elements) noexcept {
+    return try_push_burst(elements.data(), elements.size());
+  }
+#endif
+
+  std::size_t vacant() const { return static_cast<std::size_t>(check(forebay_ring_vacant(handle_.get()))); }
+  forebay_ring_producer *get() const noexcept { return handle_.get(); }
+
+private:
+  owned handle_;
+  forebay_ring_producer_view view_{};
+};
+
+// The end of a ring that pops elements `T`. One thread at a time may use it.
+template <class T> class consumer {
+public:
+  using owned = handle<forebay_ring_consumer, forebay_ring_consumer_destroy>;
+  explicit consumer(owned end) : handle_(std::move(end)) {
+    check(forebay_ring_consumer_open_view(handle_.get(), sizeof(T), &view_));
+  }
+
+  // Pops one element: 0, FOREBAY_EMPTY, or FOREBAY_CLOSED.
+  int try_pop(T &element) noexcept { return forebay_ring_pop_inline(&view_, &element, sizeof(T)); }
+
+  // Pops one element, and waits for it.
+  T pop(nanoseconds timeout = forever) {
+    T element;
+    if (try_pop(element) != 0) {
+      check(forebay_ring_pop_wait(handle_.get(), &element, timeout.count()));
+    }
+    return element;
+  }
+
+  // Pops up to `count` elements: their number, FOREBAY_EMPTY, or FOREBAY_CLOSED.
+  std::ptrdiff_t try_pop_burst(T *elements, std::size_t count) noexcept {
+    return forebay_ring_pop_burst_inline(&view_, elements, count, sizeof(T));
+  }
+#if __cplusplus >= 202002L
+  std::ptrdiff_t try_pop_burst(std::span<T> elements) noexcept {
+    return try_pop_burst(elements.data(), elements.size());
+  }
+#endif
+
+  std::size_t size() const { return static_cast<std::size_t>(check(forebay_ring_len(handle_.get()))); }
+  forebay_ring_consumer *get() const noexcept { return handle_.get(); }
+
+private:
+  owned handle_;
+  forebay_ring_consumer_view view_{};
+};
+
+// A ring of `capacity` elements, all usable.
+template <class T> std::pair<producer<T>, consumer<T>> ring(std::size_t capacity) {
+  forebay_ring_options options{};
+  options.size = sizeof options;
+  options.element_size = sizeof(T);
+  options.capacity = capacity;
+  forebay_ring_producer *in = nullptr;
+  forebay_ring_consumer *out = nullptr;
+  check(forebay_ring_create(&options, &in, &out));
+  typename producer<T>::owned pushes(in);
+  typename consumer<T>::owned pops(out);
+  return {producer<T>(std::move(pushes)), consumer<T>(std::move(pops))};
+}
+
+// The end of a stream that writes. One thread at a time may use it.
+class stream_writer {
+public:
+  using owned = handle<forebay_stream_writer, forebay_stream_writer_destroy>;
+  explicit stream_writer(owned end) : handle_(std::move(end)) {
+    check(forebay_stream_writer_open_view(handle_.get(), &view_));
+  }
+
+  // Pushes as many bytes as there is room for: their number, FOREBAY_FULL, or FOREBAY_CLOSED.
+  std::ptrdiff_t try_push(std::string_view bytes) noexcept {
+    return forebay_stream_push_inline(&view_, bytes.data(), bytes.size());
+  }
+
+  // Pushes all bytes, and waits for room. It throws if the stream accepts no more; some bytes may be in it.
+  void push(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const std::ptrdiff_t pushed = try_push(bytes);
+      if (pushed == FOREBAY_FULL) {
+        check(forebay_stream_wait_vacant(handle_.get(), forever.count()));
+        continue;
+      }
+      bytes.remove_prefix(static_cast<std::size_t>(check(pushed)));
+    }
+  }
+
+  // Ends the stream: its content is complete.
+  void close() { check(forebay_stream_close(handle_.get())); }
+  // Ends the stream with an error. Its reason is one of `enum forebay_code` and a text; or 0 and null.
+  void fail(int code = 0, const char *text = nullptr) { check(forebay_stream_fail(handle_.get(), code, text)); }
+  forebay_stream_writer *get() const noexcept { return handle_.get(); }
+
+private:
+  owned handle_;
+  forebay_stream_writer_view view_{};
+};
+
+// The end of a stream that reads. One thread at a time may use it.
+class stream_reader {
+public:
+  using owned = handle<forebay_stream_reader, forebay_stream_reader_destroy>;
+  explicit stream_reader(owned end) : handle_(std::move(end)) {
+    check(forebay_stream_reader_open_view(handle_.get(), &view_));
+  }
+
+  // All bytes that are there now, until the next call of this end. Empty: none, now or any more.
+  std::string_view peek() noexcept {
+    const void *bytes = nullptr;
+    const std::ptrdiff_t filled = forebay_stream_peek_inline(&view_, &bytes);
+    return filled > 0 ? std::string_view(static_cast<const char *>(bytes), static_cast<std::size_t>(filled))
+                      : std::string_view();
+  }
+
+  // Removes the first `count` bytes, and returns how many there were.
+  std::size_t pop(std::size_t count) { return static_cast<std::size_t>(check(forebay_stream_consume_inline(&view_, count))); }
+
+  // Waits until there are bytes. False: there will be none any more; see `end`. It throws when the time is over.
+  bool wait(nanoseconds timeout = forever) {
+    const std::ptrdiff_t filled = forebay_stream_wait_filled(handle_.get(), timeout.count());
+    return filled == FOREBAY_CLOSED ? false : check(filled) > 0;
+  }
+
+  // How the stream has ended: one of `enum forebay_stream_end`. Bytes may still be in it.
+  int end() const { return check(forebay_stream_ending(handle_.get())); }
+  forebay_stream_reader *get() const noexcept { return handle_.get(); }
+
+private:
+  owned handle_;
+  forebay_stream_reader_view view_{};
+};
+
+// A stream of bytes between two threads, with room for `capacity` bytes.
+inline std::pair<stream_writer, stream_reader> stream(std::size_t capacity) {
+  forebay_stream_options options{};
+  options.size = sizeof options;
+  options.capacity_bytes = capacity;
+  forebay_stream_writer *in = nullptr;
+  forebay_stream_reader *out = nullptr;
+  check(forebay_stream_create(&options, &in, &out));
+  stream_writer::owned writes(in);
+  stream_reader::owned reads(out);
+  return {stream_writer(std::move(writes)), stream_reader(std::move(reads))};
+}
+
+} // namespace forebay
+
+#include "forebay_byte_stream.hpp"
+#include "forebay_pool.hpp"
+#include "forebay_queue.hpp"
+
+#endif // FOREBAY_HPP

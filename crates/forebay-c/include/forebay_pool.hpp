@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//
+// A pool of packets with room in front of the data, for headers. Include forebay.hpp.
+
+#ifndef FOREBAY_POOL_HPP
+#define FOREBAY_POOL_HPP
+
+namespace forebay {
+
+// A packet: it returns to its pool at the end of its scope. One thread at a time may use it.
+class packet {
+public:
+  using owned = handle<forebay_packet, forebay_packet_destroy>;
+  explicit packet(owned taken) noexcept : handle_(std::move(taken)) {}
+
+  // The data of the first slot, until the next call with this packet.
+  std::string_view data() const {
+    const void *bytes = nullptr;
+    const std::ptrdiff_t len = check(forebay_packet_data(handle_.get(), &bytes));
+    return {static_cast<const char *>(bytes), static_cast<std::size_t>(len)};
+  }
+
+  // Adds `n` bytes after the data, or in front of it, and returns where they are.
+  char *put(std::uint32_t n) { return with(forebay_packet_put, n); }
+  char *push(std::uint32_t n) { return with(forebay_packet_push, n); }
+
+  // Removes `n` bytes from the front, and returns where they are.
+  const char *pull(std::uint32_t n) {
+    const void *bytes = nullptr;
+    check(forebay_packet_pull(handle_.get(), n, &bytes));
+    return static_cast<const char *>(bytes);
+  }
+
+  // Cuts the data to its first `len` bytes.
+  void trim(std::uint32_t len) { check(forebay_packet_trim(handle_.get(), len)); }
+  std::size_t size() const { return static_cast<std::size_t>(check(forebay_packet_len(handle_.get()))); }
+  forebay_packet *get() const noexcept { return handle_.get(); }
+
+private:
+  char *with(int (*add)(forebay_packet *, std::uint32_t, void **), std::uint32_t n) {
+    void *bytes = nullptr;
+    check(add(handle_.get(), n, &bytes));
+    return static_cast<char *>(bytes);
+  }
+
+  owned handle_;
+};
+
+// A pool of `slots` slots. Packets may outlive it.
+class pool {
+public:
+  explicit pool(std::uint32_t slots = 0, std::uint32_t slot_bytes = 0) : pool(options_of(slots, slot_bytes)) {}
+  explicit pool(const forebay_pool_options &options) {
+    forebay_pool *made = nullptr;
+    check(forebay_pool_create(&options, &made));
+    handle_ = owned(made);
+  }
+
+  // A packet without data; none if all slots are taken.
+  std::optional<packet> try_take() {
+    forebay_packet *taken = nullptr;
+    const int code = forebay_pool_take(handle_.get(), 0, &taken);
+    if (code == FOREBAY_EMPTY) {
+      return std::nullopt;
+    }
+    check(code);
+    return packet(packet::owned(taken));
+  }
+
+  // A packet without data; waits for a free slot.
+  packet take(nanoseconds timeout = forever) {
+    forebay_packet *taken = nullptr;
+    check(forebay_pool_take(handle_.get(), timeout.count(), &taken));
+    return packet(packet::owned(taken));
+  }
+  forebay_pool *get() const noexcept { return handle_.get(); }
+
+private:
+  using owned = handle<forebay_pool, forebay_pool_destroy>;
+
+  static forebay_pool_options options_of(std::uint32_t slots, std::uint32_t slot_bytes) {
+    forebay_pool_options options{};
+    options.size = sizeof options;
+    options.slots = slots;
+    options.slot_bytes = slot_bytes;
+    return options;
+  }
+
+  owned handle_;
+};
+
+} // namespace forebay
+
+#endif // FOREBAY_POOL_HPP
