@@ -5,5 +5,6 @@
 mod header;
 mod installed;
 mod languages;
+mod peers;
 mod programs;
 mod support;
