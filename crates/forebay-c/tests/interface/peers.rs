@@ -53,7 +53,7 @@ fn numbers_arrive_once_and_in_order_between_c_cpp_and_rust_also_from_a_sender_th
         // To Rust, and from Rust.
         output(Command::new(&peers[one]).args(["send", &name.0, "7", "100"]));
         assert!((7..107).all(|number| next() == number));
-        (0_u64..100).for_each(|number| sender.send(&number.to_ne_bytes()).unwrap());
+        (0_u64..100).for_each(|number| sender.send(number.to_ne_bytes()).unwrap());
         let printed = output(Command::new(&peers[one]).args(["receive", &name.0, "100"]));
         assert!(printed.lines().eq((0..100).map(|n| n.to_string())));
         // Between C and C++.
@@ -68,7 +68,7 @@ fn numbers_arrive_once_and_in_order_between_c_cpp_and_rust_also_from_a_sender_th
         (0..20_000).for_each(|number| assert_eq!(next(), number));
         sends.kill().unwrap();
         sends.wait().unwrap();
-        sender.send(&u64::MAX.to_ne_bytes()).unwrap();
+        sender.send(u64::MAX.to_ne_bytes()).unwrap();
         let mut expected = 20_000;
         loop {
             match next() {
@@ -78,7 +78,7 @@ fn numbers_arrive_once_and_in_order_between_c_cpp_and_rust_also_from_a_sender_th
             expected += 1;
         }
         // A receiver that is killed: what it has printed was received, and the rest is there for the next one.
-        (0_u64..2000).for_each(|number| sender.send(&number.to_ne_bytes()).unwrap());
+        (0_u64..2000).for_each(|number| sender.send(number.to_ne_bytes()).unwrap());
         let mut receives = Command::new(&peers[one])
             .args(["receive", &name.0, "0"])
             .stdout(Stdio::piped())
@@ -91,7 +91,7 @@ fn numbers_arrive_once_and_in_order_between_c_cpp_and_rust_also_from_a_sender_th
         receives.kill().unwrap();
         receives.wait().unwrap();
         let printed = 500 + printed.count() as u64;
-        sender.send(&u64::MAX.to_ne_bytes()).unwrap();
+        sender.send(u64::MAX.to_ne_bytes()).unwrap();
         let rest = std::iter::from_fn(|| Some(next()).filter(|&number| number != u64::MAX));
         let rest: Vec<_> = rest.collect();
         let once: BTreeSet<_> = rest.iter().copied().collect();
