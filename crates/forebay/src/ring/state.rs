@@ -71,6 +71,12 @@ impl State {
         self.bits() & bit != 0
     }
 
+    /// Whether any bit may be set, without ordering anything: the caller then looks at [`bits`](State::bits).
+    #[inline(always)]
+    pub(crate) fn may_be_over(&self) -> bool {
+        self.bits.load(Relaxed) != 0 // Relaxed: so that an end may keep its fields in registers
+    }
+
     #[inline(always)]
     pub(crate) fn bits(&self) -> u32 {
         self.bits.load(Acquire) // END

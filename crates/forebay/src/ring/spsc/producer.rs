@@ -71,7 +71,7 @@ impl<T, W: Wait> Producer<T, W> {
     /// ```
     #[inline]
     pub fn try_push(&mut self, value: T) -> Result<(), PushError<T>> {
-        if self.cursor.cached_available() > 0 && !self.is_over() {
+        if self.cursor.cached_available() > 0 && !self.shared.state.may_be_over() {
             self.put_in(value);
             return Ok(());
         }
@@ -172,7 +172,7 @@ impl<T, W: Wait> Producer<T, W> {
     #[inline]
     pub(super) fn vacant_or_refresh(&mut self, n: usize) -> usize {
         match self.cursor.cached_available() {
-            vacant if vacant >= n && !self.is_over() => vacant,
+            vacant if vacant >= n && !self.shared.state.may_be_over() => vacant,
             _ => self.refresh(),
         }
     }
