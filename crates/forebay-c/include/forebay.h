@@ -483,6 +483,13 @@ int64_t forebay_broadcast_seek_oldest(struct forebay_broadcast_reader *handle);
 // Continues at the next message that is sent, and returns its number.
 int64_t forebay_broadcast_seek_newest(struct forebay_broadcast_reader *handle);
 
+// Prepares a wait for a message in `poll`. 1: there is none yet; wait until the descriptor is readable, and try again. 0: there is one, or
+// the sending end is gone; do not wait. The first call starts a thread, which ends after the reader.
+int forebay_broadcast_reader_arm(struct forebay_broadcast_reader *handle);
+
+// The descriptor for `forebay_broadcast_reader_arm`. It belongs to the reader: do not read or close it.
+int forebay_broadcast_reader_descriptor(struct forebay_broadcast_reader *handle);
+
 // Ends the reader.
 int forebay_broadcast_reader_destroy(struct forebay_broadcast_reader *handle);
 
@@ -650,9 +657,8 @@ int forebay_receiver_close(struct forebay_receiver *handle);
 // Stores the counts of the queue.
 int forebay_receiver_stats(struct forebay_receiver *handle, struct forebay_queue_stats *stats);
 
-// Makes a watch that reports messages. `FOREBAY_UNSUPPORTED` or `FOREBAY_INVALID`: the queue is shared between processes.
-int forebay_receiver_watch(struct forebay_receiver *handle,
-                           struct forebay_watch **watch);
+// Makes a watch that reports messages. For a queue between processes it starts a thread, which ends after the watch.
+int forebay_receiver_watch(struct forebay_receiver *handle, struct forebay_watch **watch);
 
 // Ends this end.
 int forebay_receiver_destroy(struct forebay_receiver *handle);
@@ -722,6 +728,13 @@ ptrdiff_t forebay_ring_vacant(struct forebay_ring_producer *handle);
 // The number of elements pushed since the ring was made.
 int64_t forebay_ring_pushed(struct forebay_ring_producer *handle);
 
+// Prepares a wait for a vacant slot in `poll`. 1: there is none yet; wait until the descriptor is readable (not writable), and try again. 0: there
+// is, or the other end is gone; do not wait.
+int forebay_ring_producer_arm(struct forebay_ring_producer *handle);
+
+// The descriptor for `forebay_ring_producer_arm`. It belongs to the end: do not read or close it.
+int forebay_ring_producer_descriptor(struct forebay_ring_producer *handle);
+
 // Ends this end. The consumer gets what is in the ring, and then `FOREBAY_CLOSED`.
 int forebay_ring_producer_destroy(struct forebay_ring_producer *handle);
 
@@ -753,6 +766,13 @@ ptrdiff_t forebay_ring_len(struct forebay_ring_consumer *handle);
 
 // The number of elements popped or released since the ring was made.
 int64_t forebay_ring_popped(struct forebay_ring_consumer *handle);
+
+// Prepares a wait for an element in `poll`. 1: there is none yet; wait until the descriptor is readable, and try again. 0: there
+// is, or the other end is gone; do not wait.
+int forebay_ring_consumer_arm(struct forebay_ring_consumer *handle);
+
+// The descriptor for `forebay_ring_consumer_arm`. It belongs to the end: do not read or close it.
+int forebay_ring_consumer_descriptor(struct forebay_ring_consumer *handle);
 
 // Ends this end. The producer gets `FOREBAY_CLOSED` once the ring is full.
 int forebay_ring_consumer_destroy(struct forebay_ring_consumer *handle);
@@ -791,8 +811,8 @@ int forebay_sender_close(struct forebay_sender *handle);
 // Stores the counts of the queue.
 int forebay_sender_stats(struct forebay_sender *handle, struct forebay_queue_stats *stats);
 
-// Makes a watch that reports room for a message of `len` bytes. `FOREBAY_UNSUPPORTED` or `FOREBAY_INVALID`: the queue is shared between
-// processes.
+// Makes a watch that reports room for a message of `len` bytes. For a queue between processes it starts a thread, which ends after the
+// watch.
 int forebay_sender_watch(struct forebay_sender *handle,
                          size_t len,
                          struct forebay_watch **watch);

@@ -10,9 +10,11 @@ use crate::{
     failure::Result,
     handles::{Handle, exclusive},
 };
-use forebay::ring::broadcast::{BroadcastConfig, Producer, Reader, RecvError};
+use forebay::error::Code;
+use forebay::ring::broadcast::{BroadcastConfig, Producer, Reader, RecvError, Watch};
 use std::{
     ffi::{c_int, c_void},
+    os::fd::AsFd,
     time::Duration,
 };
 
@@ -27,7 +29,22 @@ impl Handle for forebay_broadcast_sender {
 }
 
 impl Handle for forebay_broadcast_reader {
-    type Object = Reader;
+    type Object = ReaderAndWatch;
+}
+
+/// A reader, and its watch once the program asks for it.
+pub struct ReaderAndWatch {
+    reader: Reader,
+    watch: Option<Watch>,
+}
+
+impl ReaderAndWatch {
+    fn watch(&mut self) -> Result<&mut Watch> {
+        if self.watch.is_none() {
+            self.watch = Some(self.reader.watch()?);
+        }
+        Ok(self.watch.as_mut().ok_or(Code::Panic)?)
+    }
 }
 
 /// Settings of a broadcast. Zeros are the defaults.
@@ -70,7 +87,7 @@ fn reader<R>(
     handle: *const forebay_broadcast_reader,
     body: impl FnOnce(&mut Reader) -> Result<R>,
 ) -> Result<R> {
-    exclusive(handle, body)?
+    exclusive(handle, |it| body(&mut it.reader))?
 }
 
 /// Makes a broadcast, and stores its sending end. `options` may be null.
@@ -102,11 +119,7 @@ pub extern "C" fn forebay_broadcast_send(
 ) -> i64 {
     answer(|| {
         let message: &[u8] = items(message.cast(), len, "message")?;
-        sender(handle, |it| {
-            let sequence = it.publish(&[message])?;
-            it.wake();
-            Ok(sequence as i64)
-        })
+        sender(handle, |it| Ok(it.send(&[message])? as i64))
     })
 }
 
@@ -137,7 +150,14 @@ pub extern "C" fn forebay_broadcast_attach(
 ) -> c_int {
     answer(|| {
         let place = Place::new(reader, "reader")?;
-        give_one(Reader::attach(descriptor(number)?)?, &place)
+        let reader = Reader::attach(descriptor(number)?)?;
+        give_one(
+            ReaderAndWatch {
+                reader,
+                watch: None,
+            },
+            &place,
+        )
     })
 }
 
@@ -189,6 +209,27 @@ pub extern "C" fn forebay_broadcast_seek_oldest(handle: *mut forebay_broadcast_r
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_broadcast_seek_newest(handle: *mut forebay_broadcast_reader) -> i64 {
     answer(|| reader(handle, |it| Ok(it.seek_newest() as i64)))
+}
+
+/// Prepares a wait for a message in `poll`. 1: there is none yet; wait until the descriptor is readable, and try again. 0: there is one, or
+/// the sending end is gone; do not wait. The first call starts a thread, which ends after the reader.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_broadcast_reader_arm(handle: *mut forebay_broadcast_reader) -> c_int {
+    answer(|| {
+        exclusive(handle, |it| {
+            it.watch()?;
+            let ReaderAndWatch { reader, watch } = it;
+            Ok(watch.as_mut().is_some_and(|watch| watch.arm(reader)).into())
+        })?
+    })
+}
+
+/// The descriptor for `forebay_broadcast_reader_arm`. It belongs to the reader: do not read or close it.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_broadcast_reader_descriptor(
+    handle: *mut forebay_broadcast_reader,
+) -> c_int {
+    answer(|| exclusive(handle, |it| Ok(number(it.watch()?.as_fd())))?)
 }
 
 /// Ends the reader.

@@ -225,7 +225,7 @@ pub extern "C" fn forebay_receiver_stats(
     answer(|| put_stats(receiver(handle, |it| Ok(it.stats()?))?, stats))
 }
 
-/// Makes a watch that reports messages. `FOREBAY_UNSUPPORTED` or `FOREBAY_INVALID`: the queue is shared between processes.
+/// Makes a watch that reports messages. For a queue between processes it starts a thread, which ends after the watch.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_receiver_watch(
     handle: *mut forebay_receiver,

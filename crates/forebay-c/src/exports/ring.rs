@@ -6,7 +6,7 @@
 #![allow(non_camel_case_types)] // These, too.
 
 use crate::{
-    border::{self, Place, Versioned, answer, items, items_mut, limit},
+    border::{self, Place, Versioned, answer, items, items_mut, limit, number},
     ends::{destroy, give_both},
     failure::{Failure, Result},
     handles::{Handle, exclusive},
@@ -16,7 +16,10 @@ use forebay::{
     ring::spsc::{self, RingConfig, WaitError},
     sync::Eventfd,
 };
-use std::ffi::{c_int, c_void};
+use std::{
+    ffi::{c_int, c_void},
+    os::fd::AsFd,
+};
 
 /// The end of a ring that pushes. One thread at a time may use it.
 pub struct forebay_ring_producer(());
@@ -301,6 +304,19 @@ pub extern "C" fn forebay_ring_pushed(handle: *mut forebay_ring_producer) -> i64
     })
 }
 
+/// Prepares a wait for a vacant slot in `poll`. 1: there is none yet; wait until the descriptor is readable (not writable), and try again. 0: there
+/// is, or the other end is gone; do not wait.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_ring_producer_arm(handle: *mut forebay_ring_producer) -> c_int {
+    answer(|| producer(handle, |it| Ok(c_int::from(it.end.arm_for(it.element)))))
+}
+
+/// The descriptor for `forebay_ring_producer_arm`. It belongs to the end: do not read or close it.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_ring_producer_descriptor(handle: *mut forebay_ring_producer) -> c_int {
+    answer(|| producer(handle, |it| Ok(number(it.end.as_fd()))))
+}
+
 /// Ends this end. The consumer gets what is in the ring, and then `FOREBAY_CLOSED`.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_ring_producer_destroy(handle: *mut forebay_ring_producer) -> c_int {
@@ -414,6 +430,19 @@ pub extern "C" fn forebay_ring_popped(handle: *mut forebay_ring_consumer) -> i64
             |it| Ok((it.end.popped() / it.element as u64) as i64),
         )
     })
+}
+
+/// Prepares a wait for an element in `poll`. 1: there is none yet; wait until the descriptor is readable, and try again. 0: there
+/// is, or the other end is gone; do not wait.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_ring_consumer_arm(handle: *mut forebay_ring_consumer) -> c_int {
+    answer(|| consumer(handle, |it| Ok(c_int::from(it.end.arm_for(it.element)))))
+}
+
+/// The descriptor for `forebay_ring_consumer_arm`. It belongs to the end: do not read or close it.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_ring_consumer_descriptor(handle: *mut forebay_ring_consumer) -> c_int {
+    answer(|| consumer(handle, |it| Ok(number(it.end.as_fd()))))
 }
 
 /// Ends this end. The producer gets `FOREBAY_CLOSED` once the ring is full.

@@ -178,8 +178,8 @@ pub extern "C" fn forebay_sender_stats(
     answer(|| put_stats(sender(handle, |it| Ok(it.stats()?))?, stats))
 }
 
-/// Makes a watch that reports room for a message of `len` bytes. `FOREBAY_UNSUPPORTED` or `FOREBAY_INVALID`: the queue is shared between
-/// processes.
+/// Makes a watch that reports room for a message of `len` bytes. For a queue between processes it starts a thread, which ends after the
+/// watch.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_sender_watch(
     handle: *mut forebay_sender,

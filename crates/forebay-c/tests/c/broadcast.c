@@ -1,5 +1,6 @@
 // A broadcast: readers in this process and in another one, lost messages, and the end.
 #include "check.h"
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,17 +41,26 @@ int main(void) {
   int status;
   CHECK(waitpid(child, &status, 0) == child && status == 0);
 
+  CHECK_IS(forebay_broadcast_receive(reader, buffer, sizeof buffer, 0, NULL), 5);
+  CHECK_IS(forebay_broadcast_reader_arm(reader), 1);
+  struct pollfd wait = {.fd = forebay_broadcast_reader_descriptor(reader), .events = POLLIN};
+  CHECK(poll(&wait, 1, 0) == 0);
+  CHECK_IS(forebay_broadcast_send(sender, "poll", 4), 2);
+  CHECK(poll(&wait, 1, 30000) == 1);
+  CHECK_IS(forebay_broadcast_reader_arm(reader), 0);
+  CHECK_IS(forebay_broadcast_receive(reader, buffer, sizeof buffer, 0, NULL), 4);
+
   // More than is kept: the reader learns how many it lost.
-  for (int i = 0; i < 100; i++) CHECK(forebay_broadcast_send(sender, &i, sizeof i) == i + 2);
+  for (int i = 0; i < 100; i++) CHECK(forebay_broadcast_send(sender, &i, sizeof i) == i + 3);
   CHECK_IS(forebay_broadcast_receive(reader, buffer, sizeof buffer, 0, &received), FOREBAY_OVERRUN);
   uint64_t lost = received.lost, got = 0;
   CHECK(lost >= 84);
   CHECK_IS(forebay_broadcast_sender_destroy(sender), FOREBAY_OK);
   while (forebay_broadcast_receive(reader, buffer, sizeof buffer, FOREBAY_FOREVER, &received) == sizeof(int)) got++;
-  CHECK(lost + got == 101);
+  CHECK(lost + got == 100);
   CHECK_IS(forebay_broadcast_receive(reader, buffer, sizeof buffer, 0, NULL), FOREBAY_CLOSED);
   CHECK(forebay_broadcast_seek_oldest(reader) >= 0);
-  CHECK_IS(forebay_broadcast_seek_newest(reader), 102);
+  CHECK_IS(forebay_broadcast_seek_newest(reader), 103);
   CHECK_IS(forebay_broadcast_reader_destroy(reader), FOREBAY_OK);
   return 0;
 }

@@ -156,6 +156,27 @@ static void processes(void) {
   CHECK_IS(forebay_receiver_take(receiver, 10 * SECOND, &message, &loan), FOREBAY_OK);
   CHECK(message.redelivered == 1 && message.len == 5 && memcmp(message.data, "first", 5) == 0);
   CHECK_IS(forebay_loan_release(loan), FOREBAY_OK);
+
+  // Another process sends to one that waits in poll.
+  forebay_watch *watch;
+  CHECK_IS(forebay_receiver_watch(receiver, &watch), FOREBAY_OK);
+  CHECK_IS(forebay_watch_arm(watch), 1);
+  child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    CHECK_IS(forebay_shared_queue_attach(name, &queue), FOREBAY_OK);
+    CHECK_IS(forebay_shared_queue_sender(queue, &sender), FOREBAY_OK);
+    CHECK_IS(forebay_sender_send(sender, "polled", 6, FOREBAY_FOREVER), FOREBAY_OK);
+    exit(0);
+  }
+  struct pollfd wait = {.fd = forebay_watch_descriptor(watch), .events = POLLIN};
+  CHECK(poll(&wait, 1, 30000) == 1);
+  char polled[6];
+  CHECK_IS(forebay_receiver_receive(receiver, polled, sizeof polled, 10 * SECOND, NULL), 6);
+  int status;
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
+  CHECK_IS(forebay_watch_destroy(watch), FOREBAY_OK);
+
   CHECK_IS(forebay_shared_queue_remove(name), FOREBAY_OK);
   CHECK_IS(forebay_shared_queue_remove(name), FOREBAY_NOT_FOUND);
   CHECK_IS(forebay_shared_queue_destroy(queue), FOREBAY_OK);

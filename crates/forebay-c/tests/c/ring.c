@@ -1,5 +1,6 @@
 // A ring of bytes and of structures: single elements, bursts, in place, waiting, and an end that goes away first.
 #include "check.h"
+#include <poll.h>
 #include <pthread.h>
 
 struct event {
@@ -96,7 +97,31 @@ static void two_threads(void) {
   CHECK_IS(forebay_ring_consumer_destroy(consumer), FOREBAY_OK);
 }
 
+static void waits_in_poll(void) {
+  struct forebay_ring_options options = {.size = sizeof options, .element_size = 12, .capacity = 2};
+  forebay_ring_producer *producer;
+  forebay_ring_consumer *consumer;
+  CHECK_IS(forebay_ring_create(&options, &producer, &consumer), FOREBAY_OK);
+  char element[12] = "element";
+  CHECK_IS(forebay_ring_producer_arm(producer), 0);
+  CHECK_IS(forebay_ring_consumer_arm(consumer), 1);
+  struct pollfd wait = {.fd = forebay_ring_consumer_descriptor(consumer), .events = POLLIN};
+  CHECK(poll(&wait, 1, 0) == 0);
+  CHECK_IS(forebay_ring_push(producer, element), FOREBAY_OK);
+  CHECK(poll(&wait, 1, 30000) == 1);
+  CHECK_IS(forebay_ring_consumer_arm(consumer), 0);
+  CHECK_IS(forebay_ring_push(producer, element), FOREBAY_OK);
+  CHECK_IS(forebay_ring_producer_arm(producer), 1);
+  wait.fd = forebay_ring_producer_descriptor(producer);
+  CHECK_IS(forebay_ring_release(consumer, 2), 2);
+  CHECK(poll(&wait, 1, 30000) == 1);
+  CHECK_IS(forebay_ring_consumer_destroy(consumer), FOREBAY_OK);
+  CHECK_IS(forebay_ring_producer_arm(producer), 0);
+  CHECK_IS(forebay_ring_producer_destroy(producer), FOREBAY_OK);
+}
+
 int main(void) {
+  waits_in_poll();
   single_and_bursts();
   in_place();
   two_threads();
