@@ -20,5 +20,3 @@ mod failure;
 mod gate;
 #[cfg(not(loom))]
 mod handles;
-#[cfg(not(loom))]
-mod loans;

@@ -10,7 +10,7 @@ use crate::{
     failure::{Failure, Result},
 };
 use forebay::queue::{QueueConfig, WhenFull, queue_with};
-use std::{ffi::c_int, sync::Arc};
+use std::ffi::c_int;
 
 /// What a full queue does with another message.
 #[repr(i32)]
@@ -85,7 +85,7 @@ pub extern "C" fn forebay_queue_create(
             populate: options.lazy == 0,
             huge_pages: options.huge_pages != 0,
         })?;
-        let ends = (Arc::new(sender), Arc::new(receiver));
+        let ends = (sender, receiver);
         give_both::<forebay_sender, forebay_receiver>(ends, places)
     })
 }

@@ -9,12 +9,10 @@ use crate::{
     ends::{destroy, give_one},
     failure::{Failure, Result},
     handles::{Handle, shared},
-    loans::{self, OwnedBurst, OwnedMessage},
 };
-use forebay::queue::{Receiver, RecvError};
+use forebay::queue::{OwnedBurst, OwnedMessage, Receiver, RecvError};
 use std::{
     ffi::{c_int, c_void},
-    sync::Arc,
     time::Duration,
 };
 
@@ -25,7 +23,7 @@ pub struct forebay_receiver(());
 pub struct forebay_loan(());
 
 impl Handle for forebay_receiver {
-    type Object = Arc<Receiver>;
+    type Object = Receiver;
 }
 
 /// One message, or a burst.
@@ -66,7 +64,7 @@ pub struct forebay_message {
 
 fn receiver<R>(
     handle: *const forebay_receiver,
-    body: impl FnOnce(&Arc<Receiver>) -> Result<R>,
+    body: impl FnOnce(&Receiver) -> Result<R>,
 ) -> Result<R> {
     shared(handle, body)?
 }
@@ -79,10 +77,7 @@ pub extern "C" fn forebay_receiver_clone(
 ) -> c_int {
     answer(|| {
         let place = Place::new(clone, "clone")?;
-        give_one(
-            receiver(handle, |it| Ok(Arc::new(Receiver::clone(it))))?,
-            &place,
-        )
+        give_one(receiver(handle, |it| Ok(it.clone()))?, &place)
     })
 }
 
@@ -130,12 +125,9 @@ pub extern "C" fn forebay_receiver_take(
 ) -> c_int {
     answer(|| {
         let (message, place) = (Place::new(message, "message")?, Place::new(loan, "loan")?);
-        let take = |it: &Arc<Receiver>| {
-            loans::message(it, |it| {
-                within!(timeout_ns, it, take, try_take, take_timeout)
-            })
-        };
-        let taken = receiver(handle, |it| Ok(take(it)?))?;
+        let taken = receiver(handle, |it| {
+            Ok(within!(timeout_ns, it, take, try_take, take_timeout)?.into_owned())
+        })?;
         let described = forebay_message {
             data: taken.as_ptr().cast(),
             len: taken.len(),
@@ -164,21 +156,19 @@ pub extern "C" fn forebay_receiver_take_burst(
         if max == 0 {
             return Err(Failure::invalid("`max` is 0"));
         }
-        let take = |it: &Arc<Receiver>| {
-            loans::burst(it, |it| {
-                within!(
-                    timeout_ns,
-                    it,
-                    take_burst,
-                    try_take_burst,
-                    take_burst_timeout,
-                    max
-                )
-            })
-        };
-        let taken = receiver(handle, |it| Ok(take(it)?))?;
+        let taken = receiver(handle, |it| {
+            let burst = within!(
+                timeout_ns,
+                it,
+                take_burst,
+                try_take_burst,
+                take_burst_timeout,
+                max
+            )?;
+            Ok(burst.into_owned())
+        })?;
         let mut some = 0;
-        for (place, (sequence, bytes)) in messages.iter_mut().zip(taken.messages()) {
+        for (place, (sequence, bytes)) in messages.iter_mut().zip(taken.iter()) {
             *place = forebay_message {
                 data: bytes.as_ptr().cast(),
                 len: bytes.len(),

@@ -9,12 +9,13 @@ use crate::{
     ends::{destroy, give_one},
     failure::Result,
     handles::{Handle, exclusive, shared},
-    loans::{self, OwnedReservation},
 };
-use forebay::{error::Code, queue::Sender};
+use forebay::{
+    error::Code,
+    queue::{OwnedReservedMessage, Sender},
+};
 use std::{
     ffi::{c_int, c_void},
-    sync::Arc,
     time::Duration,
 };
 
@@ -25,12 +26,12 @@ pub struct forebay_sender(());
 pub struct forebay_reservation(());
 
 impl Handle for forebay_sender {
-    type Object = Arc<Sender>;
+    type Object = Sender;
 }
 
 impl Handle for forebay_reservation {
     /// `None` once it is committed.
-    type Object = Option<OwnedReservation>;
+    type Object = Option<OwnedReservedMessage>;
 }
 
 /// Bytes of the program.
@@ -51,10 +52,7 @@ pub struct forebay_room {
     pub sequence: u64,
 }
 
-fn sender<R>(
-    handle: *const forebay_sender,
-    body: impl FnOnce(&Arc<Sender>) -> Result<R>,
-) -> Result<R> {
+fn sender<R>(handle: *const forebay_sender, body: impl FnOnce(&Sender) -> Result<R>) -> Result<R> {
     shared(handle, body)?
 }
 
@@ -66,10 +64,7 @@ pub extern "C" fn forebay_sender_clone(
 ) -> c_int {
     answer(|| {
         let place = Place::new(clone, "clone")?;
-        give_one(
-            sender(handle, |it| Ok(Arc::new(Sender::clone(it))))?,
-            &place,
-        )
+        give_one(sender(handle, |it| Ok(it.clone()))?, &place)
     })
 }
 
@@ -118,12 +113,10 @@ pub extern "C" fn forebay_sender_reserve(
     answer(|| {
         let place = Place::new(reservation, "reservation")?;
         let room = Place::new(room, "room")?;
-        let reserve = |it: &Arc<Sender>| {
-            loans::reservation(it, |it| {
-                within!(timeout_ns, it, reserve, try_reserve, reserve_timeout, len)
-            })
-        };
-        let mut reserved = sender(handle, |it| Ok(reserve(it)?))?;
+        let mut reserved = sender(handle, |it| {
+            let reserved = within!(timeout_ns, it, reserve, try_reserve, reserve_timeout, len)?;
+            Ok(reserved.into_owned())
+        })?;
         let described = forebay_room {
             data: reserved.as_mut_ptr().cast(),
             len: reserved.len(),

@@ -17,10 +17,7 @@ use crate::{
 use forebay::queue::shared::{
     AfterDeath, Shared, SharedQueueConfig, attach, create, create_nameless, list, remove,
 };
-use std::{
-    ffi::{c_char, c_int},
-    sync::Arc,
-};
+use std::ffi::{c_char, c_int};
 
 /// A queue between processes, to which this one is attached. All threads may use it at the same time.
 pub struct forebay_shared_queue(());
@@ -106,7 +103,7 @@ pub extern "C" fn forebay_shared_queue_sender(
 ) -> c_int {
     answer(|| {
         let place = Place::new(sender, "sender")?;
-        give_one(queue(handle, |it| Arc::new(it.sender()))?, &place)
+        give_one(queue(handle, |it| it.sender())?, &place)
     })
 }
 
@@ -118,7 +115,7 @@ pub extern "C" fn forebay_shared_queue_receiver(
 ) -> c_int {
     answer(|| {
         let place = Place::new(receiver, "receiver")?;
-        give_one(queue(handle, |it| Arc::new(it.receiver()))?, &place)
+        give_one(queue(handle, |it| it.receiver())?, &place)
     })
 }
 
