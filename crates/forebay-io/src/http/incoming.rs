@@ -91,7 +91,7 @@ fn receive(mut connection: Connection, mut writer: Writer) -> io::Result<()> {
                 writer.close();
                 break;
             }
-            Ok(n) => room.commit(n),
+            Ok(n) => drop(room.commit(n)),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => {
                 writer.set_error();

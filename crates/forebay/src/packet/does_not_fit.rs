@@ -11,6 +11,7 @@ use std::fmt;
 /// assert_eq!(error.to_string(), "length 1048576 does not fit a descriptor: at most 1048575");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DoesNotFit {
     /// The field, such as `length`.
     pub field: &'static str,

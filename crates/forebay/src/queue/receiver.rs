@@ -20,7 +20,8 @@ const BURST: usize = 64;
 
 /// Receives messages from a queue. It can be cloned, or shared by threads. Each message goes to one receiver.
 ///
-/// When the last one is dropped, the queue closes.
+/// When the last one is dropped, a queue between threads closes. A [shared](super::shared) queue stays open: other processes may
+/// have receivers, or attach later. There [`close`](Receiver::close) closes it.
 pub struct Receiver {
     pub(super) handles: Arc<Handles>,
 }
@@ -122,13 +123,10 @@ impl Receiver {
     }
 
     /// Takes up to `max` messages without copying them, in order. It waits for the first one, and then adds those that are
-    /// already there. The lock is taken once for up to 64 messages.
+    /// already there. The lock is taken once for up to 64 messages. With a `max` of 0, the burst is empty.
     ///
     /// # Errors
     /// Those of [`take`](Receiver::take).
-    ///
-    /// # Panics
-    /// If `max` is 0.
     ///
     /// ```
     /// let (sender, receiver) = forebay::queue::queue(4096)?;
@@ -147,9 +145,6 @@ impl Receiver {
     ///
     /// # Errors
     /// Those of [`try_take`](Receiver::try_take).
-    ///
-    /// # Panics
-    /// If `max` is 0.
     pub fn try_take_burst(&self, max: usize) -> Result<Burst<'_>, RecvError> {
         self.take_burst_until(max, Deadline::now())
     }
@@ -158,9 +153,6 @@ impl Receiver {
     ///
     /// # Errors
     /// Those of [`take_timeout`](Receiver::take_timeout).
-    ///
-    /// # Panics
-    /// If `max` is 0.
     pub fn take_burst_timeout(
         &self,
         max: usize,
@@ -170,9 +162,11 @@ impl Receiver {
     }
 
     fn take_burst_until(&self, max: usize, mut deadline: Deadline) -> Result<Burst<'_>, RecvError> {
-        assert!(max > 0, "a burst of no messages");
         let core = &self.handles.core;
         let mut burst = Burst::with_capacity(&self.handles, max.min(BURST));
+        if max == 0 {
+            return Ok(burst);
+        }
         loop {
             let frames = burst.frames();
             // Only as many as need no allocation, which would happen under a lock.

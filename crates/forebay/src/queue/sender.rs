@@ -18,7 +18,8 @@ use std::time::Duration;
 
 /// Sends messages into a queue. It can be cloned, or shared by threads.
 ///
-/// When the last one is dropped, the queue closes.
+/// When the last one is dropped, a queue between threads closes. A [shared](super::shared) queue stays open: other processes may
+/// have senders, or attach later. There [`close`](Sender::close) closes it.
 pub struct Sender {
     pub(super) handles: Arc<Handles>,
 }

@@ -657,3 +657,12 @@ fn iterators_take_what_is_there_or_all_until_the_end() {
     sending.join().unwrap();
     assert_eq!(receiver.try_take().err(), Some(RecvError::Closed));
 }
+
+#[test]
+fn a_burst_of_no_messages_is_empty_and_takes_none() {
+    let (sender, receiver) = queue(1).unwrap();
+    assert!(receiver.take_burst(0).unwrap().is_empty()); // does not wait
+    sender.send("a").unwrap();
+    assert_eq!(receiver.try_take_burst(0).unwrap().len(), 0);
+    assert_eq!(receiver.stats().unwrap().queued, 1);
+}

@@ -196,15 +196,13 @@ impl LocalStream {
         unsafe { slice::from_raw_parts_mut(self.tail(), self.accepts()) }
     }
 
-    /// Appends the first `n` vacant bytes to the content.
-    ///
-    /// # Panics
-    /// If fewer are vacant, or the stream has ended.
+    /// Appends the first `n` vacant bytes to the content, or all if there are fewer; returns how many: 0 after the end.
     #[inline]
-    pub fn commit(&mut self, n: usize) {
-        assert!(n <= self.accepts(), "committing {n} of {}", self.accepts());
+    pub fn commit(&mut self, n: usize) -> usize {
+        let n = n.min(self.accepts());
         self.wrap();
         self.add(n);
+        n
     }
 
     /// Ends the stream: its content is complete. No effect after an earlier end.
@@ -467,9 +465,12 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "committing 5 of 4")]
     fn more_than_is_vacant_is_not_committed() {
-        LocalStream::new(4).unwrap().commit(5);
+        let mut stream = LocalStream::new(4).unwrap();
+        assert_eq!((stream.commit(5), stream.peek().len()), (4, 4));
+        stream.consume(1);
+        stream.close();
+        assert_eq!((stream.commit(1), stream.peek().len()), (0, 3));
     }
 
     #[test]

@@ -285,10 +285,12 @@ fn a_new_stream_lends_zeros() {
 }
 
 #[test]
-#[should_panic(expected = "committing 3 of 2")]
-fn committing_more_than_was_reserved_panics() {
-    let (mut writer, _reader) = stream(2).unwrap();
-    writer.reserve(5).commit(3);
+fn no_more_is_committed_than_was_reserved() {
+    let (mut writer, reader) = stream(2).unwrap();
+    assert_eq!(writer.reserve(5).commit(3), 2);
+    assert_eq!(reader.bytes_buffered(), 2);
+    let error = writer.populate(0..3).unwrap_err();
+    assert_eq!(error.code(), crate::error::Code::Invalid);
 }
 
 #[test]

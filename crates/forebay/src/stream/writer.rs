@@ -237,16 +237,12 @@ impl<W: Wait> Writer<W> {
     /// ```
     ///
     /// # Errors
-    /// Not enough memory.
-    ///
-    /// # Panics
-    /// If the range is not within the capacity.
+    /// Not enough memory, or the range is not within the capacity.
     pub fn populate(&self, bytes: Range<usize>) -> Result<()> {
-        assert!(
-            bytes.end <= self.capacity(),
-            "populating {bytes:?} of a stream of {}",
-            self.capacity()
-        );
+        if bytes.end > self.capacity() {
+            let what = format!("populating {bytes:?} of {}", self.capacity());
+            return Err(Error::invalid("stream", what));
+        }
         self.producer.populate(bytes)
     }
 
@@ -271,13 +267,10 @@ debug!([W: Wait] Writer<W>, |this| capacity: this.capacity(), available_capacity
 pub struct ReservedBytes<'a, W: Wait = Park>(spsc::Reserved<'a, u8, W>);
 
 impl<W: Wait> ReservedBytes<'_, W> {
-    /// Publishes the first `k` bytes.
-    ///
-    /// # Panics
-    /// If `k` is larger than the number of reserved bytes.
+    /// Publishes the first `k` bytes, or all that were reserved if there are fewer; returns how many.
     #[inline]
-    pub fn commit(self, k: usize) {
-        self.0.commit(k);
+    pub fn commit(self, k: usize) -> usize {
+        self.0.commit(k)
     }
 }
 

@@ -5,6 +5,7 @@ use std::{error, fmt};
 
 /// A message that is longer than the ring can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TooLong {
     /// Length in bytes of the longest message that fits.
     pub largest: usize,
@@ -24,6 +25,7 @@ impl error::Error for TooLong {}
 
 /// A note for which there is no room left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NotesFull {
     /// Bytes that are left for one more note.
     pub left: usize,

@@ -56,14 +56,11 @@ pub struct Peeked<'a, T, W: Wait = Park> {
 }
 
 impl<'a, T, W: Wait> Peeked<'a, T, W> {
-    /// Drops the first `k` elements in place and returns their slots to the producer.
+    /// Drops the first `k` elements in place, or all if there are fewer, and returns their slots to the producer; returns how many.
     ///
     /// If a Drop panics, the other elements of the `k` are still dropped, and the slots are returned.
-    ///
-    /// # Panics
-    /// If `k` is larger than the number of elements in this burst.
     #[inline]
-    pub fn release(self, k: usize) {
+    pub fn release(self, k: usize) -> usize {
         /// Declared before the elements, so that it is dropped after them, even if one of them panics.
         struct Credit<'a, T, W: Wait>(&'a mut Consumer<T, W>, usize);
         impl<T, W: Wait> Drop for Credit<'_, T, W> {
@@ -72,9 +69,9 @@ impl<'a, T, W: Wait> Peeked<'a, T, W> {
                 self.0.release(self.1);
             }
         }
-        assert!(k <= self.n, "releasing {k} of {} elements", self.n);
+        let k = k.min(self.n);
         if k == 0 {
-            return;
+            return 0;
         }
         self.consumer
             .shared
@@ -83,6 +80,7 @@ impl<'a, T, W: Wait> Peeked<'a, T, W> {
         let elements = ptr::slice_from_raw_parts_mut(self.consumer.place.slot(), k);
         let _credit = Credit(self.consumer, k);
         drop(DropRun(elements));
+        k
     }
 
     /// The elements, borrowed for as long as the consumer; they stay in the ring.
@@ -111,8 +109,7 @@ impl<'a, T, W: Wait> Peeked<'a, T, W> {
         // SAFETY: `k` of our filled slots, contiguous, and the same number of elements of `target`. They cannot overlap: a
         // reference to an element in a slot borrows the consumer.
         unsafe { copy_out(filled, target.as_mut_ptr(), k) };
-        self.release(k);
-        k
+        self.release(k)
     }
 }
 

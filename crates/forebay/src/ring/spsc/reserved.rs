@@ -106,13 +106,10 @@ impl<T, W: Wait> Reserved<'_, T, W> {
 }
 
 impl<T: FromBytes + IntoBytes, W: Wait> Reserved<'_, T, W> {
-    /// Publishes the first `k` slots as they are now.
+    /// Publishes the first `k` slots as they are now, or all if there are fewer; returns how many.
     ///
     /// It exists for types for which any bytes are a value, as `zerocopy` defines them. The slots, which can be written in any
     /// order, initially hold old elements, or zeros.
-    ///
-    /// # Panics
-    /// If `k` is larger than [`len`](Reserved::len).
     ///
     /// ```
     /// let (mut producer, mut consumer) = forebay::ring::spsc::ring::<u16>(8)?;
@@ -124,9 +121,10 @@ impl<T: FromBytes + IntoBytes, W: Wait> Reserved<'_, T, W> {
     /// # Ok::<(), forebay::Error>(())
     /// ```
     #[inline]
-    pub fn commit(self, k: usize) {
-        assert!(k <= self.n, "committing {k} of {} slots", self.n);
+    pub fn commit(self, k: usize) -> usize {
+        let k = k.min(self.n);
         self.producer.publish_burst(k);
+        k
     }
 }
 
