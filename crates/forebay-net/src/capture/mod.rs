@@ -471,5 +471,4 @@ impl<F: FnMut(&Frame<'_>)> Source for Showing<'_, F> {
 }
 
 #[cfg(test)]
-#[path = "capture_tests.rs"]
 mod tests;
