@@ -76,7 +76,7 @@ pub mod transmit;
 pub mod units;
 pub mod verify;
 
-pub use capture::{Capture, Next, each};
+pub use capture::{Batch, Capture, Next, OwnedBatch, each};
 pub use control::Control;
 pub use ledger::Ledger;
 pub use port::{Frame, Port};

@@ -392,6 +392,8 @@ pub(crate) struct Mapping {
 // SAFETY: the mapping is an address range of the process and not bound to the thread that created it; `&Mapping` gives access
 // only to its address.
 unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps `len` bytes of a descriptor: the rings of a packet socket, whose pages the kernel maps at once (packet_mmap).

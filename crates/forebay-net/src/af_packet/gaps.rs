@@ -2,7 +2,7 @@
 //!
 //! The kernel drops a frame only when the block it wants to fill next still belongs to us
 //! (`__packet_rcv_has_room` and `prb_dispatch_next_block` in net/packet/af_packet.c). Blocks are used in ring order, so that
-//! can only be the *current* one, the oldest block not yet returned to the kernel:
+//! can only be the oldest block not yet returned to the kernel. That is the *current* one, unless blocks before it are lent:
 //!
 //! ```text
 //!        kernel's, being filled      current
@@ -43,7 +43,7 @@ use super::socket::Statistics;
 pub(super) struct Gaps {
     /// For each block, frames lost directly before its next filling.
     before: Vec<u64>,
-    /// Blocks directly before the current one that were returned and not yet found closed again.
+    /// Blocks directly before the oldest of ours that were returned and not yet found closed again.
     open: u32,
 }
 
@@ -86,7 +86,7 @@ impl Gaps {
             // Drops before the current block's *present* filling are taken out first.
             self.look(ring);
         }
-        // If no block is open, this is the current block.
+        // If no block is open, this is the oldest block.
         let block = self.first_open(ring) as usize;
         self.before[block] += new.drops - late;
         new
@@ -94,7 +94,7 @@ impl Gaps {
 
     /// Whether the kernel has closed all blocks. Does not update `open`.
     fn all_closed(&self, ring: &Ring) -> bool {
-        let last = (ring.current() + ring.blocks().count - 1) % ring.blocks().count;
+        let last = (ring.oldest() + ring.blocks().count - 1) % ring.blocks().count;
         ring.status(last) & libc::TP_STATUS_USER != 0
     }
 
@@ -118,7 +118,7 @@ impl Gaps {
 
     fn first_open(&self, ring: &Ring) -> u32 {
         let blocks = ring.blocks().count;
-        (ring.current() + (blocks - self.open)) % blocks
+        (ring.oldest() + (blocks - self.open)) % blocks
     }
 
     /// Takes the current block if it is closed, together with the drops before it.
@@ -129,12 +129,21 @@ impl Gaps {
         ring.held()
     }
 
-    /// Returns the held block to the kernel.
+    /// Ends the held block. It returns to the kernel, unless it or an earlier one is lent.
     pub(super) fn release(&mut self, ring: &mut Ring) {
-        // It counts as closed until it is returned, even if no read happened since it was closed.
-        self.open = self.open.min(ring.blocks().count - 1);
-        ring.release();
-        self.open += 1;
+        self.bound(ring);
+        self.open += ring.release();
+    }
+
+    /// Returns the blocks that are lent no more to the kernel.
+    pub(super) fn give_back(&mut self, ring: &mut Ring) {
+        self.bound(ring);
+        self.open += ring.give_back();
+    }
+
+    /// Blocks count as closed until they are returned, even if no read happened since they were closed.
+    fn bound(&mut self, ring: &Ring) {
+        self.open = self.open.min(ring.blocks().count - ring.ours());
     }
 
     /// Drops that no frame has reported. After the last frame, no frame will.

@@ -76,8 +76,8 @@ pub(crate) use socket::promiscuous as hold_promiscuous;
 use crate::filter::bpf::Instruction;
 use crate::link::{Link, Netlink};
 use crate::port::{
-    self, Burst, Counts, Frame, Frames, Interface, LinkType, Outages, Port, PortInfo, PortReport,
-    TimeSource, Wake,
+    self, Burst, Counts, Frame, Frames, Interface, Lent, LinkType, Outages, Port, PortInfo,
+    PortReport, TimeSource, Wake,
 };
 use forebay::{Error, Result};
 use gaps::Gaps;
@@ -139,6 +139,8 @@ struct Drain {
 const LOOKS_BETWEEN_CHECKS: u32 = 1024;
 /// The interval between checks of an interface that is down.
 const DOWN_CHECK: Duration = Duration::from_millis(100);
+/// The interval between polls while a block is lent: the socket then stays readable, as the block was not returned (packet_poll).
+const LENT_CHECK: Duration = Duration::from_millis(2);
 
 impl AfPacket {
     /// Opens the interface `name`, or all interfaces with `any`, and starts to capture.
@@ -425,6 +427,9 @@ impl Port for AfPacket {
         }
         match self.state {
             State::Live if self.reader.socket.take_error().is_none() => {
+                if self.reader.ring.kept() > 0 {
+                    return self.sleep_for(LENT_CHECK);
+                }
                 Ok(Wake::Fd(self.reader.socket.as_fd()))
             }
             State::Live | State::Down { .. } => self.check_link(),
@@ -550,9 +555,13 @@ impl Reader {
         self.delivered += u64::from(self.ring.taken());
         self.ring.allow(0);
         self.damage = self.damage.or(self.ring.take_damage());
-        if self.ring.held() && self.ring.left() == 0 {
+        let is_done = self.ring.held() && self.ring.left() == 0;
+        if is_done || self.ring.can_give_back() {
             self.read_statistics();
-            self.gaps.release(&mut self.ring);
+            match is_done {
+                true => self.gaps.release(&mut self.ring),
+                false => self.gaps.give_back(&mut self.ring),
+            }
             self.read_statistics();
         }
     }
@@ -563,6 +572,15 @@ impl Reader {
             .account(&mut self.ring, || self.socket.statistics());
         self.received += new.packets;
         self.dropped += new.drops;
+    }
+}
+
+impl Drop for Reader {
+    /// The mapping of a block that is still lent keeps the socket open.
+    fn drop(&mut self) {
+        if self.ring.ours() > 0 {
+            let _ = self.socket.detach();
+        }
     }
 }
 
@@ -585,6 +603,14 @@ impl Frames for Reader {
 
     fn put_back(&mut self) {
         self.ring.put_back();
+    }
+
+    fn memory(&self) -> Option<&[u8]> {
+        self.ring.memory()
+    }
+
+    fn lend(&mut self) -> Option<Lent> {
+        self.ring.lend()
     }
 
     fn release(&mut self) {

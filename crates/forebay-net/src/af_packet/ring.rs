@@ -5,7 +5,7 @@
 //! ┌────────────────┬────────────────┬────────────────┬────────────────┐
 //! │ ours: walked   │ ours: closed   │ kernel fills   │ kernel's, free │
 //! └────────────────┴────────────────┴────────────────┴────────────────┘
-//!    ▲ current
+//!    ▲ current, and the oldest, unless blocks before it are lent
 //!
 //!  one block: 48 bytes of descriptor, then frames, each padded to 8 bytes
 //! ┌──────────────────────────┬───────────────────────────────────────────┬──────────────────
@@ -23,18 +23,26 @@
 //! | Edge | Released by | Acquired by | What becomes visible |
 //! |---|---|---|---|
 //! | filled | the kernel, closing a block | [`Ring::look`] | its frames |
-//! | emptied | [`Ring::release`] | the kernel, opening a block | that we are done reading |
+//! | emptied | [`Ring::give_back`] | the kernel, opening a block | that we are done reading |
+//!
+//! **Loans.** [`Ring::lend`] hands out a block whose frames were all handed out. It is not written to, and returns to the kernel when the
+//! last clone of the loan was dropped: [`Ring::give_back`] learns this from the count of an [`Arc`], whose drops it acquires. The
+//! kernel needs its blocks in order, so later blocks wait for an earlier one that is lent.
 //!
 //! Every length in a block is checked against the block before memory is accessed: a damaged block is an error
 //! ([`Ring::damage`]), not undefined behaviour. The parent module decides when a block is returned and where drops are counted.
 #![allow(unsafe_code)]
 
-use crate::port::{Direction, Frame, Unfinished};
+use crate::port::{Direction, Frame, Lent, Unfinished};
 use crate::sys::Mapping;
+use std::collections::VecDeque;
 use std::mem::{offset_of, size_of};
 use std::ptr::NonNull;
 use std::slice;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
 
 /// The shape of a ring: `count` blocks of `bytes` each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,15 +98,19 @@ pub(super) enum Hardware {
 /// The mapped ring, and the reading position.
 #[derive(Debug)]
 pub(super) struct Ring {
-    memory: Mapping,
+    memory: Arc<Mapping>,
     blocks: Blocks,
     hardware: Hardware,
     snaplen: u32,
     /// Each frame follows a description of its offloads.
     reports_unfinished: bool,
-    /// The oldest block not yet returned to the kernel, and its offset in the mapping.
+    /// The block that is read, or read next, and its offset in the mapping.
     current: u32,
     origin: usize,
+    /// The blocks directly before it that are read and not yet returned to the kernel, and the loans of those that are lent.
+    kept: VecDeque<Option<Arc<()>>>,
+    /// That of the current block.
+    loan: Option<Arc<()>>,
     /// Whether `current` was found to belong to us.
     held: bool,
     /// Offsets in `current`: the next frame, and the one handed out last.
@@ -128,13 +140,15 @@ impl Ring {
         );
         assert!(blocks.bytes as usize >= DESCRIPTOR + HEADER && blocks.bytes.is_multiple_of(8));
         Ring {
-            memory,
+            memory: Arc::new(memory),
             blocks,
             hardware,
             snaplen,
             reports_unfinished: false,
             current: 0,
             origin: 0,
+            kept: VecDeque::new(),
+            loan: None,
             held: false,
             next: 0,
             last: 0,
@@ -192,13 +206,31 @@ impl Ring {
         self.current
     }
 
+    /// The oldest block that was not yet returned to the kernel.
+    pub(super) fn oldest(&self) -> u32 {
+        let count = self.blocks.count;
+        (self.current + count - self.kept.len() as u32) % count
+    }
+
+    /// Blocks that are read or being read, and were not yet returned to the kernel.
+    pub(super) fn ours(&self) -> u32 {
+        self.kept.len() as u32 + u32::from(self.held)
+    }
+
+    /// Blocks before the current one that were not yet returned to the kernel.
+    pub(super) fn kept(&self) -> u32 {
+        self.kept.len() as u32
+    }
+
     pub(super) fn blocks(&self) -> Blocks {
         self.blocks
     }
 
     /// Takes the current block if the kernel has closed it. Returns whether we hold it.
     pub(super) fn look(&mut self) -> bool {
-        if self.held || self.status(self.current) & libc::TP_STATUS_USER == 0 {
+        let is_closed = || self.status(self.current) & libc::TP_STATUS_USER != 0;
+        // If all blocks are kept, the current one is the oldest of them.
+        if self.held || self.kept() == self.blocks.count || !is_closed() {
             return self.held;
         }
         let descriptor = self.block(self.current).cast::<libc::tpacket_block_desc>();
@@ -357,15 +389,56 @@ impl Ring {
         }
     }
 
-    /// Returns the current block with all its contents to the kernel and advances to the next.
-    pub(super) fn release(&mut self) {
+    /// The frames of the current block, which stay where they are until it is released. `None`: no block is held.
+    pub(super) fn memory(&self) -> Option<&[u8]> {
+        // SAFETY: the block is ours until `release`, which takes `&mut self`, as everything that writes into it does.
+        self.held
+            .then(|| unsafe { frames(&self.memory, self.origin, self.blocks) })
+    }
+
+    /// Lends the current block after its last frame, until the last clone of the result was dropped.
+    pub(super) fn lend(&mut self) -> Option<Lent> {
+        if !self.held || self.left > 0 {
+            return None;
+        }
+        self.last = 0; // so that no frame is put back, and written to
+        Some(Arc::new(LentBlock {
+            memory: self.memory.clone(),
+            origin: self.origin,
+            blocks: self.blocks,
+            _loan: self.loan.get_or_insert_default().clone(),
+        }))
+    }
+
+    /// Ends the current block with all its contents, and advances to the next. Returns the number of blocks returned to the kernel.
+    pub(super) fn release(&mut self) -> u32 {
         assert!(self.held);
         self.held = false;
         (self.left, self.floor, self.began, self.last, self.last_gap) = (0, 0, 0, 0, 0);
-        self.status_word(self.current)
-            .store(libc::TP_STATUS_KERNEL, Ordering::Release); // edge: emptied
+        self.kept.push_back(self.loan.take());
         self.current = (self.current + 1) % self.blocks.count;
         self.origin = self.current as usize * self.blocks.bytes as usize;
+        self.give_back()
+    }
+
+    /// Whether the oldest block that is kept is no longer lent.
+    pub(super) fn can_give_back(&mut self) -> bool {
+        // `get_mut` acquires the drop of every clone.
+        let is_free =
+            |loan: &mut Option<_>| loan.as_mut().is_none_or(|it| Arc::get_mut(it).is_some());
+        self.kept.front_mut().is_some_and(is_free)
+    }
+
+    /// Returns the blocks that are kept to the kernel, up to one that is still lent, and their number.
+    pub(super) fn give_back(&mut self) -> u32 {
+        let mut count = 0;
+        while self.can_give_back() {
+            self.status_word(self.oldest())
+                .store(libc::TP_STATUS_KERNEL, Ordering::Release); // edge: emptied
+            self.kept.pop_front();
+            count += 1;
+        }
+        count
     }
 
     /// The current block, without a check, for the iteration.
@@ -473,6 +546,34 @@ impl Ring {
         // SAFETY: the location from which `header` has read: in bounds, aligned, and in a held block.
         unsafe { place.cast().write(header) };
     }
+}
+
+/// A block that is lent.
+struct LentBlock {
+    memory: Arc<Mapping>,
+    origin: usize,
+    blocks: Blocks,
+    /// The ring waits for the drop of its clones.
+    _loan: Arc<()>,
+}
+
+impl AsRef<[u8]> for LentBlock {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: `lend` took the origin of a block that is ours. Nothing writes into it until this loan was dropped: the ring advances
+        // with its next release, and returns the block to the kernel once it alone has the count.
+        unsafe { frames(&self.memory, self.origin, self.blocks) }
+    }
+}
+
+/// The bytes of the block at `origin` after its descriptor.
+///
+/// # Safety
+/// `origin` is that of a whole block in `memory`, to which nothing writes while the result lives.
+unsafe fn frames(memory: &Mapping, origin: usize, blocks: Blocks) -> &[u8] {
+    // SAFETY: within the block, as the caller promises; `Ring::new` checked that a block is longer than its descriptor.
+    let first = unsafe { memory.base().add(origin + DESCRIPTOR) };
+    // SAFETY: the rest of the block, mapped as long as `memory` lives, and not written to, as the caller promises.
+    unsafe { slice::from_raw_parts(first.as_ptr(), blocks.bytes as usize - DESCRIPTOR) }
 }
 
 #[cfg(test)]

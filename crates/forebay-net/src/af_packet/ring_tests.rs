@@ -365,3 +365,70 @@ fn blocks_come_round_in_order() {
         assert!(!ring.look());
     }
 }
+
+/// The kernel of these tests: whether it could fill this block.
+fn is_the_kernels(ring: &Ring, block: u32) -> bool {
+    ring.status(block) & libc::TP_STATUS_USER == 0
+}
+
+#[test]
+fn a_block_that_is_lent_is_neither_returned_nor_written_and_later_ones_wait_for_it() {
+    let mut ring = ring(100);
+    for block in 0..BLOCKS.count {
+        // A tag that is put back writes into the block.
+        ring.fill(
+            block,
+            &[Sample::tagged((0x8100, 7), &bytes(60 + block as usize))],
+        );
+    }
+    let mut loans = Vec::new();
+    for block in 0..BLOCKS.count {
+        ring.show(10);
+        assert!(ring.lend().is_none(), "a frame is left");
+        let offset = {
+            let frame = ring.next().unwrap().data.as_ptr().addr();
+            frame - ring.memory().unwrap().as_ptr().addr()
+        };
+        if block != 1 {
+            loans.push((offset, ring.lend().unwrap()));
+        }
+        ring.put_back();
+        assert_eq!(
+            ring.left(),
+            u32::from(block == 1),
+            "only what is not lent is put back"
+        );
+        if block == 1 {
+            assert!(ring.next().is_some());
+        }
+        assert_eq!(ring.release(), 0);
+    }
+    assert_eq!((ring.kept(), ring.oldest()), (BLOCKS.count, 0));
+    assert!(!ring.look(), "no block is read twice");
+    let also = loans[0].1.clone();
+    drop(loans.remove(0));
+    assert_eq!(
+        (ring.give_back(), ring.can_give_back()),
+        (0, false),
+        "a clone is left"
+    );
+    std::thread::spawn(move || drop(also)).join().unwrap();
+    assert_eq!(
+        ring.give_back(),
+        2,
+        "and the one after it, which is not lent"
+    );
+    assert!(is_the_kernels(&ring, 0) && is_the_kernels(&ring, 1) && !is_the_kernels(&ring, 2));
+    assert!(!ring.look(), "the kernel has not filled it yet");
+    ring.fill(0, &[Sample::new(&[9; 60])]);
+    ring.show(10);
+    assert_eq!(ring.next().unwrap().data, [9; 60]);
+    drop(ring);
+    for (loan, block) in loans.iter().zip(2..) {
+        let (offset, bytes_of) = (loan.0, (*loan.1).as_ref());
+        let untagged = bytes(60 + block);
+        assert_eq!(bytes_of[offset..][..12], untagged[..12]);
+        assert_eq!(bytes_of[offset + 12..][..4], [0x81, 0, 0, 7]);
+        assert_eq!(bytes_of[offset + 16..][..48], untagged[12..60]);
+    }
+}

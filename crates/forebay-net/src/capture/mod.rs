@@ -12,6 +12,8 @@
 //! | every frame of a source, in a closure | [`each`], [`Capture::each`] |
 //! | the next frame, in a loop of your own | [`Capture::next_frame`] |
 //! | the same, but not to wait longer than a time | [`Capture::next_timeout`] |
+//! | many frames at once, until the next call | [`Capture::next_batch`] |
+//! | many frames at once, to keep or to pass to another thread | [`Capture::take_batch`] |
 //! | several sources, or a file of packets | [`Session`](crate::session::Session) |
 //!
 //! ```text
@@ -22,20 +24,26 @@
 //! - **Counts.** [`Capture::finish`] returns the counts of every frame. They add up
 //!   ([`Ledger::check`](crate::ledger::Ledger::check)), also after an early end.
 
+mod batch;
+mod taking;
+
+pub use batch::{Batch, OwnedBatch, Row};
+
 use crate::{
-    filter::{Filter, FrameProgram, Programs},
+    filter::{Filter, Programs},
     ledger::Ledger,
     open::{self, Name, Options},
     port::{Frame, Interface, Port},
-    receive::Sleeper,
 };
+use batch::Gathered;
 use forebay::{
-    Error, Result,
-    poll::{Limit, Poller, Source},
+    Result,
+    poll::{Poller, Source},
     sync::Signal,
     time::Clock,
 };
 use std::{fmt, path::Path, sync::Arc, time::Duration};
+use taking::{Showing, Taking};
 
 /// The frames of one poll of [`Capture::each`].
 const BUDGET: usize = 64;
@@ -69,6 +77,7 @@ pub fn each(name: &str, each: impl FnMut(&Frame<'_>)) -> Result<Ledger> {
 /// ```
 pub struct Capture {
     taking: Taking,
+    gathered: Gathered,
     poller: Poller,
     clock: Clock,
     stop: Arc<Signal>,
@@ -77,15 +86,53 @@ pub struct Capture {
     is_stopped: bool,
 }
 
-/// What [`Capture::next_timeout`] found.
+/// What a call with a time limit found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next<'a> {
-    /// The next frame.
-    Frame(Frame<'a>),
+#[non_exhaustive]
+pub enum Next<T> {
+    /// The next frame, or frames.
+    Ready(T),
     /// No frame came within the time. Later ones may.
     TimedOut,
-    /// The source has ended, or it was stopped: no frame will follow.
+    /// The capture was stopped ([`Stopper::stop`]), and all frames that had been received are taken. None will follow.
+    Stopped,
+    /// The source has ended: no frame will follow.
     End,
+}
+
+impl<T> Next<T> {
+    /// The same, with another value.
+    ///
+    /// ```
+    /// use forebay_net::Next;
+    /// assert_eq!(Next::Ready(2).map(|it| it + 1), Next::Ready(3));
+    /// assert_eq!(Next::<u8>::End.map(|it| it + 1), Next::End);
+    /// ```
+    pub fn map<U>(self, map: impl FnOnce(T) -> U) -> Next<U> {
+        match self {
+            Next::Ready(it) => Next::Ready(map(it)),
+            Next::TimedOut => Next::TimedOut,
+            Next::Stopped => Next::Stopped,
+            Next::End => Next::End,
+        }
+    }
+
+    /// Why there is no value.
+    fn without<U>(self) -> Next<U> {
+        match self {
+            Next::Ready(_) | Next::TimedOut => Next::TimedOut,
+            Next::Stopped => Next::Stopped,
+            Next::End => Next::End,
+        }
+    }
+
+    /// The value, if there is one.
+    pub fn ready(self) -> Option<T> {
+        match self {
+            Next::Ready(it) => Some(it),
+            _ => None,
+        }
+    }
 }
 
 /// Ends a [`Capture`] from another thread, such as that of a signal handler.
@@ -171,16 +218,8 @@ impl Capture {
             checked.map_err(|error| error.refused_by(port.name()))?;
         }
         Ok(Capture {
-            taking: Taking {
-                sleeper: Sleeper::new(port, clock.clone()),
-                programs,
-                by_interface: Vec::new(),
-                is_found: false,
-                taken: 0,
-                filtered: 0,
-                unread: 0,
-                owed: 0,
-            },
+            taking: Taking::new(port, programs, clock.clone()),
+            gathered: Gathered::default(),
             poller: Poller::new(BUDGET, clock.clone()),
             clock,
             stop: Arc::new(Signal::new()?),
@@ -194,10 +233,7 @@ impl Capture {
     /// # Errors
     /// The source failed, for example because its interface was deleted. Earlier frames were delivered.
     pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>> {
-        match self.next_timeout(Duration::MAX)? {
-            Next::Frame(frame) => Ok(Some(frame)),
-            Next::TimedOut | Next::End => Ok(None),
-        }
+        Ok(self.next_timeout(Duration::MAX)?.ready())
     }
 
     /// Waits for the next frame for up to `timeout` of the port's clock. A timeout of 0 does not wait.
@@ -206,23 +242,85 @@ impl Capture {
     /// use forebay_net::{Capture, Next};
     /// use std::time::Duration;
     /// let mut capture = Capture::open("sim:rate=1pps,clock=virtual")?; // a frame each second
-    /// assert!(matches!(capture.next_timeout(Duration::from_secs(5))?, Next::Frame(_)));
+    /// assert!(matches!(capture.next_timeout(Duration::from_secs(5))?, Next::Ready(_)));
     /// assert_eq!(capture.next_timeout(Duration::from_millis(10))?, Next::TimedOut);
     /// capture.stopper().stop();
-    /// assert_eq!(capture.next_timeout(Duration::from_millis(10))?, Next::End);
+    /// assert_eq!(capture.next_timeout(Duration::from_millis(10))?, Next::Stopped);
     /// # Ok::<(), forebay::Error>(())
     /// ```
     ///
     /// # Errors
     /// As [`next_frame`](Capture::next_frame).
-    pub fn next_timeout(&mut self, timeout: Duration) -> Result<Next<'_>> {
-        self.find(timeout)?;
-        let has_ended = self.taking.sleeper.has_ended;
-        Ok(match self.taking.take()? {
-            Some(frame) => Next::Frame(frame),
-            None if has_ended => Next::End,
-            None => Next::TimedOut,
-        })
+    pub fn next_timeout(&mut self, timeout: Duration) -> Result<Next<Frame<'_>>> {
+        let found = self.find(timeout)?;
+        let frame = match found {
+            Next::Ready(()) => self.taking.take()?,
+            _ => None,
+        };
+        // A port that takes back a frame that it had shown is one without frames now.
+        Ok(frame.map_or(found.without(), Next::Ready))
+    }
+
+    /// Waits for up to `timeout` for the next frame, and lends it together with those that follow it and are there. They stay where they
+    /// are until the next call: in the ring of an interface, or in the memory to which a file is read. Frames of other sources are copied
+    /// ([`Batch::is_borrowed`]).
+    ///
+    /// ```
+    /// use forebay_net::{Capture, Next};
+    /// use std::time::Duration;
+    /// let mut capture = Capture::open("sim:rate=1G,count=1000,clock=virtual")?;
+    /// let mut bytes = 0;
+    /// while let Next::Ready(batch) = capture.next_batch(Duration::from_secs(1))? {
+    ///     bytes += batch.frames().map(|frame| frame.data.len()).sum::<usize>();
+    /// }
+    /// assert_eq!((bytes, capture.finish()?.counted), (60_000, 1000));
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`next_frame`](Capture::next_frame).
+    pub fn next_batch(&mut self, timeout: Duration) -> Result<Next<Batch<'_>>> {
+        let found = self.find(timeout)?;
+        if found != Next::Ready(()) {
+            return Ok(found.without());
+        }
+        let burst = self.taking.gather(&mut self.gathered)?;
+        let memory = match self.gathered.is_borrowed() {
+            true => burst.into_memory(),
+            false => None,
+        };
+        Ok(Next::Ready(self.gathered.lend(memory)))
+    }
+
+    /// As [`next_batch`](Capture::next_batch), with frames that stay while the result lives, also without the capture. So they can be
+    /// passed to another thread, or be held by another language.
+    ///
+    /// ```
+    /// use forebay_net::{Capture, Next};
+    /// let mut capture = Capture::open("sim:rate=1G,count=1000,clock=virtual")?;
+    /// let Next::Ready(batch) = capture.take_batch(std::time::Duration::MAX)? else { panic!() };
+    /// drop(capture);
+    /// assert!(batch.frames().all(|frame| frame.data.len() == 60));
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`next_frame`](Capture::next_frame).
+    pub fn take_batch(&mut self, timeout: Duration) -> Result<Next<OwnedBatch>> {
+        let found = self.find(timeout)?;
+        if found != Next::Ready(()) {
+            return Ok(found.without());
+        }
+        let mut burst = self.taking.gather(&mut self.gathered)?;
+        let lent = match self.gathered.is_borrowed() && self.gathered.fills_memory() {
+            true => burst.lend(),
+            false => None,
+        };
+        Ok(Next::Ready(match lent {
+            Some(memory) => self.gathered.own(memory),
+            None if self.gathered.is_borrowed() => self.gathered.own_copy(burst.memory()),
+            None => self.gathered.own_copy(None),
+        }))
     }
 
     /// Shows every frame to `each`, until the source ends or is stopped. Returns the counts. The closure runs on the calling
@@ -254,12 +352,12 @@ impl Capture {
     /// # Errors
     /// The source failed.
     pub fn finish(mut self) -> Result<Ledger> {
-        let taken = self.taking.taken;
+        let taken = self.taking.sieve.taken;
         self.taking.is_found = false;
         self.stop.raise();
         self.show_all(|_| {})?;
-        self.taking.unread = self.taking.taken - taken;
-        self.taking.taken = taken;
+        let all = std::mem::replace(&mut self.taking.sieve.taken, taken);
+        self.taking.unread = all - taken;
         Ok(self.ledger())
     }
 
@@ -289,40 +387,53 @@ impl Capture {
     }
 
     /// Waits until the next frame is found, or the source has ended.
-    fn find(&mut self, timeout: Duration) -> Result<()> {
+    fn find(&mut self, timeout: Duration) -> Result<Next<()>> {
+        self.heed_stop()?;
         if timeout.is_zero() {
-            self.taking.look(BUDGET)?;
-            return Ok(());
-        }
-        if !self.is_stopped {
-            if !self.stop.is_raised() {
+            if self.taking.look(BUDGET)? == 0 {
+                // Whether it has ended.
+                self.taking.arm()?;
+                self.taking.disarm();
+            }
+        } else {
+            if !self.is_stopped {
                 self.poller
                     .run_timeout(&mut self.taking, &self.stop, timeout)?;
+                if !self.taking.has_ended() {
+                    self.heed_stop()?;
+                }
             }
-            if self.taking.has_ended() || !self.stop.is_raised() {
-                return Ok(());
+            if self.is_stopped {
+                self.poller
+                    .run_timeout(&mut self.taking, &self.never, timeout)?;
             }
+        }
+        Ok(
+            match (self.taking.is_found, self.taking.sleeper.has_ended) {
+                (true, _) => Next::Ready(()),
+                (false, true) if self.is_stopped => Next::Stopped,
+                (false, true) => Next::End,
+                (false, false) => Next::TimedOut,
+            },
+        )
+    }
+
+    /// Detaches from the source if that was requested.
+    fn heed_stop(&mut self) -> Result<()> {
+        if self.stop.is_raised() && !self.is_stopped && !self.taking.sleeper.has_ended {
             self.is_stopped = true;
             self.taking.sleeper.port.stop()?;
         }
-        self.poller
-            .run_timeout(&mut self.taking, &self.never, timeout)?;
         Ok(())
     }
 
     /// The counts at the end.
     fn ledger(&mut self) -> Ledger {
-        let Taking {
-            sleeper,
-            taken,
-            filtered,
-            unread,
-            ..
-        } = &mut self.taking;
-        let mut ledger = Ledger::of_port(&mut sleeper.port);
-        ledger.counted = *taken;
-        ledger.filtered += *filtered;
-        ledger.unread = *unread;
+        let taking = &mut self.taking;
+        let mut ledger = Ledger::of_port(&mut taking.sleeper.port);
+        ledger.counted = taking.sieve.taken;
+        ledger.filtered += taking.sieve.filtered;
+        ledger.unread = taking.unread;
         ledger
     }
 }
@@ -331,142 +442,8 @@ impl fmt::Debug for Capture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Capture");
         shown.field("name", &self.taking.sleeper.port.name());
-        shown.field("taken", &self.taking.taken);
+        shown.field("taken", &self.taking.sieve.taken);
         shown.finish_non_exhaustive()
-    }
-}
-
-/// The port, its filter, and the counts. As a [`Source`], it finds the next frame that matches, and leaves it in the port.
-struct Taking {
-    sleeper: Sleeper<Box<dyn Port>>,
-    /// The filter, if the port does not filter.
-    programs: Option<Programs>,
-    /// The program for each interface that is known so far.
-    by_interface: Vec<FrameProgram>,
-    /// The next frame of the port matches.
-    is_found: bool,
-    taken: u64,
-    filtered: u64,
-    unread: u64,
-    /// Losses reported by frames that were rejected; the next matching frame reports them.
-    owed: u64,
-}
-
-impl Taking {
-    /// Shows up to `budget` frames to `each`, without those that the filter rejects. If it returns `false`, the frame stays in the
-    /// port, and no other one follows. Returns the number of frames, including rejected ones.
-    fn show(&mut self, budget: usize, mut each: impl FnMut(&Frame<'_>) -> bool) -> Result<usize> {
-        if let Some(programs) = &mut self.programs {
-            let known = self.by_interface.len();
-            let new = self.sleeper.port.interfaces().iter().skip(known);
-            let new = new.map(|interface| programs.of_interface(interface));
-            self.by_interface.extend(new);
-        }
-        let mut burst = self.sleeper.port.receive(budget)?;
-        let mut seen = 0;
-        while let Some(mut frame) = burst.next_frame() {
-            if self.programs.is_some() {
-                let Some(program) = self.by_interface.get(frame.interface as usize) else {
-                    // Its interface is new. The next call knows it.
-                    burst.put_back();
-                    break;
-                };
-                if !program.accepts(&frame) {
-                    seen += 1;
-                    self.filtered += 1;
-                    self.owed = self.owed.saturating_add(frame.dropped_before);
-                    continue;
-                }
-            }
-            seen += 1;
-            frame.dropped_before = frame.dropped_before.saturating_add(self.owed);
-            if !each(&frame) {
-                burst.put_back();
-                break;
-            }
-            self.owed = 0;
-            self.taken += 1;
-        }
-        Ok(seen)
-    }
-
-    /// Takes the frame that was found. It is released when the port is polled again.
-    fn take(&mut self) -> Result<Option<Frame<'_>>> {
-        if !std::mem::take(&mut self.is_found) {
-            return Ok(None);
-        }
-        let owed = std::mem::take(&mut self.owed);
-        let frame = self.sleeper.port.receive(1)?.into_frame();
-        self.taken += u64::from(frame.is_some());
-        Ok(frame.map(|frame| Frame {
-            dropped_before: frame.dropped_before.saturating_add(owed),
-            ..frame
-        }))
-    }
-}
-
-impl Source for Taking {
-    type Error = Error;
-
-    fn look(&mut self, budget: usize) -> Result<usize> {
-        let mut is_found = false;
-        let seen = self.show(budget, |_| {
-            is_found = true;
-            false
-        })?;
-        self.is_found = is_found;
-        Ok(seen)
-    }
-
-    fn arm(&mut self) -> Result<()> {
-        self.sleeper.arm()
-    }
-
-    fn sleep(&mut self, limit: &Limit<'_>) -> Result<()> {
-        self.sleeper.sleep(limit)
-    }
-
-    fn disarm(&mut self) {
-        self.sleeper.port.disarm();
-    }
-
-    /// Whether there is nothing to wait for.
-    fn has_ended(&self) -> bool {
-        self.is_found || self.sleeper.has_ended
-    }
-}
-
-/// Shows every matching frame to a closure.
-struct Showing<'a, F> {
-    taking: &'a mut Taking,
-    each: F,
-}
-
-impl<F: FnMut(&Frame<'_>)> Source for Showing<'_, F> {
-    type Error = Error;
-
-    fn look(&mut self, budget: usize) -> Result<usize> {
-        let each = &mut self.each;
-        self.taking.show(budget, |frame| {
-            each(frame);
-            true
-        })
-    }
-
-    fn arm(&mut self) -> Result<()> {
-        self.taking.sleeper.arm()
-    }
-
-    fn sleep(&mut self, limit: &Limit<'_>) -> Result<()> {
-        self.taking.sleeper.sleep(limit)
-    }
-
-    fn disarm(&mut self) {
-        self.taking.sleeper.port.disarm();
-    }
-
-    fn has_ended(&self) -> bool {
-        self.taking.sleeper.has_ended
     }
 }
 

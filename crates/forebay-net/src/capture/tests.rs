@@ -150,9 +150,9 @@ fn a_time_limit_is_no_end() {
     let mut timed_out = 0;
     loop {
         match capture.next_timeout(SECOND / 10).unwrap() {
-            Next::Frame(_) => seen += 1,
+            Next::Ready(_) => seen += 1,
             Next::TimedOut => timed_out += 1,
-            Next::End => break,
+            _ => break,
         }
     }
     assert_eq!(seen, 3);
@@ -196,4 +196,155 @@ fn losses_before_a_rejected_frame_are_reported_by_the_next_one() {
         let dropped = ledger.dropped.kernel.unwrap();
         assert!(0 < lost && lost <= dropped, "{lost} of {dropped}");
     }
+}
+
+/// The numbers of the frames in the batches of a source, after `check` has seen each batch.
+fn batches(capture: &mut Capture, mut check: impl FnMut(Batch<'_>)) -> Vec<u64> {
+    let mut numbers = Vec::new();
+    while let Next::Ready(batch) = capture.next_batch(Duration::MAX).unwrap() {
+        check(batch);
+        assert_eq!(batch.frames().len(), batch.len());
+        numbers.extend(
+            batch
+                .frames()
+                .filter_map(|it| crate::sim::sequence_of(it.data)),
+        );
+    }
+    numbers
+}
+
+#[test]
+fn a_batch_has_the_frames_and_losses_that_a_loop_has() {
+    let folder = Folder::new();
+    let lossy = "sim:rate=1G,count=4k,clock=virtual,host=none,ring=64,cost=10us";
+    let path = file(
+        &folder,
+        "a.pcapng",
+        "sim:rate=1G,count=4k,clock=virtual,size=imix",
+    );
+    let mut sources = vec![(lossy.parse().unwrap(), false)];
+    #[cfg(feature = "gzip")]
+    {
+        let packed = folder.path("a.pcapng.gz");
+        let packing = std::fs::File::create(&packed).unwrap();
+        let mut packing = flate2::write::GzEncoder::new(packing, flate2::Compression::fast());
+        std::io::copy(&mut std::fs::File::open(&path).unwrap(), &mut packing).unwrap();
+        packing.finish().unwrap();
+        sources.push((Name::File(packed.into()), true));
+    }
+    sources.push((Name::File(path), true));
+    for ((name, is_borrowed), filter) in sources
+        .iter()
+        .flat_map(|it| [(it, ""), (it, "less 60"), (it, "greater 500")])
+    {
+        let options = Options {
+            filter: Some(filter.parse().unwrap()),
+            ..Options::default()
+        };
+        let open = || Capture::with(name, &options).unwrap();
+        let key = |it: &Frame<'_>| {
+            (
+                it.data.to_vec(),
+                it.time_ns,
+                it.wire_len,
+                it.dropped_before,
+                it.options.to_vec(),
+            )
+        };
+        let (mut looped, mut lent, mut owned) = (open(), open(), open());
+        let mut expected = Vec::new();
+        while let Some(frame) = looped.next_frame().unwrap() {
+            expected.push(key(&frame));
+        }
+        let mut seen = Vec::new();
+        while let Next::Ready(batch) = lent.next_batch(Duration::MAX).unwrap() {
+            assert_eq!(batch.is_borrowed(), *is_borrowed, "{name} {filter}");
+            seen.extend(batch.frames().map(|it| key(&it)));
+        }
+        let mut kept = Vec::new();
+        while let Next::Ready(batch) = owned.take_batch(Duration::MAX).unwrap() {
+            kept.push(batch);
+        }
+        let ledger = owned.finish().unwrap();
+        let is_lent = |batch: &OwnedBatch| batch.is_borrowed();
+        // A few frames of a large memory are copied.
+        assert!(*is_borrowed || !kept.iter().any(is_lent), "{name}");
+        assert!(!is_borrowed || !filter.is_empty() || kept.iter().any(is_lent));
+        let detached = kept.pop().map(OwnedBatch::detach);
+        assert!(!detached.as_ref().is_some_and(is_lent));
+        let kept: Vec<_> = kept
+            .iter()
+            .chain(&detached)
+            .flat_map(|it| it.frames().map(|it| key(&it)))
+            .collect();
+        // A virtual card whose readers take other numbers at once loses others.
+        if *is_borrowed {
+            assert!(seen == expected && kept == expected, "{name} {filter}");
+            assert_eq!(looped.finish().unwrap(), ledger);
+        }
+        let taken = ledger.dropped.kernel.unwrap() + ledger.counted + ledger.filtered;
+        assert_eq!((taken, ledger.counted), (4000, kept.len() as u64));
+        assert_eq!(lent.finish().unwrap().check(), Ok(()));
+    }
+}
+
+#[test]
+fn a_batch_of_a_file_is_where_it_was_read_and_outlives_the_capture() {
+    let folder = Folder::new();
+    let path = file(&folder, "a.pcapng", "sim:rate=1G,count=10k,clock=virtual");
+    let mut capture = Capture::read(&path).unwrap();
+    let Next::Ready(first) = capture.take_batch(Duration::MAX).unwrap() else {
+        panic!("a batch");
+    };
+    assert!(first.is_borrowed() && first.len() > 1000);
+    let addresses = first.bytes().as_ptr_range();
+    assert!(
+        first
+            .frames()
+            .all(|it| addresses.contains(&it.data.as_ptr()))
+    );
+    let rest = batches(&mut capture, |batch| assert!(batch.is_borrowed()));
+    let ledger = capture.finish().unwrap();
+    assert_eq!((ledger.counted, ledger.check()), (10_000, Ok(())));
+    let numbers = first
+        .frames()
+        .filter_map(|it| crate::sim::sequence_of(it.data));
+    assert_eq!(
+        Vec::from_iter(numbers.chain(rest)),
+        Vec::from_iter(0..10_000)
+    );
+}
+
+#[test]
+fn a_batch_tells_a_time_limit_a_stop_and_the_end_apart() {
+    let mut capture = Capture::open("sim:rate=1pps,clock=virtual").unwrap();
+    for timeout in [Duration::ZERO, SECOND / 10] {
+        while capture.next_batch(timeout).unwrap().ready().is_some() {}
+        assert!(matches!(
+            capture.next_batch(timeout).unwrap(),
+            Next::TimedOut
+        ));
+    }
+    capture.stopper().stop();
+    for timeout in [Duration::ZERO, SECOND / 10, Duration::MAX] {
+        assert!(matches!(
+            capture.take_batch(timeout).unwrap(),
+            Next::Stopped
+        ));
+        assert!(matches!(
+            capture.next_timeout(timeout).unwrap(),
+            Next::Stopped
+        ));
+    }
+    let mut capture = Capture::open("sim:rate=1G,count=3,clock=virtual").unwrap();
+    assert_eq!(batches(&mut capture, |_| {}), [0, 1, 2]);
+    capture.stopper().stop(); // too late to make a difference
+    assert!(matches!(
+        capture.next_batch(Duration::ZERO).unwrap(),
+        Next::End
+    ));
+    // A program that waits with a descriptor learns the end with calls that do not wait.
+    let mut capture = Capture::open("sim:rate=1G,count=3").unwrap();
+    while !matches!(capture.next_batch(Duration::ZERO).unwrap(), Next::End) {}
+    assert_eq!(capture.finish().unwrap().counted, 3);
 }

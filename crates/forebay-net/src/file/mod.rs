@@ -19,7 +19,8 @@ mod window;
 
 use crate::format::read::{Decoder, Kind, Section, Skipped, Step, Zeros, with_packets_read};
 use crate::port::{
-    Block, Burst, Counts, Frame, Frames, Interface, Port, PortInfo, PortReport, Unreadable, Wake,
+    Block, Burst, Counts, Frame, Frames, Interface, Lent, Port, PortInfo, PortReport, Unreadable,
+    Wake,
 };
 pub use compressed::Unpacked;
 use compressed::{Failed, Stream};
@@ -34,7 +35,10 @@ use std::{
     fmt,
     io::{self, Read as _},
     path::Path,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 use window::Window;
 
@@ -597,6 +601,14 @@ impl Frames for File {
 
     fn take_blocks(&mut self) -> Vec<Block> {
         std::mem::take(&mut self.offered)
+    }
+
+    fn memory(&self) -> Option<&[u8]> {
+        Some(&self.window.bytes)
+    }
+
+    fn lend(&mut self) -> Option<Lent> {
+        Some(Arc::new(self.window.lend()))
     }
 
     fn release(&mut self) {

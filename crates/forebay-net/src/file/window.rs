@@ -43,6 +43,16 @@ impl Window {
         self.base + self.end as u64
     }
 
+    /// Hands over the memory, with what was decoded where it is. The rest moves to new memory.
+    pub fn lend(&mut self) -> Vec<u8> {
+        let rest = self.data();
+        let mut bytes = vec![0; rest.len().max(WINDOW_BYTES)];
+        bytes[..rest.len()].copy_from_slice(rest);
+        self.base += self.begin as u64;
+        (self.begin, self.end) = (0, self.end - self.begin);
+        std::mem::replace(&mut self.bytes, bytes)
+    }
+
     /// The free part, made large enough for a record of `record` bytes.
     pub fn room(&mut self, record: usize) -> &mut [u8] {
         if self.begin > 0 {

@@ -172,6 +172,7 @@ impl Default for Resolution {
 
 /// The direction of a frame, if known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
 pub enum Direction {
     /// The direction is unknown.
     #[default]
@@ -234,9 +235,22 @@ pub trait Frames {
     fn take_blocks(&mut self) -> Vec<Block> {
         Vec::new()
     }
+    /// The memory that holds the bytes and the options of all frames of this burst until the port is polled again. `None`, the default:
+    /// those of a frame stay only until the next one is handed out.
+    fn memory(&self) -> Option<&[u8]> {
+        None
+    }
+    /// Hands over [`memory`](Frames::memory) after the last frame of the burst: it stays as it is while the result lives, also without
+    /// the port. `None`, the default: the port needs it.
+    fn lend(&mut self) -> Option<Lent> {
+        None
+    }
     /// Ends the burst: returns the frames handed out to the source.
     fn release(&mut self);
 }
+
+/// Memory that a port has lent. It returns to the port when the last clone is dropped, in any thread.
+pub type Lent = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
 /// Up to a budget of frames, each accessed in place. Dropping the burst releases the frames taken.
 ///
@@ -257,10 +271,29 @@ impl<'a> Burst<'a> {
     }
 
     /// Takes the next frame, and leaves its release to the next poll of the port.
-    pub(crate) fn into_frame(mut self) -> Option<Frame<'a>> {
+    pub(crate) fn into_frame(self) -> Option<Frame<'a>> {
+        self.leave().next_frame()
+    }
+
+    /// Ends the burst without a release.
+    fn leave(mut self) -> &'a mut dyn Frames {
         // A leaked `Nothing` has no bytes, so nothing is allocated. Dropping the burst releases it instead of the frames.
-        let frames = std::mem::replace(&mut self.0, Box::leak(Box::new(Nothing)));
-        frames.next_frame()
+        std::mem::replace(&mut self.0, Box::leak(Box::new(Nothing)))
+    }
+
+    /// The memory that holds the bytes of all frames of this burst, if there is one: [`Frames::memory`].
+    pub fn memory(&self) -> Option<&[u8]> {
+        self.0.memory()
+    }
+
+    /// The same, and leaves the release of the frames to the next poll of the port.
+    pub(crate) fn into_memory(self) -> Option<&'a [u8]> {
+        self.leave().memory()
+    }
+
+    /// Takes over this memory: [`Frames::lend`].
+    pub fn lend(&mut self) -> Option<Lent> {
+        self.0.lend()
     }
 
     /// The frames as encoded runs; `None` for most ports.

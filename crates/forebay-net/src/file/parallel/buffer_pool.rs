@@ -26,11 +26,13 @@ impl BufferPool {
 
     /// Lends `range` of `bytes`. The buffer returns here when the loan is dropped.
     pub fn lend(&self, bytes: Vec<u8>, range: Range<usize>) -> Loan {
-        let lent = Lent {
-            bytes,
-            pool: self.clone(),
-        };
-        Loan::new(lent, range)
+        Loan::new(self.lent(bytes), range)
+    }
+
+    /// Lends all of `bytes`.
+    pub fn lent(&self, bytes: Vec<u8>) -> impl AsRef<[u8]> + Send + Sync + use<> {
+        let pool = self.clone();
+        Lent { bytes, pool }
     }
 
     fn lock(&self) -> impl std::ops::DerefMut<Target = Vec<Vec<u8>>> {

@@ -12,10 +12,11 @@
 use super::{FileMetadata, ParallelFile, batch::Ending};
 use crate::file::{Ahead, READING_ON, failure, torn, zeros};
 use crate::port::{
-    Block, Burst, Counts, EncodedRun, EncodedRuns, Frame, Frames, Handover, Interface, Port,
+    Block, Burst, Counts, EncodedRun, EncodedRuns, Frame, Frames, Handover, Interface, Lent, Port,
     PortInfo, PortReport, Wake,
 };
 use forebay::{Result, store::Loan};
+use std::sync::Arc;
 
 /// Batches without a matching packet after which other ports get their turn.
 const MAX_BATCHES: usize = 64;
@@ -153,6 +154,20 @@ impl Frames for ParallelFile {
             let losses = self.counters.reported_losses;
             self.metadata.add_loss(interface, losses);
         }
+    }
+
+    fn memory(&self) -> Option<&[u8]> {
+        Some(&self.position.batch.bytes)
+    }
+
+    fn lend(&mut self) -> Option<Lent> {
+        let position = &mut self.position;
+        if position.batch.ordinal(position.next).is_some() {
+            return None;
+        }
+        position.next_run = position.batch.runs.len();
+        let memory = std::mem::take(&mut position.batch.bytes);
+        Some(Arc::new(self.workers.buffers.lent(memory)))
     }
 
     fn release(&mut self) {
