@@ -95,3 +95,38 @@ fn packets_that_a_closure_never_takes_stay_in_the_source_until_the_second_stop()
         assert!(ledger.unread > 0 && ledger.dropped.kernel > Some(0));
     }
 }
+
+#[test]
+fn a_capture_in_steps_comes_back_in_time_and_has_the_counts_of_one_call() {
+    let open = |spec: &str| {
+        let names = [spec.parse().unwrap()];
+        let clock = crate::open::clock(&names).unwrap();
+        let ports = crate::open::ports(&names, &Default::default(), &clock).unwrap();
+        let config = SessionConfig::default();
+        let control = Control::new().unwrap();
+        let session = Session::open(ports, Output::Count, config, clock.clone(), control.clone());
+        (session.unwrap(), clock, control)
+    };
+    let spec = "sim:rate=10pps,count=100,clock=virtual";
+    let (session, clock, _) = open(spec);
+    let mut running = session.start();
+    let (mut steps, second) = (0, Duration::from_secs(1));
+    while running.step(second, &mut |_| {}) {
+        steps += 1;
+        assert!(clock.now() <= steps * 1_000_000_000, "each ends in time");
+    }
+    assert!(!running.step(second, &mut |_| {}), "and stays ended");
+    let summary = running.finish(&mut |_| {});
+    assert!(steps >= 9 && summary.sources_ended, "{steps} steps");
+    assert_eq!(summary.ledger, open(spec).0.run(&mut |_| {}).ledger);
+    // Without waiting, and stopped by another part of the program.
+    let (session, clock, control) = open("sim:rate=10pps,clock=virtual");
+    let mut running = session.start();
+    for _ in 0..10 {
+        assert!(running.step(Duration::ZERO, &mut |_| {}));
+    }
+    assert_eq!(clock.now(), 0);
+    control.stop();
+    assert!(!running.step(second, &mut |_| {}));
+    assert_eq!(running.finish(&mut |_| {}).ledger.check(), Ok(()));
+}

@@ -255,57 +255,50 @@ impl Session {
 
     /// Captures until the packet limit is reached, the sources end, something fails or [`Control::stop`] is called. Then drains
     /// the ports, closes the output and accounts for every packet. `observe` receives the events meanwhile.
-    pub fn run(mut self, observe: &mut dyn FnMut(Event<'_>)) -> Summary {
+    pub fn run(self, observe: &mut dyn FnMut(Event<'_>)) -> Summary {
+        let mut running = self.start();
+        while running.step(Duration::MAX, observe) {}
+        running.finish(observe)
+    }
+
+    /// Begins to capture, to be continued in steps: for a caller that has to do something else in between, such as handling signals.
+    ///
+    /// ```
+    /// # use forebay_net::{open, session::{Control, Output, Session, SessionConfig}};
+    /// # use std::time::Duration;
+    /// # let names = ["sim:clock=virtual,rate=10pps".parse()?];
+    /// # let clock = open::clock(&names)?;
+    /// # let ports = open::ports(&names, &Default::default(), &clock)?;
+    /// # let config = SessionConfig::default();
+    /// let session = Session::open(ports, Output::Count, config, clock, Control::new()?)?;
+    /// let mut running = session.start();
+    /// let mut seconds = 0;
+    /// while running.step(Duration::from_secs(1), &mut |_| {}) {
+    ///     seconds += 1;
+    ///     if seconds == 5 {
+    ///         break;
+    ///     }
+    /// }
+    /// let summary = running.finish(&mut |_| {});
+    /// assert!(summary.ledger.counted >= 49 && summary.is_fine());
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn start(mut self) -> Running {
         let cpu_began = cpu_time();
         let began = self.clock.now();
-        let mut poller = Poller::new(self.config.budget, self.clock.clone());
-        let mut watch = Watch::new(began, &self.config);
         let mut troubles = Troubles::default();
         if let Err(broken) = self.intake.begin(began) {
             troubles.note(broken);
         }
-        if let Err(broken) = self.capture(&mut poller, &mut watch, observe) {
-            troubles.note(broken);
+        Running {
+            poller: Poller::new(self.config.budget, self.clock.clone()),
+            watch: Watch::new(began, &self.config),
+            session: self,
+            troubles,
+            has_broken: false,
+            began,
+            cpu_began,
         }
-        let sources_ended = self.intake.is_ended();
-        self.control.finish();
-        for error in self.intake.stop_ports() {
-            troubles.note(Broken::Port(error));
-        }
-        while !self.intake.is_ended() {
-            if self.intake.is_satisfied() || self.control.is_abandoned() {
-                self.intake.take_nothing_more(Discard::Unread);
-            } else if troubles.store.is_some() {
-                self.intake.take_nothing_more(Discard::Refused);
-            }
-            let turned = poller.turn(&mut self.intake);
-            let kept = turned.and_then(|_| self.housekeeping(&poller, &mut watch, observe));
-            if let Err(broken) = kept {
-                troubles.note(broken);
-            }
-        }
-        let ended = self.clock.now();
-        let mut summary = self.account(troubles, poller, (began, ended), cpu_began, observe);
-        summary.sources_ended = sources_ended;
-        summary
-    }
-
-    fn capture(
-        &mut self,
-        poller: &mut Poller,
-        watch: &mut Watch,
-        observe: &mut dyn FnMut(Event<'_>),
-    ) -> std::result::Result<(), Broken> {
-        while !self.control.is_stopping()
-            && !self.intake.is_satisfied()
-            && !self.intake.is_ended()
-            && !self.intake.is_time_up()
-            && !watch.is_time_up
-        {
-            poller.turn(&mut self.intake)?;
-            self.housekeeping(poller, watch, observe)?;
-        }
-        Ok(())
     }
 
     /// Periodic work, independent of arriving packets.
@@ -466,6 +459,87 @@ impl Session {
             port_error,
             store_error,
         }
+    }
+}
+
+/// A [`Session`] that captures in steps ([`Session::start`]). Between them packets stay in their sources.
+pub struct Running {
+    session: Session,
+    poller: Poller,
+    watch: Watch,
+    troubles: Troubles,
+    has_broken: bool,
+    began: u64,
+    cpu_began: Duration,
+}
+
+impl Running {
+    /// Captures for up to `timeout`, and returns whether the capture goes on: not when the packet limit is reached, the sources have ended,
+    /// something has failed or [`Control::stop`] was called. `observe` receives the events meanwhile. A timeout of 0 does not wait.
+    pub fn step(&mut self, timeout: Duration, observe: &mut dyn FnMut(Event<'_>)) -> bool {
+        let timeout = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        let now = self.session.clock.now();
+        self.watch.pause_at = now.saturating_add(timeout);
+        let ticked = self.session.intake.tick(now, self.watch.next_look());
+        let captured = ticked.and_then(|()| self.capture(observe));
+        captured.unwrap_or_else(|broken| {
+            self.troubles.note(broken);
+            self.has_broken = true;
+            false
+        })
+    }
+
+    fn capture(&mut self, observe: &mut dyn FnMut(Event<'_>)) -> std::result::Result<bool, Broken> {
+        let session = &mut self.session;
+        while !self.has_broken
+            && !session.control.is_stopping()
+            && !session.intake.is_satisfied()
+            && !session.intake.is_ended()
+            && !session.intake.is_time_up()
+            && !self.watch.is_time_up
+        {
+            self.poller.turn(&mut session.intake)?;
+            session.housekeeping(&self.poller, &mut self.watch, observe)?;
+            if session.clock.now() >= self.watch.pause_at {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Stops the sources, drains them, closes the output and accounts for every packet.
+    pub fn finish(self, observe: &mut dyn FnMut(Event<'_>)) -> Summary {
+        let Running {
+            mut session,
+            mut poller,
+            mut watch,
+            mut troubles,
+            began,
+            cpu_began,
+            ..
+        } = self;
+        watch.pause_at = u64::MAX;
+        let sources_ended = session.intake.is_ended();
+        session.control.finish();
+        for error in session.intake.stop_ports() {
+            troubles.note(Broken::Port(error));
+        }
+        while !session.intake.is_ended() {
+            if session.intake.is_satisfied() || session.control.is_abandoned() {
+                session.intake.take_nothing_more(Discard::Unread);
+            } else if troubles.store.is_some() {
+                session.intake.take_nothing_more(Discard::Refused);
+            }
+            let turned = poller.turn(&mut session.intake);
+            let kept = turned.and_then(|_| session.housekeeping(&poller, &mut watch, observe));
+            if let Err(broken) = kept {
+                troubles.note(broken);
+            }
+        }
+        let ended = session.clock.now();
+        let mut summary = session.account(troubles, poller, (began, ended), cpu_began, observe);
+        summary.sources_ended = sources_ended;
+        summary
     }
 }
 
