@@ -10,16 +10,8 @@ use crate::{
     },
     port::{Frame, Interface, Odd, Port, Statistics},
 };
-use forebay::{Error, Result};
-use sha1::Sha1;
-use sha2::{Digest, Sha256};
-use std::{
-    fs,
-    io::{self, Read as _},
-    path::Path,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
-    thread,
-};
+use forebay::{Error, Result, error::Code};
+use std::{fs, path::Path, sync::atomic::AtomicU64, thread};
 
 /// Summary of a capture file.
 ///
@@ -139,6 +131,14 @@ impl Info {
         }
         let file = File::open(path)?;
         let sums = config.sha256 || config.sha1;
+        if sums && cfg!(not(feature = "hashes")) {
+            let error = Error::coded(
+                Code::Unsupported,
+                file.name(),
+                "computing the sums of the file",
+            );
+            return Err(error.advise("Enable the feature `hashes` of forebay-net"));
+        }
         thread::scope(|scope| {
             let summing = sums.then(|| scope.spawn(|| check_sum(path, config, work)));
             let mut info = read(file, work);
@@ -152,7 +152,7 @@ impl Info {
     }
 }
 
-/// Which sums are computed.
+/// Which sums are computed. Without the feature `hashes`, asking for one is an error.
 #[derive(Clone, Copy, Debug)]
 pub struct InfoConfig {
     /// SHA-256.
@@ -162,10 +162,10 @@ pub struct InfoConfig {
 }
 
 impl Default for InfoConfig {
-    /// SHA-256 only.
+    /// SHA-256 only, if this build has the feature `hashes`.
     fn default() -> Self {
         InfoConfig {
-            sha256: true,
+            sha256: cfg!(feature = "hashes"),
             sha1: false,
         }
     }
@@ -184,34 +184,55 @@ fn length(path: &Path) -> Option<u64> {
     metadata.is_file().then_some(metadata.len())
 }
 
+#[cfg(feature = "hashes")]
+use hashes::check_sum;
+
+#[cfg(not(feature = "hashes"))]
+fn check_sum(_: &Path, _: &InfoConfig, _: &AtomicU64) -> Option<Sums> {
+    unreachable!("refused before")
+}
+
 /// The sums of a regular file, and the bytes that they cover: while it is being written, its length changes.
 type Sums = (Option<[u8; 32]>, Option<[u8; 20]>, u64);
 
-fn check_sum(path: &Path, config: &InfoConfig, work: &AtomicU64) -> Option<Sums> {
-    // Checked before opening, because opening a FIFO waits for a writer.
-    length(path)?;
-    let mut file = fs::File::open(path).ok()?;
-    let mut sha256 = config.sha256.then(Sha256::new);
-    let mut sha1 = config.sha1.then(Sha1::new);
-    let mut buffer = vec![0; 64 << 10];
-    let mut len = 0;
-    loop {
-        let bytes = match file.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(read) => &buffer[..read],
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(_) => return None,
-        };
-        sha256.iter_mut().for_each(|sum| sum.update(bytes));
-        sha1.iter_mut().for_each(|sum| sum.update(bytes));
-        len += bytes.len() as u64;
-        work.fetch_add(bytes.len() as u64, Relaxed); // it publishes nothing but itself
+#[cfg(feature = "hashes")]
+mod hashes {
+    use super::{InfoConfig, Sums, length};
+    use sha1::Sha1;
+    use sha2::{Digest, Sha256};
+    use std::{
+        fs,
+        io::{self, Read as _},
+        path::Path,
+        sync::atomic::{AtomicU64, Ordering::Relaxed},
+    };
+
+    pub fn check_sum(path: &Path, config: &InfoConfig, work: &AtomicU64) -> Option<Sums> {
+        // Checked before opening, because opening a FIFO waits for a writer.
+        length(path)?;
+        let mut file = fs::File::open(path).ok()?;
+        let mut sha256 = config.sha256.then(Sha256::new);
+        let mut sha1 = config.sha1.then(Sha1::new);
+        let mut buffer = vec![0; 64 << 10];
+        let mut len = 0;
+        loop {
+            let bytes = match file.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(read) => &buffer[..read],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) => return None,
+            };
+            sha256.iter_mut().for_each(|sum| sum.update(bytes));
+            sha1.iter_mut().for_each(|sum| sum.update(bytes));
+            len += bytes.len() as u64;
+            work.fetch_add(bytes.len() as u64, Relaxed); // it publishes nothing but itself
+        }
+        Some((
+            sha256.map(|sum| sum.finalize().into()),
+            sha1.map(|sum| sum.finalize().into()),
+            len,
+        ))
     }
-    Some((
-        sha256.map(|sum| sum.finalize().into()),
-        sha1.map(|sum| sum.finalize().into()),
-        len,
-    ))
 }
 
 #[derive(Default)]

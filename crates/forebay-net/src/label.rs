@@ -157,6 +157,7 @@ pub fn time_of(time_ns: u64) -> u32 {
 
 /// What a frame is, as far as labels are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Found {
     /// It carries no label.
     Foreign,

@@ -11,17 +11,20 @@
 //! the packets that the store could not write, and those that are left in the source at the end.
 
 use crate::port::{Counts, Port, SocketLosses};
+use forebay::{Error, error::Code};
 use std::{fmt, ops::AddAssign};
 
 /// Packets that were received and did not reach the output, by where they were lost.
 ///
 /// ```
 /// use forebay_net::ledger::Dropped;
-/// let dropped = Dropped { kernel: None, disk: 4, ..Dropped::default() };
+/// let mut dropped = Dropped::default();
+/// dropped.disk = 4;
 /// assert_eq!(dropped.known(), 4); // the kernel's are unknown, not 0
 /// assert_eq!(dropped.by_cause()[0], ("kernel", None));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Dropped {
     /// Lost in the source's ring: the kernel's, or the simulated card's; with AF_XDP, lost for another reason than those below. `None`: the source cannot report it.
     pub kernel: Option<u64>,
@@ -81,7 +84,7 @@ impl Dropped {
     /// use forebay_net::ledger::Dropped;
     /// let mut dropped = Dropped::default();
     /// assert!(dropped.set("disk", Some(4)) && !dropped.set("moon", Some(1)));
-    /// assert_eq!(dropped, Dropped { disk: 4, ..Dropped::default() });
+    /// assert_eq!((dropped.disk, dropped.known()), (4, 4));
     /// ```
     pub fn set(&mut self, cause: &str, count: Option<u64>) -> bool {
         let known = count.unwrap_or(0);
@@ -130,17 +133,16 @@ impl AddAssign for Dropped {
 /// Where every packet went.
 ///
 /// ```
-/// use forebay_net::ledger::{Dropped, Ledger};
-/// let mut ledger = Ledger {
-///     received: 100, written: 90, unread: 3,
-///     dropped: Dropped { kernel: Some(7), ..Default::default() },
-///     ..Default::default()
-/// };
+/// use forebay_net::Ledger;
+/// let mut ledger = Ledger::default();
+/// (ledger.received, ledger.written, ledger.unread) = (100, 90, 3);
+/// ledger.dropped.kernel = Some(7);
 /// assert_eq!(ledger.check(), Ok(()));
 /// ledger.written -= 1;
 /// assert_eq!(ledger.check().unwrap_err().missing, 1);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Ledger {
     /// Packets that the sources report as received.
     pub received: u64,
@@ -161,6 +163,7 @@ pub struct Ledger {
 
 /// The law does not hold. This is a bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Violation {
     /// Packets that were received and are in no column; negative if there are too many in the columns.
     pub missing: i64,
@@ -177,6 +180,19 @@ impl fmt::Display for Violation {
 }
 
 impl std::error::Error for Violation {}
+
+impl Violation {
+    /// Its number, as that of every error: [`Code::Panic`], a defect of this library.
+    pub fn code(&self) -> Code {
+        Code::Panic
+    }
+}
+
+impl From<Violation> for Error {
+    fn from(violation: Violation) -> Error {
+        Error::coded(violation.code(), "", violation.to_string())
+    }
+}
 
 impl Ledger {
     /// Adds the counts of another thread, which reads the same interface.

@@ -7,7 +7,11 @@
 //! ```
 
 use crate::port::{Direction, Frame};
-use forebay::packet::{Desc, Flags, Packet, Pool, Refused};
+use forebay::{
+    Error,
+    error::Code,
+    packet::{Desc, Flags, Packet, Pool, Refused},
+};
 use std::fmt;
 
 /// Why a frame was not copied.
@@ -46,6 +50,23 @@ impl fmt::Display for NotCopied {
 }
 
 impl std::error::Error for NotCopied {}
+
+impl NotCopied {
+    /// Its number, as that of every error.
+    pub fn code(&self) -> Code {
+        match self {
+            NotCopied::Exhausted => Code::Full,
+            NotCopied::TooLong { .. } => Code::TooLong,
+            NotCopied::Interface { .. } => Code::Invalid,
+        }
+    }
+}
+
+impl From<NotCopied> for Error {
+    fn from(refused: NotCopied) -> Error {
+        Error::coded(refused.code(), "packet", refused.to_string())
+    }
+}
 
 /// Copies `frame` into a packet of `pool`: its bytes, time (the lower 48 bits), length on the wire, interface (as port), and
 /// [`Flags::VALID`], with [`Flags::OUTBOUND`] where that is known. A frame longer than a slot takes several.

@@ -55,6 +55,7 @@ use std::{
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Examined {
     /// The path.
     pub path: PathBuf,

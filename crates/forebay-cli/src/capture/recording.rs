@@ -136,7 +136,6 @@ fn report(
         RecorderEvent::Began { path } if !is_quiet => {
             note_wrapped(format_args!("triggered: writing {}", path.display()))
         }
-        RecorderEvent::Began { .. } => {}
         RecorderEvent::Refused => {
             output::warning("a trigger was refused: four files are still being written")
         }
@@ -151,6 +150,7 @@ fn report(
                 say_wrapped(&described(cut, wanted));
             }
         }
+        _ => {}
     }
 }
 

@@ -192,6 +192,7 @@ impl Observer<'_> {
             Event::Outage { source, outages } => screen.outage(source, &outages),
             Event::Triggered => self.trigger.iter().for_each(Trigger::pull_now),
             Event::Progress(progress) => self.progress(progress),
+            _ => {}
         }
     }
 

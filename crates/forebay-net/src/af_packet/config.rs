@@ -4,7 +4,7 @@
 use super::ring::Blocks;
 use crate::filter::Filter;
 use crate::port::{DEFAULT_SNAPLEN, MAX_SNAPLEN, TimeSource};
-use forebay::{Error, Result};
+use forebay::{Error, Result, error::Code};
 use std::time::Duration;
 
 /// Settings for opening an interface.
@@ -86,7 +86,9 @@ impl AfPacketConfig {
     pub fn validate(&self) -> Result<()> {
         let page = page_bytes();
         let least = LEAST_BLOCKS * page;
-        let wrong = |what: String, advice: String| Err(Error::new("ring", what).advise(advice));
+        let wrong = |what: String, advice: String| {
+            Err(Error::coded(Code::Invalid, "ring", what).advise(advice))
+        };
         if self.ring_bytes < least {
             return wrong(
                 format!("a ring of {} bytes is too small", self.ring_bytes),

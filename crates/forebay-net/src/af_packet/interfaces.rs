@@ -372,8 +372,11 @@ impl Interfaces {
         let name = self.list.first().map_or("", |first| &first.name);
         let index = self.known.first().map_or(0, |first| first.index);
         match self.netlink.link(index) {
-            Ok(None) => Error::new(name, "the interface is gone"),
-            _ => Error::new(name, "the interface went down"),
+            Ok(None) => {
+                Error::new(name, "the interface is gone").of_kind(std::io::ErrorKind::NotConnected)
+            }
+            _ => Error::new(name, "the interface went down")
+                .of_kind(std::io::ErrorKind::NotConnected),
         }
     }
 }

@@ -79,7 +79,7 @@ use crate::port::{
     self, Burst, Counts, Frame, Frames, Interface, Lent, LinkType, Outages, Port, PortInfo,
     PortReport, TimeSource, Wake,
 };
-use forebay::{Error, Result};
+use forebay::{Error, Result, error::Code};
 use gaps::Gaps;
 use interfaces::{Interfaces, Which};
 use ring::{Damage, Ring};
@@ -522,7 +522,8 @@ pub fn link_type(link: &Link) -> Result<LinkType> {
     match link.hardware {
         libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => Ok(LinkType::ETHERNET),
         libc::ARPHRD_NONE => Ok(LinkType::RAW),
-        other => Err(Error::new(
+        other => Err(Error::coded(
+            Code::Unsupported,
             &link.name,
             format!("its hardware type {other} is not supported"),
         )

@@ -1,7 +1,7 @@
 //! Finds an interface by the name that a user typed, and suggests names if there is none.
 
 use crate::{link::Link, spelling::nearest};
-use forebay::{Error, Result};
+use forebay::{Error, Result, error::Code};
 
 /// The name for all interfaces together, unless an interface has this name.
 pub(super) const ANY: &str = "any";
@@ -16,7 +16,7 @@ pub(crate) fn find<'a>(links: &'a [Link], name: &str) -> Result<&'a Link> {
     if let Some(near) = nearest(names.chain([ANY, "sim"]), name) {
         text += &format!(" (did you mean {near}?)");
     }
-    Err(Error::new("", text))
+    Err(Error::coded(Code::NotFound, "", text))
 }
 
 fn all(links: &[Link]) -> String {

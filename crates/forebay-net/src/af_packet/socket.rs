@@ -274,7 +274,8 @@ impl Socket {
     /// Binds the socket: frames of this protocol arrive from here on.
     pub(super) fn attach(&self, protocol: u16) -> Result<()> {
         let failed = |cause: io::Error| match cause.raw_os_error() {
-            Some(libc::ENODEV) => Error::new(&self.name, "the interface is gone"),
+            Some(libc::ENODEV) => Error::new(&self.name, "the interface is gone")
+                .of_kind(std::io::ErrorKind::NotConnected),
             Some(libc::ENETDOWN) => self.is_down(),
             _ => Error::new(&self.name, "binding a packet socket").because(cause),
         };

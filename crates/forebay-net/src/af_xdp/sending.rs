@@ -20,7 +20,7 @@ use crate::{
         VLAN_TAG,
     },
 };
-use forebay::{Error, Result, packet::Packet};
+use forebay::{Error, Result, error::Code, packet::Packet};
 use std::{iter, os::fd::AsFd, sync::Arc};
 
 /// Sending attaches no program, so it needs fewer rights than receiving.
@@ -74,8 +74,10 @@ impl AfXdpTx {
         let links = Netlink::open()?.links()?;
         let link = find_link(&links, name)?;
         if link_type(link)? != LinkType::ETHERNET {
-            return Err(Error::new(name, "AF_XDP sends Ethernet frames only")
-                .advise(format!("Use {name} without xdp:")));
+            return Err(
+                Error::coded(Code::Unsupported, name, "AF_XDP sends Ethernet frames only")
+                    .advise(format!("Use {name} without xdp:")),
+            );
         }
         let max_frame_bytes = link.mtu.saturating_add(ETHERNET_HEADER);
         let room = HEADROOM + max_frame_bytes.saturating_add(VLAN_TAG);

@@ -4,13 +4,14 @@ use super::*;
 use crate::port::LinkType;
 use crate::session::{Control, Output, Session, SessionConfig};
 use crate::share::{MIN_RING_BYTES, Publisher, TapConfig};
+use forebay::Error;
 use forebay_testing::folder::Folder;
 use std::{path::PathBuf, thread};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 fn with(name: &str, filter: &str) -> Result<Capture> {
-    let filter = Some(filter.parse().unwrap());
+    let filter = Some(filter.parse::<Filter>()?);
     let options = Options {
         filter,
         ..Options::default()
@@ -347,4 +348,35 @@ fn a_batch_tells_a_time_limit_a_stop_and_the_end_apart() {
     let mut capture = Capture::open("sim:rate=1G,count=3").unwrap();
     while !matches!(capture.next_batch(Duration::ZERO).unwrap(), Next::End) {}
     assert_eq!(capture.finish().unwrap().counted, 3);
+}
+
+#[test]
+fn a_source_that_cannot_be_opened_has_the_code_of_its_reason() {
+    use forebay::error::Code;
+    let folder = Folder::new();
+    let text = folder.path("text.pcap");
+    std::fs::write(&text, "this is no capture file").unwrap();
+    let code = |opened: Result<Capture>| opened.expect_err("not there").code();
+    assert_eq!(
+        code(Capture::read(folder.path("none.pcap"))),
+        Code::NotFound
+    );
+    assert_eq!(code(Capture::read(&text)), Code::Damaged);
+    assert_eq!(code(Capture::open("share:no-such-share")), Code::NotFound);
+    assert_eq!(code(Capture::open("sim:rate=fast")), Code::Invalid);
+    assert_eq!(code(with("sim", "host")), Code::Invalid);
+    let absent = Capture::open("no-such-if0");
+    let expected = match cfg!(feature = "live") {
+        true => Code::NotFound,
+        false => Code::Unsupported,
+    };
+    assert_eq!(code(absent), expected);
+    let violation = Ledger {
+        received: 1,
+        ..Ledger::default()
+    };
+    assert_eq!(
+        Error::from(violation.check().unwrap_err()).code(),
+        Code::Panic
+    );
 }

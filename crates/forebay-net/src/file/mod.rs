@@ -24,8 +24,8 @@ use crate::port::{
 };
 pub use compressed::Unpacked;
 use compressed::{Failed, Stream};
-use forebay::standard;
 use forebay::{Error, Result};
+use forebay::{error::Code, standard};
 use rustix::{
     event::{PollFd, PollFlags, poll},
     fs::{Mode, OFlags},
@@ -269,7 +269,7 @@ impl File {
     pub(crate) fn start_up_to(stream: std::fs::File, name: String, limit: u64) -> Result<File> {
         File::begin(stream, name.clone(), limit).map_err(|failed| match failed {
             Failed::System(e) => Error::new(name, "reading its beginning").because(e),
-            Failed::Data(what) => Error::new(name, what),
+            Failed::Data(what) => Error::coded(Code::Damaged, name, what),
         })
     }
 

@@ -1,5 +1,6 @@
 //! Errors in an expression: what is wrong, what to do, and the word at fault.
 
+use forebay::error::Code;
 use std::{
     fmt,
     io::{self, ErrorKind},
@@ -94,6 +95,11 @@ impl Error {
     /// The error and what to do about it, in one line.
     pub fn what(&self) -> &str {
         &self.what
+    }
+
+    /// Its number, as that of every error: [`Code::Invalid`].
+    pub fn code(&self) -> Code {
+        Code::Invalid
     }
 
     /// Whether the expression makes sense, but no packet can match it, such as `ip and ip6`.

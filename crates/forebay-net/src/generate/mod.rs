@@ -74,6 +74,7 @@ impl Default for GenerateConfig {
 
 /// The state of a run, while it lasts and at its end.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct Generated {
     /// The sender's number.
     pub sender: u16,

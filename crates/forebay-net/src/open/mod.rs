@@ -19,7 +19,7 @@ use crate::{
     sim::{Host, Sim, Spec},
     transmit::{TxConfig, TxPort},
 };
-use forebay::{Error, Result, time::Clock};
+use forebay::{Error, Result, error::Code, time::Clock};
 use std::{
     path::{Path, PathBuf},
     time::Duration,
@@ -447,7 +447,7 @@ fn refuse_without_live(name: &Name) -> Result<()> {
     match name.interface() {
         Some(interface) if cfg!(not(feature = "live")) => {
             let what = "opening the interface: this build cannot use interfaces";
-            let error = Error::new(interface, what);
+            let error = Error::coded(Code::Unsupported, interface, what);
             Err(error.advise("Enable the feature `live` of forebay-net"))
         }
         _ => Ok(()),

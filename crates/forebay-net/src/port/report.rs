@@ -80,6 +80,7 @@ impl Default for SocketLosses {
 ///
 /// An outage that falls between two checks of the source counts with the next one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Outages {
     /// Number of outages that began.
     pub count: u64,

@@ -130,6 +130,7 @@ enum Message {
 
 /// What a recorder does.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum RecorderEvent<'a> {
     /// A file was begun.
     Began {
@@ -144,6 +145,7 @@ pub enum RecorderEvent<'a> {
 
 /// A file, and what it holds.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Cut {
     /// Its name.
     pub path: PathBuf,
@@ -183,6 +185,7 @@ impl Cut {
 
 /// All that a recorder has done.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Recorded {
     /// Complete files.
     pub files: u64,

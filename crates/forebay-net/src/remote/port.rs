@@ -6,7 +6,7 @@ use crate::{
     format::read::Kind,
     port::{Burst, Counts, Interface, Port, PortInfo, Wake},
 };
-use forebay::{Error, Result, time::Clock};
+use forebay::{Error, Result, error::Code, time::Clock};
 use std::{
     os::fd::OwnedFd,
     process::{Child, ChildStdin, ExitStatus, Stdio},
@@ -107,7 +107,9 @@ fn failure(name: &str, target: &Target, status: ExitStatus) -> Error {
         ),
         _ => ("the capture there has failed", "It printed why".to_owned()),
     };
-    Error::new(name, what).advise(advice)
+    Error::new(name, what)
+        .of_kind(std::io::ErrorKind::NotConnected)
+        .advise(advice)
 }
 
 /// A port that reads the packets of another machine ([`remote`](super)).
@@ -152,9 +154,9 @@ impl Remote {
                     Some(255) => "the connection was lost",
                     _ => "the capture there has failed",
                 };
-                return Err(
-                    Error::new(&self.name, what).advise("All packets that arrived are read")
-                );
+                return Err(Error::new(&self.name, what)
+                    .of_kind(std::io::ErrorKind::NotConnected)
+                    .advise("All packets that arrived are read"));
             }
             _ => {}
         }
@@ -201,7 +203,11 @@ impl Port for Remote {
         }
         if self.deadline.is_some_and(|end| now >= end) {
             self.has_ended = true;
-            let error = Error::new(&self.name, "the other machine does not answer");
+            let error = Error::coded(
+                Code::TimedOut,
+                &self.name,
+                "the other machine does not answer",
+            );
             return Err(error.advise("What it lost at the end is unknown"));
         }
         Ok(Wake::At(now + POLL_NS))

@@ -139,6 +139,7 @@ pub enum CutFrames {
 
 /// The counts of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ReplayCounts {
     /// Packets read from the files, in all rounds.
     pub read: u64,
@@ -162,6 +163,7 @@ pub struct ReplayCounts {
 
 /// A report while packets are sent.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct ReplayProgress {
     /// Time since the first packet was due.
     pub elapsed: Duration,
@@ -179,6 +181,7 @@ pub struct ReplayProgress {
 
 /// The result of a replay.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct ReplaySummary {
     /// The final counts.
     pub counts: ReplayCounts,

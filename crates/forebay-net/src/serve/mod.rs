@@ -63,6 +63,7 @@ pub struct Client {
 
 /// All clients of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Served {
     /// Clients that have left.
     pub clients: u64,

@@ -6,7 +6,7 @@ use crate::{
     format::Format,
     port::{DEFAULT_SNAPLEN, MAX_SNAPLEN},
 };
-use forebay::{Error, Result, store};
+use forebay::{Error, Result, error::Code, store};
 use std::time::Duration;
 
 /// Settings of a session.
@@ -73,7 +73,9 @@ impl SessionConfig {
     /// # Errors
     /// A field is out of range.
     pub fn validate(&self) -> Result<()> {
-        let bad = |what: &str, advice: &str| Err(Error::new("capture", what).advise(advice));
+        let bad = |what: &str, advice: &str| {
+            Err(Error::coded(Code::Invalid, "capture", what).advise(advice))
+        };
         if !(1..=MAX_SNAPLEN).contains(&self.snaplen) {
             return bad(
                 "the snapshot length is out of range",

@@ -35,6 +35,7 @@ use std::{path::Path, time::Duration};
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Event<'a> {
     /// The counts so far.
     Progress(&'a Progress),

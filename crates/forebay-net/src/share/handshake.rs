@@ -12,7 +12,7 @@
 
 use super::Status;
 use crate::{port::Owner, sys};
-use forebay::{Error, Result, foreign::Foreign};
+use forebay::{Error, Result, error::Code, foreign::Foreign};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
@@ -178,7 +178,8 @@ impl ShareLink {
     /// There is no such share, or the system refuses.
     pub fn to(name: &ShareName) -> Result<ShareLink> {
         ShareLink::find(name, SocketFlags::empty(), PATIENCE)?.ok_or_else(|| {
-            let error = Error::new(
+            let error = Error::coded(
+                Code::NotFound,
                 name.in_messages(),
                 "no capture shares its packets under this name",
             );
@@ -227,13 +228,15 @@ impl ShareLink {
         let (answer, status, is_all) = match self.peek(&mut control) {
             Ok(Some(found)) => found,
             Ok(None) => {
-                return Err(Error::new(
+                return Err(Error::coded(
+                    Code::Damaged,
                     name.in_messages(),
                     "the process that has this name does not share packets as this version of forebay does",
                 ));
             }
             Err(Errno::AGAIN) => {
-                let error = Error::new(
+                let error = Error::coded(
+                    Code::TimedOut,
                     name.in_messages(),
                     "the capture did not answer within five seconds",
                 );

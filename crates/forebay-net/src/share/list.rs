@@ -23,6 +23,7 @@ const TURN: Duration = Duration::from_millis(500);
 
 /// A share that is offered now.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Listed {
     /// Its name.
     pub name: ShareName,

@@ -10,6 +10,7 @@ use super::{
 use crate::sys;
 use forebay::{
     Error, Result,
+    error::Code,
     foreign::{self, Foreign},
     sync::Signal,
 };
@@ -154,7 +155,11 @@ impl Bound {
     pub fn start(self, source: &ShareSource, access: Access) -> Result<Listener> {
         if source.is_growing() {
             let what = "sharing memory that grows, which other processes refuse";
-            return Err(Error::new(format!("share {}", self.name), what));
+            return Err(Error::coded(
+                Code::Unsupported,
+                format!("share {}", self.name),
+                what,
+            ));
         }
         let stop = Arc::new(Signal::new()?);
         let max_readers = Arc::new(AtomicU32::new(0));

@@ -45,7 +45,7 @@ pub use tap::Tap;
 pub use tap_config::{Begin, End, TapConfig};
 
 use crate::port::Owner;
-use forebay::{Error, Result, foreign::Foreign};
+use forebay::{Error, Result, error::Code, foreign::Foreign};
 use handshake::{ShareAnswer, ShareLink};
 use incoming::{Descriptors, Incoming};
 
@@ -58,6 +58,7 @@ pub struct Access {
 
 /// What a publisher reports about itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Status {
     /// Readers in other processes that are attached.
     pub readers: u32,
@@ -127,7 +128,8 @@ fn attach_to(name: &ShareName, link: ShareLink, config: &TapConfig) -> Result<Ta
                 .advise("Root, its own user and the members of its --share-group may read them"));
         }
         ShareAnswer::TooMany => {
-            return Err(Error::new(
+            return Err(Error::coded(
+                Code::Busy,
                 on,
                 "the share has as many readers as it accepts",
             ));
@@ -135,7 +137,8 @@ fn attach_to(name: &ShareName, link: ShareLink, config: &TapConfig) -> Result<Ta
     }
     let mut memory = greeting.memory.into_iter();
     let Some(ring) = memory.next() else {
-        return Err(Error::new(
+        return Err(Error::coded(
+            Code::Damaged,
             on,
             "the share is damaged: it did not hand out its memory",
         ));

@@ -8,7 +8,7 @@ use super::{
     wire::{MAX_LOST, ShareDamage},
 };
 use crate::port::{Burst, Counts, Frame, Frames, Interface, Port, PortInfo, PortReport, Wake};
-use forebay::{Error, Result, time::Clock};
+use forebay::{Error, Result, error::Code, time::Clock};
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering::Relaxed},
@@ -145,7 +145,11 @@ impl Tap {
     }
 
     fn damaged(&self, ShareDamage(what): ShareDamage) -> Error {
-        let error = Error::new(&self.name, format!("the share is damaged: {what}"));
+        let error = Error::coded(
+            Code::Damaged,
+            &self.name,
+            format!("the share is damaged: {what}"),
+        );
         error.advise("Do not trust the process that publishes it")
     }
 
@@ -271,7 +275,8 @@ impl Tap {
             read.map_err(|damage| self.damaged(damage))?;
             // In the same process, the session returns what failed.
             if self.has_closed && self.incoming.has_failed && self.link.is_some() {
-                let error = Error::new(&self.name, "the capture that shares its packets failed");
+                let error = Error::new(&self.name, "the capture that shares its packets failed")
+                    .of_kind(std::io::ErrorKind::NotConnected);
                 return Err(error.advise(ALL_ARE_READ));
             }
             return Ok(true);
@@ -404,7 +409,8 @@ impl Port for Tap {
             if self.is_over()? {
                 return Ok(Wake::End);
             }
-            let error = Error::new(&self.name, "the capture that shares its packets was killed");
+            let error = Error::new(&self.name, "the capture that shares its packets was killed")
+                .of_kind(std::io::ErrorKind::NotConnected);
             return Err(error.advise(ALL_ARE_READ));
         }
         Ok(Wake::At(self.clock.now() + self.poll_every_ns))

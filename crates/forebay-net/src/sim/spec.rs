@@ -2,7 +2,7 @@
 
 use super::sizes::Sizes;
 use crate::{label::MAX_FLOWS, units};
-use forebay::{Error, Result};
+use forebay::{Error, Result, error::Code};
 use std::{fmt, str::FromStr, time::Duration};
 
 /// How fast frames arrive.
@@ -185,7 +185,10 @@ impl FromStr for Spec {
         let mut frames_per_second = None;
         for part in text.split(',').filter(|part| !part.is_empty()) {
             let refuse = |why: &str| {
-                Err(Error::new("sim", format!("cannot understand '{part}'")).advise(why))
+                Err(
+                    Error::coded(Code::Invalid, "sim", format!("cannot understand '{part}'"))
+                        .advise(why),
+                )
             };
             let Some((key, value)) = part.split_once('=') else {
                 return refuse("Write key=value, separated by commas: sim:rate=10G,size=imix");
@@ -223,12 +226,18 @@ impl FromStr for Spec {
         if let Some(frames) = frames_per_second {
             let bits = spec.sizes.mean_wire_bytes() * 8.0 * frames as f64;
             spec.rate = parse_rate(&format!("{bits:.0}")).ok_or_else(|| {
-                Error::new("sim", format!("rate={frames}pps is more than 10 Tb/s"))
+                Error::coded(
+                    Code::Invalid,
+                    "sim",
+                    format!("rate={frames}pps is more than 10 Tb/s"),
+                )
             })?;
         }
         if spec.cost_ns > 0 && !spec.virtual_clock {
-            return Err(Error::new("sim", "cost= needs clock=virtual")
-                .advise("On the real clock work takes the time that it takes"));
+            return Err(
+                Error::coded(Code::Invalid, "sim", "cost= needs clock=virtual")
+                    .advise("On the real clock work takes the time that it takes"),
+            );
         }
         Ok(spec)
     }

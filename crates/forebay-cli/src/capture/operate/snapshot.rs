@@ -157,12 +157,7 @@ impl Publisher {
             }
             Event::Outage { source, outages } => self.outage(source, *outages),
             Event::Finished { path } => self.finished(path),
-            Event::Behind(_)
-            | Event::Finishing(_)
-            | Event::Compressing { .. }
-            | Event::Recovering
-            | Event::Recovered(_)
-            | Event::Triggered => {}
+            _ => {}
         }
     }
 

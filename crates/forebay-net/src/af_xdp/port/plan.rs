@@ -18,7 +18,7 @@ use crate::{
     link::{Link, Netlink},
     port::{Interface, LinkType, Outages},
 };
-use forebay::{Error, Result};
+use forebay::{Error, Result, error::Code};
 use rustix::event::epoll;
 use std::{
     fs, io,
@@ -83,8 +83,10 @@ impl<'a> Plan<'a> {
         let netlink = Netlink::open()?;
         let link = find_link(&netlink.links()?, name)?.clone();
         if link_type(&link)? != LinkType::ETHERNET {
-            return Err(Error::new(name, "AF_XDP takes Ethernet frames only")
-                .advise(format!("Use -i {name}")));
+            return Err(
+                Error::coded(Code::Unsupported, name, "AF_XDP takes Ethernet frames only")
+                    .advise(format!("Use -i {name}")),
+            );
         }
         let device = link.device()?;
         let present = device.queues.map(|it| it.receive);

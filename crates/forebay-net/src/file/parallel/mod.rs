@@ -47,7 +47,7 @@ use crate::{
     port::Port,
 };
 use decoder_state::Token;
-use forebay::{Error, Result};
+use forebay::{Error, Result, error::Code};
 use metadata::FileMetadata;
 use position::Position;
 use std::{io::Seek, thread::available_parallelism};
@@ -187,7 +187,7 @@ impl ParallelFile {
         let offset = plain.as_mut().and_then(|file| file.stream_position().ok());
         let Some(file) = plain.filter(|_| offset == Some(window.read_to())) else {
             let what = "reading it with several threads: it cannot be read at any offset";
-            return Err(Error::new(name, what));
+            return Err(Error::coded(Code::Unsupported, name, what));
         };
         let token = Token::new(begin, decoder, Programs::new(filter.clone()));
         Ok(ParallelFile {

@@ -2,6 +2,7 @@
 //! kernel's `bpf_check_classic`, except for the length.
 
 use super::{Instruction, Program, code::*};
+use forebay::{Error, error::Code};
 use std::fmt;
 
 /// Why a sequence of instructions is not a valid program.
@@ -29,6 +30,19 @@ impl fmt::Display for Invalid {
 }
 
 impl std::error::Error for Invalid {}
+
+impl Invalid {
+    /// Its number, as that of every error: [`Code::Invalid`].
+    pub fn code(&self) -> Code {
+        Code::Invalid
+    }
+}
+
+impl From<Invalid> for Error {
+    fn from(invalid: Invalid) -> Error {
+        Error::coded(invalid.code(), "filter", invalid.text)
+    }
+}
 
 pub(super) fn check(instructions: &[Instruction]) -> Result<(), Invalid> {
     let len = instructions.len();

@@ -20,6 +20,7 @@ mod times;
 pub use metadata::{Section, Skipped};
 
 use crate::port::{Block, Frame, Interface, Statistics};
+use forebay::error::Code;
 use records::Records;
 
 /// A capture file being decoded.
@@ -150,6 +151,11 @@ impl Fault {
     /// What is wrong, without the offset.
     pub fn what(&self) -> &str {
         &self.what
+    }
+
+    /// Its number, as that of every error: [`Code::Damaged`].
+    pub fn code(&self) -> Code {
+        Code::Damaged
     }
 }
 

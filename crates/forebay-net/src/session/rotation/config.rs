@@ -5,7 +5,7 @@ use super::{
     names::{Namer, Names, is_of_series},
 };
 use crate::repair::folder_of;
-use forebay::{Error, Result};
+use forebay::{Error, Result, error::Code};
 use std::{
     path::{Path, PathBuf},
     time::Duration,
@@ -79,7 +79,9 @@ impl Rotation {
     /// # Errors
     /// No condition ends a file, a limit is 0, the sizes contradict each other, or a name cannot be formed.
     pub fn validate(&self) -> Result<()> {
-        let bad = |what: &str, advice: &str| Err(Error::new("rotation", what).advise(advice));
+        let bad = |what: &str, advice: &str| {
+            Err(Error::coded(Code::Invalid, "rotation", what).advise(advice))
+        };
         let times = [self.every, self.interval];
         let limits = [self.bytes, self.packets];
         if times.iter().all(Option::is_none) && limits.iter().all(Option::is_none) {
