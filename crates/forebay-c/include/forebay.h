@@ -9,6 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// A count that the source cannot report.
+#define FOREBAY_UNKNOWN UINT64_MAX
+
 // The number of the interface. It grows with each change, also of the layout of a structure.
 #define FOREBAY_INTERFACE 1
 
@@ -121,6 +124,12 @@ typedef struct forebay_broadcast_reader forebay_broadcast_reader;
 // The end of a broadcast that sends. One thread at a time may use it.
 typedef struct forebay_broadcast_sender forebay_broadcast_sender;
 
+// A source of packets. One thread at a time may take packets from it; any thread, and a signal handler, may stop it.
+typedef struct forebay_capture forebay_capture;
+
+// A compiled filter. Any number of threads may use it.
+typedef struct forebay_filter forebay_filter;
+
 // The receiving end of lanes. All threads may use it at the same time.
 typedef struct forebay_hub forebay_hub;
 
@@ -188,6 +197,77 @@ typedef struct forebay_broadcast_received {
   // `FOREBAY_OVERRUN`: how many messages were lost.
   uint64_t lost;
 } forebay_broadcast_received;
+
+// Settings of a capture. Zeros are the defaults.
+typedef struct forebay_capture_options {
+  // `sizeof(struct forebay_capture_options)`.
+  size_t size;
+  // A filter in the language of libpcap, or null. It applies to every kind of source.
+  const char *filter;
+  // Bytes of the source's ring; 0 is 64 MiB for an interface.
+  uint64_t ring_bytes;
+  // How long an interface may hold frames back to hand over many at once, in nanoseconds; 0 is 100 ms.
+  uint64_t delay_ns;
+  // Bytes of each frame that are needed; 0 is 262144.
+  uint32_t snaplen;
+  // Not 0: no promiscuous mode.
+  uint32_t not_promiscuous;
+  // Not 0: no frames that this machine sends.
+  uint32_t incoming_only;
+  // 0.
+  uint32_t reserved;
+} forebay_capture_options;
+
+// A packet where the source has it.
+typedef struct forebay_frame {
+  // The bytes kept, from the link-layer header on.
+  const uint8_t *data;
+  // Number of bytes kept.
+  size_t len;
+  // Nanoseconds since 1970.
+  uint64_t time_ns;
+  // Frames that the source lost directly before this one.
+  uint64_t dropped_before;
+  // Its length on the wire in bytes.
+  uint32_t wire_len;
+  // The number of its interface, from 0.
+  uint32_t interface;
+  // 0: unknown; 1: received; 2: sent by this machine.
+  uint32_t direction;
+  // 0.
+  uint32_t reserved;
+} forebay_frame;
+
+// The program's function for each packet, with its `context`. The packet is lent until it returns. Not 0 stops. It must not leave by
+// `longjmp` or an exception.
+typedef int (*forebay_frame_callback)(void *context, const struct forebay_frame *frame);
+
+// Where every packet went. At the end `received` is the sum of all other counts but `interface_dropped`. `FOREBAY_UNKNOWN`: the
+// source does not report it.
+typedef struct forebay_counts {
+  // `sizeof(struct forebay_counts)`.
+  size_t size;
+  // Packets that the source has received.
+  uint64_t received;
+  // Packets that the program has taken.
+  uint64_t counted;
+  // Packets that the filter rejected. A filter in the kernel counts none, neither here nor in `received`.
+  uint64_t filtered;
+  // Packets that were received and not taken when the capture ended.
+  uint64_t unread;
+  // Lost in the ring of the kernel or of the simulated card.
+  uint64_t kernel;
+  // Lost because the receive ring of an AF_XDP socket was full.
+  uint64_t rx_ring;
+  // Lost because the fill ring of an AF_XDP socket had no memory.
+  uint64_t fill_ring;
+  // Lost on the way into a veth interface that is read with AF_XDP.
+  uint64_t peer;
+  // Overwritten in the memory of a share before they were read.
+  uint64_t overrun;
+  // Lost by the interface, or by the capture that shares its packets, before this source saw them. Not part of `received`.
+  uint64_t interface_dropped;
+} forebay_counts;
 
 // Settings of a hub. Zeros are the defaults.
 typedef struct forebay_hub_options {
@@ -492,6 +572,58 @@ int forebay_broadcast_reader_descriptor(struct forebay_broadcast_reader *handle)
 
 // Ends the reader.
 int forebay_broadcast_reader_destroy(struct forebay_broadcast_reader *handle);
+
+// Opens an interface (`eth0`, `any`, `xdp:eth0`), the packets that a capture shares (`share:NAME`) or the simulated card (`sim`).
+// `options` may be null.
+int forebay_capture_open(const char *name,
+                         const struct forebay_capture_options *options,
+                         struct forebay_capture **capture);
+
+// Opens a capture file, also a compressed one; `-` is standard input. `options` may be null.
+int forebay_capture_read(const char *path,
+                         const struct forebay_capture_options *options,
+                         struct forebay_capture **capture);
+
+// Waits for packets, stores where an array of those that have arrived is, and returns their number. They are lent until the next call with
+// this capture: the bytes are in the ring of the interface, or where the file was read to. `FOREBAY_CLOSED`: the source has ended.
+// `FOREBAY_INTERRUPTED`: it was stopped, and all packets that had been received are taken.
+ptrdiff_t forebay_capture_next(struct forebay_capture *handle,
+                               const struct forebay_frame **frames,
+                               int64_t timeout_ns);
+
+// Calls the program's function for each packet, in this thread, until it returns another value than 0, the source has ended, or it was
+// stopped. Returns the number of calls. Packets after the last call stay in the source.
+int64_t forebay_capture_each(struct forebay_capture *handle,
+                             forebay_frame_callback callback,
+                             void *context);
+
+// Detaches the capture from its source: calls that wait return. Packets received so far can still be taken. Any thread may call it, and a
+// signal handler.
+int forebay_capture_stop(const struct forebay_capture *handle);
+
+// The link type of an interface as in capture files (1: Ethernet). `FOREBAY_NOT_FOUND`: there is none with this number so far.
+int forebay_capture_link_type(struct forebay_capture *handle,
+                              uint32_t interface);
+
+// Stores the counts so far; after `forebay_capture_finish`, those at the end. Set `size` before.
+int forebay_capture_counts(struct forebay_capture *handle, struct forebay_counts *result);
+
+// Ends the capture, and stores its counts. Packets that were received and not taken are `unread`. Packets that are lent are lent no more.
+// `counts` may be null.
+int forebay_capture_finish(struct forebay_capture *handle,
+                           struct forebay_counts *result);
+
+// Ends the capture, if it has not ended, and gives its memory back. A call in another thread ends first: stop it.
+int forebay_capture_destroy(struct forebay_capture *handle);
+
+// Compiles a filter in the language of libpcap, for packets of this link type (1: Ethernet).
+int forebay_filter_compile(const char *expression, uint16_t link_type, struct forebay_filter **filter);
+
+// Returns 1 if the packet with these bytes and this length on the wire matches, and otherwise 0.
+int forebay_filter_matches(const struct forebay_filter *handle, const void *data, size_t len, uint32_t wire_len);
+
+// Gives the filter back.
+int forebay_filter_destroy(struct forebay_filter *handle);
 
 // Makes a hub. `options` may be null.
 int forebay_hub_create(const struct forebay_hub_options *options, struct forebay_hub **hub);

@@ -3,6 +3,7 @@
 #![allow(dead_code)] // Numbers that only the header needs.
 
 mod broadcast;
+mod capture;
 mod lanes;
 mod pool;
 mod queue;

@@ -427,8 +427,16 @@ impl Capture {
         Ok(())
     }
 
-    /// The counts at the end.
-    fn ledger(&mut self) -> Ledger {
+    /// The counts so far. Frames that the source has received and that were not taken are only in [`Ledger::received`], so they add up at the
+    /// end only.
+    ///
+    /// ```
+    /// let mut capture = forebay_net::Capture::open("sim:count=1000,clock=virtual")?;
+    /// capture.next_frame()?;
+    /// assert_eq!(capture.ledger().counted, 1);
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn ledger(&mut self) -> Ledger {
         let taking = &mut self.taking;
         let mut ledger = Ledger::of_port(&mut taking.sleeper.port);
         ledger.counted = taking.sieve.taken;

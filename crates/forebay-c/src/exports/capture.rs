@@ -1,0 +1,449 @@
+//! Packets of interfaces, files, shares and the simulated card, and filters.
+
+#![allow(unsafe_code)] // The names are this library's, and it calls the program's function.
+#![allow(non_camel_case_types)] // These, too.
+
+use crate::{
+    border::{self, Place, Versioned, answer, items, limit, put_versioned, text},
+    ends::{destroy, give_one},
+    failure::{Failure, Result},
+    handles::{Handle, shared},
+};
+use forebay::error::Code;
+use forebay_net::{
+    Capture, Ledger, Next,
+    capture::Stopper,
+    filter::{Filter, View, bpf::Program},
+    open::{Name, Options},
+    port::{Direction, Frame, LinkType, MAX_SNAPLEN},
+};
+use std::{
+    ffi::{c_char, c_int, c_void},
+    ptr::null,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+/// A source of packets. One thread at a time may take packets from it; any thread, and a signal handler, may stop it.
+pub struct forebay_capture(());
+
+/// A compiled filter. Any number of threads may use it.
+pub struct forebay_filter(());
+
+/// A count that the source cannot report.
+pub const FOREBAY_UNKNOWN: u64 = u64::MAX;
+
+/// Settings of a capture. Zeros are the defaults.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct forebay_capture_options {
+    /// `sizeof(struct forebay_capture_options)`.
+    pub size: usize,
+    /// A filter in the language of libpcap, or null. It applies to every kind of source.
+    pub filter: *const c_char,
+    /// Bytes of the source's ring; 0 is 64 MiB for an interface.
+    pub ring_bytes: u64,
+    /// How long an interface may hold frames back to hand over many at once, in nanoseconds; 0 is 100 ms.
+    pub delay_ns: u64,
+    /// Bytes of each frame that are needed; 0 is 262144.
+    pub snaplen: u32,
+    /// Not 0: no promiscuous mode.
+    pub not_promiscuous: u32,
+    /// Not 0: no frames that this machine sends.
+    pub incoming_only: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+// SAFETY: `repr(C)`, a size first, then a pointer and numbers.
+unsafe impl Versioned for forebay_capture_options {
+    const SIZES: &'static [usize] = &[48];
+}
+
+/// A packet where the source has it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct forebay_frame {
+    /// The bytes kept, from the link-layer header on.
+    pub data: *const u8,
+    /// Number of bytes kept.
+    pub len: usize,
+    /// Nanoseconds since 1970.
+    pub time_ns: u64,
+    /// Frames that the source lost directly before this one.
+    pub dropped_before: u64,
+    /// Its length on the wire in bytes.
+    pub wire_len: u32,
+    /// The number of its interface, from 0.
+    pub interface: u32,
+    /// 0: unknown; 1: received; 2: sent by this machine.
+    pub direction: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+// SAFETY: addresses and numbers; only the program reads what is there.
+unsafe impl Send for forebay_frame {}
+
+/// Where every packet went. At the end `received` is the sum of all other counts but `interface_dropped`. `FOREBAY_UNKNOWN`: the
+/// source does not report it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct forebay_counts {
+    /// `sizeof(struct forebay_counts)`.
+    pub size: usize,
+    /// Packets that the source has received.
+    pub received: u64,
+    /// Packets that the program has taken.
+    pub counted: u64,
+    /// Packets that the filter rejected. A filter in the kernel counts none, neither here nor in `received`.
+    pub filtered: u64,
+    /// Packets that were received and not taken when the capture ended.
+    pub unread: u64,
+    /// Lost in the ring of the kernel or of the simulated card.
+    pub kernel: u64,
+    /// Lost because the receive ring of an AF_XDP socket was full.
+    pub rx_ring: u64,
+    /// Lost because the fill ring of an AF_XDP socket had no memory.
+    pub fill_ring: u64,
+    /// Lost on the way into a veth interface that is read with AF_XDP.
+    pub peer: u64,
+    /// Overwritten in the memory of a share before they were read.
+    pub overrun: u64,
+    /// Lost by the interface, or by the capture that shares its packets, before this source saw them. Not part of `received`.
+    pub interface_dropped: u64,
+}
+
+// SAFETY: `repr(C)`, a size first, and numbers.
+unsafe impl Versioned for forebay_counts {
+    const SIZES: &'static [usize] = &[88];
+}
+
+/// The program's function for each packet, with its `context`. The packet is lent until it returns. Not 0 stops. It must not leave by
+/// `longjmp` or an exception.
+pub type forebay_frame_callback =
+    Option<unsafe extern "C" fn(context: *mut c_void, frame: *const forebay_frame) -> c_int>;
+
+/// The capture is taken out for the time of a call, so that others can stop it, and get an answer, meanwhile.
+pub struct Source {
+    stopper: Stopper,
+    taking: Mutex<Option<Box<Taking>>>,
+}
+
+struct Taking {
+    /// `None` once it is finished.
+    capture: Option<Capture>,
+    /// The frames that are lent.
+    frames: Vec<forebay_frame>,
+    last: Option<Ledger>,
+}
+
+impl Handle for forebay_capture {
+    type Object = Source;
+}
+
+impl Handle for forebay_filter {
+    type Object = Program;
+}
+
+/// Puts the capture back, also when a call panics.
+struct Inside<'a> {
+    source: &'a Source,
+    taking: Option<Box<Taking>>,
+}
+
+impl Source {
+    fn place(&self) -> std::sync::MutexGuard<'_, Option<Box<Taking>>> {
+        self.taking.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        *self.source.place() = self.taking.take();
+    }
+}
+
+fn alone<R>(
+    handle: *const forebay_capture,
+    body: impl FnOnce(&mut Taking) -> Result<R>,
+) -> Result<R> {
+    shared(handle, |source| {
+        let taking = Some(source.place().take().ok_or(Code::Busy)?);
+        let mut inside = Inside { source, taking };
+        inside
+            .taking
+            .as_mut()
+            .map_or(Err(Code::Busy.into()), |taking| body(taking))
+    })?
+}
+
+fn open(
+    name: &Name,
+    options: *const forebay_capture_options,
+    place: &Place<*mut forebay_capture>,
+) -> Result<c_int> {
+    let given = border::options(options)?;
+    let defaults = Options::default();
+    let filter = match given.filter.is_null() {
+        true => None,
+        false => Some(
+            text(given.filter, "filter")?
+                .parse::<Filter>()
+                .map_err(forebay::Error::from)?,
+        ),
+    };
+    let options = Options {
+        filter,
+        ring_bytes: (given.ring_bytes > 0).then_some(given.ring_bytes),
+        delay: match given.delay_ns {
+            0 => defaults.delay,
+            delay => Duration::from_nanos(delay),
+        },
+        snaplen: match given.snaplen {
+            0 => defaults.snaplen,
+            snaplen => snaplen,
+        },
+        promiscuous: given.not_promiscuous == 0,
+        incoming_only: given.incoming_only != 0,
+        ..defaults
+    };
+    let capture = Capture::with(name, &options)?;
+    let source = Source {
+        stopper: capture.stopper(),
+        taking: Mutex::new(Some(Box::new(Taking {
+            capture: Some(capture),
+            frames: Vec::new(),
+            last: None,
+        }))),
+    };
+    give_one(source, place)
+}
+
+/// Opens an interface (`eth0`, `any`, `xdp:eth0`), the packets that a capture shares (`share:NAME`) or the simulated card (`sim`).
+/// `options` may be null.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_capture_open(
+    name: *const c_char,
+    options: *const forebay_capture_options,
+    capture: *mut *mut forebay_capture,
+) -> c_int {
+    answer(|| {
+        let place = Place::new(capture, "capture")?;
+        open(&text(name, "name")?.parse()?, options, &place)
+    })
+}
+
+/// Opens a capture file, also a compressed one; `-` is standard input. `options` may be null.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_capture_read(
+    path: *const c_char,
+    options: *const forebay_capture_options,
+    capture: *mut *mut forebay_capture,
+) -> c_int {
+    answer(|| {
+        let place = Place::new(capture, "capture")?;
+        open(&Name::File(text(path, "path")?.into()), options, &place)
+    })
+}
+
+fn frame_of(frame: &Frame<'_>) -> forebay_frame {
+    forebay_frame {
+        data: frame.data.as_ptr(),
+        len: frame.data.len(),
+        time_ns: frame.time_ns,
+        dropped_before: frame.dropped_before,
+        wire_len: frame.wire_len,
+        interface: frame.interface,
+        direction: match frame.direction {
+            Direction::Unknown => 0,
+            Direction::Inbound => 1,
+            Direction::Outbound => 2,
+        },
+        reserved: 0,
+    }
+}
+
+/// Why there is no packet.
+fn without<T>(next: &Next<T>, timeout: Duration) -> Failure {
+    match next {
+        Next::Stopped => Code::Interrupted.into(),
+        Next::End => Code::Closed.into(),
+        _ if timeout.is_zero() => Code::Empty.into(),
+        _ => Code::TimedOut.into(),
+    }
+}
+
+/// Waits for packets, stores where an array of those that have arrived is, and returns their number. They are lent until the next call with
+/// this capture: the bytes are in the ring of the interface, or where the file was read to. `FOREBAY_CLOSED`: the source has ended.
+/// `FOREBAY_INTERRUPTED`: it was stopped, and all packets that had been received are taken.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_capture_next(
+    handle: *mut forebay_capture,
+    frames: *mut *const forebay_frame,
+    timeout_ns: i64,
+) -> isize {
+    answer(|| {
+        let place = Place::new(frames, "frames")?;
+        place.put(null());
+        alone(handle, |taking| {
+            taking.frames.clear();
+            let timeout = limit(timeout_ns).unwrap_or(Duration::MAX);
+            let capture = taking.capture.as_mut().ok_or(Code::Closed)?;
+            let found = capture.next_batch(timeout)?;
+            let Next::Ready(batch) = found else {
+                return Err(without(&found, timeout));
+            };
+            taking.frames.extend(batch.frames().map(|it| frame_of(&it)));
+            place.put(taking.frames.as_ptr());
+            Ok(taking.frames.len() as isize)
+        })
+    })
+}
+
+/// Calls the program's function for each packet, in this thread, until it returns another value than 0, the source has ended, or it was
+/// stopped. Returns the number of calls. Packets after the last call stay in the source.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_capture_each(
+    handle: *mut forebay_capture,
+    callback: forebay_frame_callback,
+    context: *mut c_void,
+) -> i64 {
+    answer(|| {
+        let callback = callback.ok_or(Failure::invalid("`callback` is a null pointer"))?;
+        alone(handle, |taking| {
+            taking.frames.clear();
+            let capture = taking.capture.as_mut().ok_or(Code::Closed)?;
+            let mut calls = 0;
+            while let Some(frame) = capture.next_frame()? {
+                calls += 1;
+                let frame = frame_of(&frame);
+                // SAFETY: the program's function takes any context that the program gave, and a frame that exists meanwhile.
+                if unsafe { callback(context, &raw const frame) } != 0 {
+                    break;
+                }
+            }
+            Ok(calls)
+        })
+    })
+}
+
+/// Detaches the capture from its source: calls that wait return. Packets received so far can still be taken. Any thread may call it, and a
+/// signal handler.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_capture_stop(handle: *const forebay_capture) -> c_int {
+    answer(|| Ok(shared(handle, |source| source.stopper.stop()).map(|()| 0)?))
+}
+
+/// The link type of an interface as in capture files (1: Ethernet). `FOREBAY_NOT_FOUND`: there is none with this number so far.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_capture_link_type(handle: *mut forebay_capture, interface: u32) -> c_int {
+    answer(|| {
+        alone(handle, |taking| {
+            let capture = taking.capture.as_ref().ok_or(Code::Closed)?;
+            let found = capture.interfaces().get(interface as usize);
+            Ok(found
+                .map(|it| c_int::from(it.link.0))
+                .ok_or(Code::NotFound)?)
+        })
+    })
+}
+
+fn counts(ledger: &Ledger) -> forebay_counts {
+    let known = |count: Option<u64>| count.unwrap_or(FOREBAY_UNKNOWN);
+    let dropped = &ledger.dropped;
+    forebay_counts {
+        size: size_of::<forebay_counts>(),
+        received: ledger.received,
+        counted: ledger.counted,
+        filtered: ledger.filtered,
+        unread: ledger.unread,
+        kernel: known(dropped.kernel),
+        rx_ring: dropped.rx_ring,
+        fill_ring: dropped.fill_ring,
+        peer: known(dropped.peer),
+        overrun: dropped.overrun,
+        interface_dropped: known(ledger.interface_dropped),
+    }
+}
+
+/// Stores the counts so far; after `forebay_capture_finish`, those at the end. Set `size` before.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_capture_counts(
+    handle: *mut forebay_capture,
+    result: *mut forebay_counts,
+) -> c_int {
+    answer(|| {
+        alone(handle, |taking| {
+            let ledger = match &mut taking.capture {
+                Some(capture) => Some(capture.ledger()),
+                None => taking.last,
+            };
+            put_versioned(result, counts(&ledger.ok_or(Code::Closed)?), "counts")?;
+            Ok(0)
+        })
+    })
+}
+
+/// Ends the capture, and stores its counts. Packets that were received and not taken are `unread`. Packets that are lent are lent no more.
+/// `counts` may be null.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_capture_finish(
+    handle: *mut forebay_capture,
+    result: *mut forebay_counts,
+) -> c_int {
+    answer(|| {
+        alone(handle, |taking| {
+            taking.frames.clear();
+            let ledger = taking.capture.take().ok_or(Code::Closed)?.finish()?;
+            taking.last = Some(ledger);
+            if !result.is_null() {
+                put_versioned(result, counts(&ledger), "counts")?;
+            }
+            Ok(0)
+        })
+    })
+}
+
+/// Ends the capture, if it has not ended, and gives its memory back. A call in another thread ends first: stop it.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_capture_destroy(handle: *mut forebay_capture) -> c_int {
+    answer(|| destroy(handle))
+}
+
+/// Compiles a filter in the language of libpcap, for packets of this link type (1: Ethernet).
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_filter_compile(
+    expression: *const c_char,
+    link_type: u16,
+    filter: *mut *mut forebay_filter,
+) -> c_int {
+    answer(|| {
+        let place = Place::new(filter, "filter")?;
+        let filter = text(expression, "expression")?.parse::<Filter>();
+        let program =
+            filter.and_then(|it| it.compile(LinkType(link_type), View::Packet, MAX_SNAPLEN));
+        give_one(program.map_err(forebay::Error::from)?, &place)
+    })
+}
+
+/// Returns 1 if the packet with these bytes and this length on the wire matches, and otherwise 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_filter_matches(
+    handle: *const forebay_filter,
+    data: *const c_void,
+    len: usize,
+    wire_len: u32,
+) -> c_int {
+    answer(|| {
+        let data: &[u8] = items(data.cast(), len, "data")?;
+        let kept = shared(handle, |program| program.run(data, wire_len))?;
+        Ok(c_int::from(kept > 0))
+    })
+}
+
+/// Gives the filter back.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_filter_destroy(handle: *mut forebay_filter) -> c_int {
+    answer(|| destroy(handle))
+}

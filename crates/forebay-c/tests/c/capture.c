@@ -1,0 +1,134 @@
+// Packets of the simulated card by batch and by callback, a stop by a signal handler, filters, counts, a file, and misuse.
+#include "check.h"
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+static forebay_capture *stopped;
+
+static void on_signal(int number) {
+  (void)number;
+  forebay_capture_stop(stopped);
+}
+
+static void *interrupts(void *argument) {
+  pthread_kill(*(pthread_t *)argument, SIGUSR1);
+  return NULL;
+}
+
+static int first_ten(void *context, const struct forebay_frame *frame) {
+  CHECK(frame->len == 60 && frame->wire_len == 60 && frame->data[12] == 8);
+  // The capture is in use.
+  struct forebay_counts counts = {.size = sizeof counts};
+  CHECK_IS(forebay_capture_counts(stopped, &counts), FOREBAY_BUSY);
+  return ++*(int *)context == 10;
+}
+
+static uint64_t sum(const struct forebay_counts *c) {
+  uint64_t peer = c->peer == FOREBAY_UNKNOWN ? 0 : c->peer;
+  return c->counted + c->filtered + c->unread + c->kernel + c->rx_ring + c->fill_ring + peer + c->overrun;
+}
+
+int main(void) {
+  forebay_capture *capture;
+  const struct forebay_frame *frames;
+  struct forebay_counts counts = {.size = sizeof counts};
+
+  // By batch, with a filter that the library applies.
+  struct forebay_capture_options options = {.size = sizeof options, .filter = "udp and less 60"};
+  CHECK_IS(forebay_capture_open("sim:count=1000,clock=virtual", &options, &capture), FOREBAY_OK);
+  CHECK_IS(forebay_capture_link_type(capture, 0), 1);
+  CHECK_IS(forebay_capture_link_type(capture, 1), FOREBAY_NOT_FOUND);
+  ptrdiff_t got, all = 0;
+  uint64_t last = 0;
+  while ((got = forebay_capture_next(capture, &frames, FOREBAY_FOREVER)) > 0) {
+    for (ptrdiff_t i = 0; i < got; i++) {
+      CHECK(frames[i].len == 60 && frames[i].time_ns >= last && frames[i].interface == 0);
+      last = frames[i].time_ns;
+    }
+    all += got;
+  }
+  CHECK_IS(got, FOREBAY_CLOSED);
+  CHECK(all == 1000 && frames == NULL);
+  CHECK_IS(forebay_capture_counts(capture, &counts), FOREBAY_OK);
+  CHECK(counts.received == 1000 && counts.counted == 1000 && counts.interface_dropped == FOREBAY_UNKNOWN);
+  CHECK_IS(forebay_capture_destroy(capture), FOREBAY_OK);
+  CHECK_IS(forebay_capture_destroy(capture), FOREBAY_MISUSE);
+  CHECK_IS(forebay_capture_stop(capture), FOREBAY_MISUSE);
+
+  // By callback, which stops. The rest is unread, and every packet is counted once.
+  options.filter = "greater 61";
+  CHECK_IS(forebay_capture_open("sim:count=100,clock=virtual", &options, &capture), FOREBAY_OK);
+  CHECK_IS(forebay_capture_next(capture, &frames, FOREBAY_FOREVER), FOREBAY_CLOSED);
+  CHECK_IS(forebay_capture_finish(capture, &counts), FOREBAY_OK);
+  CHECK(counts.received == 100 && counts.filtered == 100 && sum(&counts) == 100);
+  CHECK_IS(forebay_capture_destroy(capture), FOREBAY_OK);
+  CHECK_IS(forebay_capture_open("sim:rate=1G,count=100000,clock=virtual", NULL, &stopped), FOREBAY_OK);
+  int calls = 0;
+  CHECK_IS(forebay_capture_each(stopped, first_ten, &calls), 10);
+  CHECK_IS(forebay_capture_finish(stopped, &counts), FOREBAY_OK);
+  CHECK(calls == 10 && counts.counted == 10 && counts.received == sum(&counts));
+  CHECK_IS(forebay_capture_each(stopped, first_ten, &calls), FOREBAY_CLOSED);
+  CHECK_IS(forebay_capture_counts(stopped, &counts), FOREBAY_OK);
+  CHECK(counts.counted == 10);
+  CHECK_IS(forebay_capture_destroy(stopped), FOREBAY_OK);
+
+  // Time limits, and a signal handler that stops a wait.
+  CHECK_IS(forebay_capture_open("sim:rate=1pps", NULL, &stopped), FOREBAY_OK);
+  while ((got = forebay_capture_next(stopped, &frames, 0)) > 0) {
+  }
+  CHECK_IS(got, FOREBAY_EMPTY);
+  CHECK_IS(forebay_capture_next(stopped, &frames, SECOND / 1000), FOREBAY_TIMED_OUT);
+  struct sigaction action = {.sa_handler = on_signal};
+  CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+  pthread_t self = pthread_self(), other;
+  CHECK(pthread_create(&other, NULL, interrupts, &self) == 0);
+  while ((got = forebay_capture_next(stopped, &frames, FOREBAY_FOREVER)) > 0) {
+  }
+  CHECK_IS(got, FOREBAY_INTERRUPTED);
+  CHECK(pthread_join(other, NULL) == 0);
+  CHECK_IS(forebay_capture_destroy(stopped), FOREBAY_OK);
+
+  // A file: a header of the classic format and a packet.
+  char name[] = "/tmp/forebay-c-XXXXXX";
+  int fd = mkstemp(name);
+  const uint32_t header[] = {0xa1b2c3d4, 4 << 16 | 2, 0, 0, 65535, 1, 7, 8, 4, 60, 0x01020304};
+  CHECK(fd >= 0 && write(fd, header, sizeof header) == sizeof header && close(fd) == 0);
+  CHECK_IS(forebay_capture_read(name, NULL, &capture), FOREBAY_OK);
+  CHECK_IS(forebay_capture_next(capture, &frames, FOREBAY_FOREVER), 1);
+  CHECK(frames->len == 4 && frames->wire_len == 60 && frames->data[0] == 4 && frames->time_ns == 7000008000);
+  CHECK_IS(forebay_capture_next(capture, &frames, FOREBAY_FOREVER), FOREBAY_CLOSED);
+  CHECK_IS(forebay_capture_destroy(capture), FOREBAY_OK);
+  CHECK(truncate(name, 10) == 0);
+  CHECK_IS(forebay_capture_read(name, NULL, &capture), FOREBAY_DAMAGED);
+  CHECK(unlink(name) == 0);
+  CHECK_IS(forebay_capture_read(name, NULL, &capture), FOREBAY_NOT_FOUND);
+
+  // Filters, alone.
+  forebay_filter *filter;
+  CHECK_IS(forebay_filter_compile("ether[0] = 7", 1, &filter), FOREBAY_OK);
+  const unsigned char packet[60] = {7};
+  CHECK_IS(forebay_filter_matches(filter, packet, sizeof packet, 60), 1);
+  CHECK_IS(forebay_filter_matches(filter, packet + 1, 59, 59), 0);
+  CHECK_IS(forebay_filter_matches(filter, NULL, 0, 0), 0);
+  CHECK_IS(forebay_filter_destroy(filter), FOREBAY_OK);
+  CHECK_IS(forebay_filter_matches(filter, packet, sizeof packet, 60), FOREBAY_MISUSE);
+  CHECK_IS(forebay_filter_compile("tcp prot 80", 1, &filter), FOREBAY_INVALID);
+  CHECK(strstr(forebay_last_error(), "proto") != NULL);
+
+  // Misuse.
+  CHECK_IS(forebay_capture_open("share:no-such-share", NULL, &capture), FOREBAY_NOT_FOUND);
+  CHECK_IS(forebay_capture_open("no-such-if0", NULL, &capture), FOREBAY_NOT_FOUND);
+  CHECK_IS(forebay_capture_open(NULL, NULL, &capture), FOREBAY_INVALID);
+  CHECK_IS(forebay_capture_open("sim", NULL, NULL), FOREBAY_INVALID);
+  options.size = 7;
+  CHECK_IS(forebay_capture_open("sim", &options, &capture), FOREBAY_INVALID);
+  CHECK_IS(forebay_capture_open("sim:count=1", NULL, &capture), FOREBAY_OK);
+  CHECK_IS(forebay_capture_each(capture, NULL, NULL), FOREBAY_INVALID);
+  CHECK_IS(forebay_capture_next(capture, NULL, 0), FOREBAY_INVALID);
+  counts.size = 3;
+  CHECK_IS(forebay_capture_counts(capture, &counts), FOREBAY_INVALID);
+  CHECK_IS(forebay_filter_matches((forebay_filter *)capture, packet, sizeof packet, 60), FOREBAY_MISUSE);
+  CHECK_IS(forebay_capture_destroy(capture), FOREBAY_OK);
+  return 0;
+}
