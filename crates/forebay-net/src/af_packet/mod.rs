@@ -76,7 +76,7 @@ pub(crate) use socket::promiscuous as hold_promiscuous;
 use crate::filter::bpf::Instruction;
 use crate::link::{Link, Netlink};
 use crate::port::{
-    self, Burst, Counts, Frame, Frames, Interface, Lent, LinkType, Outages, Port, PortInfo,
+    self, Burst, Counts, Frame, Frames, Interface, LentMemory, LinkType, Outages, Port, PortInfo,
     PortReport, TimeSource, Wake,
 };
 use forebay::{Error, Result, error::Code};
@@ -610,7 +610,7 @@ impl Frames for Reader {
         self.ring.memory()
     }
 
-    fn lend(&mut self) -> Option<Lent> {
+    fn lend(&mut self) -> Option<LentMemory> {
         self.ring.lend()
     }
 

@@ -33,7 +33,7 @@
 //! ([`Ring::damage`]), not undefined behaviour. The parent module decides when a block is returned and where drops are counted.
 #![allow(unsafe_code)]
 
-use crate::port::{Direction, Frame, Lent, Unfinished};
+use crate::port::{Direction, Frame, LentMemory, Unfinished};
 use crate::sys::Mapping;
 use std::collections::VecDeque;
 use std::mem::{offset_of, size_of};
@@ -397,7 +397,7 @@ impl Ring {
     }
 
     /// Lends the current block after its last frame, until the last clone of the result was dropped.
-    pub(super) fn lend(&mut self) -> Option<Lent> {
+    pub(super) fn lend(&mut self) -> Option<LentMemory> {
         if !self.held || self.left > 0 {
             return None;
         }

@@ -8,7 +8,7 @@
 //! If the port's memory holds all frames of a burst ([`Frames::memory`](crate::port::Frames::memory)), they stay where they are. The bytes
 //! of other ports' frames are copied one after the other.
 
-use crate::port::{Direction, Frame, Lent, Marks, Unfinished};
+use crate::port::{Direction, Frame, LentMemory, Marks, Unfinished};
 use std::{fmt, ops::Range, sync::Arc};
 
 /// The most frames of a batch, and the bytes that are copied for one, unless a single frame has more.
@@ -133,7 +133,7 @@ impl fmt::Debug for Batch<'_> {
 /// for longer.
 pub struct OwnedBatch {
     rows: Vec<Row>,
-    bytes: Lent,
+    bytes: LentMemory,
     is_borrowed: bool,
 }
 
@@ -319,7 +319,7 @@ impl Gathered {
     }
 
     /// The batch, with memory of the port that was lent.
-    pub fn own(&mut self, bytes: Lent) -> OwnedBatch {
+    pub fn own(&mut self, bytes: LentMemory) -> OwnedBatch {
         OwnedBatch {
             rows: std::mem::take(&mut self.rows),
             bytes,

@@ -19,8 +19,8 @@ mod window;
 
 use crate::format::read::{Decoder, Kind, Section, Skipped, Step, Zeros, with_packets_read};
 use crate::port::{
-    Block, Burst, Counts, Frame, Frames, Interface, Lent, Port, PortInfo, PortReport, Unreadable,
-    Wake,
+    Block, Burst, Counts, Frame, Frames, Interface, LentMemory, Port, PortInfo, PortReport,
+    Unreadable, Wake,
 };
 pub use compressed::Unpacked;
 use compressed::{Failed, Stream};
@@ -607,7 +607,7 @@ impl Frames for File {
         Some(&self.window.bytes)
     }
 
-    fn lend(&mut self) -> Option<Lent> {
+    fn lend(&mut self) -> Option<LentMemory> {
         Some(Arc::new(self.window.lend()))
     }
 

@@ -242,7 +242,7 @@ pub trait Frames {
     }
     /// Hands over [`memory`](Frames::memory) after the last frame of the burst: it stays as it is while the result lives, also without
     /// the port. `None`, the default: the port needs it.
-    fn lend(&mut self) -> Option<Lent> {
+    fn lend(&mut self) -> Option<LentMemory> {
         None
     }
     /// Ends the burst: returns the frames handed out to the source.
@@ -250,7 +250,7 @@ pub trait Frames {
 }
 
 /// Memory that a port has lent. It returns to the port when the last clone is dropped, in any thread.
-pub type Lent = Arc<dyn AsRef<[u8]> + Send + Sync>;
+pub type LentMemory = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
 /// Up to a budget of frames, each accessed in place. Dropping the burst releases the frames taken.
 ///
@@ -292,7 +292,7 @@ impl<'a> Burst<'a> {
     }
 
     /// Takes over this memory: [`Frames::lend`].
-    pub fn lend(&mut self) -> Option<Lent> {
+    pub fn lend(&mut self) -> Option<LentMemory> {
         self.0.lend()
     }
 

@@ -283,14 +283,14 @@ impl Session {
     /// assert!(summary.ledger.counted >= 49 && summary.is_fine());
     /// # Ok::<(), forebay::Error>(())
     /// ```
-    pub fn start(mut self) -> Running {
+    pub fn start(mut self) -> SessionRun {
         let cpu_began = cpu_time();
         let began = self.clock.now();
         let mut troubles = Troubles::default();
         if let Err(broken) = self.intake.begin(began) {
             troubles.note(broken);
         }
-        Running {
+        SessionRun {
             poller: Poller::new(self.config.budget, self.clock.clone()),
             watch: Watch::new(began, &self.config),
             session: self,
@@ -463,7 +463,7 @@ impl Session {
 }
 
 /// A [`Session`] that captures in steps ([`Session::start`]). Between them packets stay in their sources.
-pub struct Running {
+pub struct SessionRun {
     session: Session,
     poller: Poller,
     watch: Watch,
@@ -473,7 +473,7 @@ pub struct Running {
     cpu_began: Duration,
 }
 
-impl Running {
+impl SessionRun {
     /// Captures for up to `timeout`, and returns whether the capture goes on: not when the packet limit is reached, the sources have ended,
     /// something has failed or [`Control::stop`] was called. `observe` receives the events meanwhile. A timeout of 0 does not wait.
     pub fn step(&mut self, timeout: Duration, observe: &mut dyn FnMut(Event<'_>)) -> bool {
@@ -509,7 +509,7 @@ impl Running {
 
     /// Stops the sources, drains them, closes the output and accounts for every packet.
     pub fn finish(self, observe: &mut dyn FnMut(Event<'_>)) -> Summary {
-        let Running {
+        let SessionRun {
             mut session,
             mut poller,
             mut watch,

@@ -12,8 +12,8 @@
 use super::{FileMetadata, ParallelFile, batch::Ending};
 use crate::file::{Ahead, READING_ON, failure, torn, zeros};
 use crate::port::{
-    Block, Burst, Counts, EncodedRun, EncodedRuns, Frame, Frames, Handover, Interface, Lent, Port,
-    PortInfo, PortReport, Wake,
+    Block, Burst, Counts, EncodedRun, EncodedRuns, Frame, Frames, Handover, Interface, LentMemory,
+    Port, PortInfo, PortReport, Wake,
 };
 use forebay::{Result, store::Loan};
 use std::sync::Arc;
@@ -160,7 +160,7 @@ impl Frames for ParallelFile {
         Some(&self.position.batch.bytes)
     }
 
-    fn lend(&mut self) -> Option<Lent> {
+    fn lend(&mut self) -> Option<LentMemory> {
         let position = &mut self.position;
         if position.batch.ordinal(position.next).is_some() {
             return None;
