@@ -109,9 +109,10 @@ fn rooms_import_and_hold_what_the_architecture_says() {
         ("forebay-archive", 4),
         ("forebay-pcap", 4),
         ("forebay-c", 4),
+        ("forebay-py", 4),
     ] {
         let rooms = match krate {
-            "forebay-archive" | "forebay-pcap" | "forebay-c" => {
+            "forebay-archive" | "forebay-pcap" | "forebay-c" | "forebay-py" => {
                 promised(&root, &format!("crates/{krate}/README.md"), "## Modules")
             }
             _ => promised(&root, "ARCHITECTURE.md", &format!("### `{krate}`")),

@@ -1,0 +1,64 @@
+"""Forebay: packets as columns, and bounded zero-copy buffers between threads and processes.
+
+    import forebay
+
+    with forebay.read("a.pcapng", "tcp port 443") as capture:
+        for burst in capture:
+            print(len(burst), burst.length.sum())
+"""
+
+import atexit
+import os
+
+from ._errors import (
+    Busy,
+    Closed,
+    Damaged,
+    Empty,
+    Error,
+    Exists,
+    Full,
+    InputOutput,
+    Interrupted,
+    Invalid,
+    Misuse,
+    NoMemory,
+    NoPermission,
+    NotFound,
+    TimedOut,
+    TooLong,
+    Unsupported,
+)
+from ._forebay import (
+    Burst,
+    Capture,
+    Filter,
+    Writer,
+    _ending,
+    _forked,
+    capture,
+    read,
+)
+
+atexit.register(_ending)
+os.register_at_fork(after_in_child=_forked)
+
+
+def write(path, bursts, *, format=None):
+    """Writes every packet of `bursts` (such as a capture) into a capture file, and returns their number.
+
+    The end of the name selects the format, pcap for `.pcap` and `.cap` and otherwise pcapng, unless `format` names one.
+    """
+    packets = 0
+    with Writer(path, format=format) as file:
+        for burst in bursts:
+            file.write(burst)
+            packets += len(burst)
+    return packets
+
+
+__all__ = [
+    "Burst", "Busy", "Capture", "Closed", "Damaged", "Empty", "Error", "Exists", "Filter", "Full",
+    "InputOutput", "Interrupted", "Invalid", "Misuse", "NoMemory", "NoPermission", "NotFound", "TimedOut", "TooLong",
+    "Unsupported", "Writer", "capture", "read", "write",
+]  # fmt: skip

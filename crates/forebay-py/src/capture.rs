@@ -1,0 +1,241 @@
+//! `read` and `capture`: the packets of a source, burst by burst.
+
+use crate::{
+    arrow,
+    burst::Burst,
+    error::{Code, Failure},
+    filter::parsed,
+    packets::Packets,
+    process::{Own, limit, wait},
+};
+use forebay_net::{
+    Ledger, Next,
+    capture::Stopper,
+    open::{Name, Options},
+    port::Interface,
+};
+use pyo3::{
+    prelude::*,
+    types::{PyCapsule, PyDict, PyTuple},
+};
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+/// An open source of packets: `for burst in capture`. Make it with `read` or `capture`, and close it with `with` or `close`.
+#[pyclass(frozen, module = "forebay")]
+pub struct Capture {
+    source: Arc<Own<Source>>,
+    stopper: Stopper,
+    timeout: Option<Duration>,
+    counts: Mutex<Option<Ledger>>,
+}
+
+struct Source {
+    capture: forebay_net::Capture,
+    interfaces: Arc<[Interface]>,
+}
+
+/// What one step of waiting found.
+enum Found {
+    Burst(Arc<Packets>),
+    End,
+}
+
+impl Source {
+    /// Waits for a burst for up to `timeout`.
+    fn next(&mut self, timeout: Duration) -> Result<Option<Found>, Failure> {
+        Ok(match self.capture.take_batch(timeout)? {
+            Next::Ready(batch) => {
+                // Those of a file may follow later.
+                if self.interfaces.len() != self.capture.interfaces().len() {
+                    self.interfaces = self.capture.interfaces().into();
+                }
+                let packets = Packets::new(batch, self.interfaces.clone());
+                Some(Found::Burst(Arc::new(packets)))
+            }
+            Next::TimedOut => None,
+            _ => Some(Found::End),
+        })
+    }
+}
+
+impl Capture {
+    fn open(
+        py: Python<'_>,
+        name: &Name,
+        options: &Options,
+        timeout: Option<f64>,
+    ) -> Result<Capture, Failure> {
+        let timeout = limit(timeout)?;
+        let capture = py.detach(|| forebay_net::Capture::with(name, options))?;
+        let stopper = capture.stopper();
+        let interfaces = capture.interfaces().into();
+        let source = Source {
+            capture,
+            interfaces,
+        };
+        Ok(Capture {
+            source: Arc::new(Own::new("the capture", source)),
+            stopper,
+            timeout,
+            counts: Mutex::new(None),
+        })
+    }
+}
+
+/// Reads a capture file, pcap or pcapng, plain or compressed with gzip or zstd. `-` is standard input.
+///
+/// `filter` is an expression in libpcap's language: only packets that match it are returned.
+#[pyfunction]
+#[pyo3(signature = (path, filter = None))]
+pub fn read(py: Python<'_>, path: PathBuf, filter: Option<&str>) -> Result<Capture, Failure> {
+    let options = Options {
+        filter: parsed(filter)?,
+        ..Options::default()
+    };
+    Capture::open(py, &Name::File(path), &options, None)
+}
+
+/// Captures from an interface (`eth0`, `any`, `xdp:eth0`), a share of another capture (`share:NAME`), another machine (`ssh:HOST/eth0`) or
+/// the simulated card (`sim`).
+///
+/// `timeout`: seconds to wait for a burst; then the iteration raises `TimedOut`, and can go on. Without it, it waits without end.
+/// `snaplen`: bytes of each packet that are needed. `ring_bytes`: the size of the ring in which the source receives packets.
+#[pyfunction]
+#[pyo3(signature = (name, filter = None, *, timeout = None, snaplen = None, promiscuous = true, ring_bytes = None))]
+pub fn capture(
+    py: Python<'_>,
+    name: &str,
+    filter: Option<&str>,
+    timeout: Option<f64>,
+    snaplen: Option<u32>,
+    promiscuous: bool,
+    ring_bytes: Option<u64>,
+) -> Result<Capture, Failure> {
+    let mut options = Options {
+        filter: parsed(filter)?,
+        promiscuous,
+        ring_bytes,
+        ..Options::default()
+    };
+    if let Some(snaplen) = snaplen {
+        let max = forebay_net::port::MAX_SNAPLEN;
+        if !(1..=max).contains(&snaplen) {
+            let text = format!("snaplen: {snaplen} is not between 1 and {max}");
+            return Err(Failure::new(Code::Invalid, text));
+        }
+        options.snaplen = snaplen;
+    }
+    Capture::open(py, &name.parse()?, &options, timeout)
+}
+
+#[pymethods]
+impl Capture {
+    /// Waits for the next burst, for up to `timeout` seconds; returns None at the end of the source. Raises `TimedOut`.
+    #[pyo3(signature = (timeout = None))]
+    fn next_burst(&self, py: Python<'_>, timeout: Option<f64>) -> Result<Option<Burst>, Failure> {
+        let limit = limit(timeout)?.or(self.timeout);
+        match wait(py, limit, |slice| {
+            self.source.with(|source| source.next(slice))
+        })? {
+            Some(Found::Burst(packets)) => Ok(Some(Burst::new(packets))),
+            Some(Found::End) => Ok(None),
+            None => Err(Failure::new(
+                Code::TimedOut,
+                "no packet came within the time limit",
+            )),
+        }
+    }
+
+    fn __iter__(this: Py<Self>) -> Py<Self> {
+        this
+    }
+
+    fn __next__(&self, py: Python<'_>) -> Result<Option<Burst>, Failure> {
+        self.next_burst(py, None)
+    }
+
+    /// `async for burst in capture`: until the end of the source.
+    fn __aiter__<'py>(this: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let module = this.py().import("forebay._async")?;
+        module.call_method1("bursts", (this,))
+    }
+
+    /// Ends the capture, from any thread: bursts of packets that were received before still follow, then the end.
+    fn stop(&self) {
+        self.stopper.stop();
+    }
+
+    /// Closes the source, and returns its counts: `counts`. Further calls return the same.
+    fn close<'py>(&self, py: Python<'py>) -> Result<Option<Bound<'py, PyDict>>, Failure> {
+        self.stopper.stop();
+        if let Some(source) = self.source.take_wait(py)? {
+            let ledger = py.detach(|| source.capture.finish())?;
+            *self.counts.lock().unwrap_or_else(PoisonError::into_inner) = Some(ledger);
+        }
+        self.counts(py)
+    }
+
+    /// The counts of all packets, once the capture is closed; None before. An unknown count is None:
+    /// `received == written + counted + filtered + unread + sum(dropped.values())` if none is.
+    #[getter]
+    fn counts<'py>(&self, py: Python<'py>) -> Result<Option<Bound<'py, PyDict>>, Failure> {
+        let ledger = *self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(ledger) = ledger else {
+            return Ok(None);
+        };
+        let dropped = PyDict::new(py);
+        for (cause, count) in ledger.dropped.by_cause() {
+            dropped.set_item(cause, count)?;
+        }
+        let counts = PyDict::new(py);
+        counts.set_item("received", ledger.received)?;
+        counts.set_item("written", ledger.written)?;
+        counts.set_item("counted", ledger.counted)?;
+        counts.set_item("filtered", ledger.filtered)?;
+        counts.set_item("unread", ledger.unread)?;
+        counts.set_item("dropped", dropped)?;
+        counts.set_item("interface_dropped", ledger.interface_dropped)?;
+        Ok(Some(counts))
+    }
+
+    /// The packets that are left, as a stream of Arrow's C interface. The payload is not copied. Its reader ends the wait for packets
+    /// of an interface with `stop`, from another thread.
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> Result<Bound<'py, PyCapsule>, Failure> {
+        let _ = requested_schema; // a producer may ignore it
+        let source = self.source.clone();
+        let next = move || match source.with(|source| source.next(Duration::MAX)) {
+            Ok(Some(Found::Burst(packets))) => Some(Ok(packets)),
+            Ok(_) => None,
+            Err(failure) => Some(Err(failure)),
+        };
+        arrow::stream(py, std::iter::from_fn(next))
+    }
+
+    fn __enter__(this: Py<Self>) -> Py<Self> {
+        this
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> Result<(), Failure> {
+        self.close(py).map(drop)
+    }
+
+    fn __repr__(&self) -> String {
+        let name = self
+            .source
+            .with(|source| Ok(format!("{:?}", source.capture)));
+        name.map_or_else(
+            |_| "<forebay.Capture>".into(),
+            |name| format!("<forebay.{name}>"),
+        )
+    }
+}

@@ -1,0 +1,98 @@
+//! The packets of a burst: a batch of the source, and its columns.
+
+use arrow_buffer::{ArrowNativeType, Buffer};
+use bytes::Bytes;
+use forebay_net::{
+    capture::{OwnedBatch, Row},
+    port::Interface,
+};
+use std::{
+    ops::Range,
+    sync::{Arc, OnceLock},
+};
+
+/// The columns, in the order of [`Packets::columns`].
+#[derive(Clone, Copy)]
+pub enum Field {
+    /// Nanoseconds since 1970, signed as numpy's `datetime64`.
+    Time,
+    Length,
+    WireLength,
+    Interface,
+    Direction,
+    Dropped,
+    /// Where each packet begins in the payload.
+    Offset,
+}
+
+impl Field {
+    /// The elements, as Python's module `struct` calls them.
+    pub fn format(self) -> &'static str {
+        match self {
+            Field::Time | Field::Offset => "q",
+            Field::Dropped => "Q",
+            Field::Direction => "B",
+            _ => "I",
+        }
+    }
+}
+
+pub struct Packets {
+    pub batch: OwnedBatch,
+    pub interfaces: Arc<[Interface]>,
+    columns: [OnceLock<Buffer>; 7],
+}
+
+/// The memory with the bytes of the packets.
+struct Payload(Arc<Packets>);
+
+impl AsRef<[u8]> for Payload {
+    fn as_ref(&self) -> &[u8] {
+        self.0.batch.bytes()
+    }
+}
+
+impl Packets {
+    pub fn new(batch: OwnedBatch, interfaces: Arc<[Interface]>) -> Packets {
+        Packets {
+            batch,
+            interfaces,
+            columns: Default::default(),
+        }
+    }
+
+    /// The same, with a copy of the bytes. The offsets change.
+    pub fn detach(self) -> Packets {
+        Packets::new(self.batch.detach(), self.interfaces)
+    }
+
+    /// The bytes, which stay where the source received them. The result keeps them there.
+    pub fn payload(self: &Arc<Self>) -> Buffer {
+        Bytes::from_owner(Payload(self.clone())).into()
+    }
+
+    /// The place of packet `index` in the payload.
+    pub fn range(&self, index: usize) -> Range<usize> {
+        let row = &self.batch.rows()[index];
+        row.offset as usize..row.offset as usize + row.len as usize
+    }
+
+    /// A column, in memory of its own.
+    pub fn column(&self, field: Field) -> Buffer {
+        let made = self.columns[field as usize].get_or_init(|| match field {
+            Field::Time => self.collect(|row| i64::try_from(row.time_ns).unwrap_or(i64::MAX)),
+            Field::Length => self.collect(|row| row.len),
+            Field::WireLength => self.collect(|row| row.wire_len),
+            Field::Interface => self.collect(|row| row.interface),
+            Field::Direction => self.collect(|row| row.direction as u8),
+            Field::Dropped => self.collect(|row| row.dropped_before),
+            Field::Offset => self.collect(|row| i64::from(row.offset)),
+        });
+        made.clone()
+    }
+
+    fn collect<T: ArrowNativeType>(&self, field: impl Fn(&Row) -> T) -> Buffer {
+        let rows = self.batch.rows();
+        Buffer::from_vec(rows.iter().map(field).collect::<Vec<_>>())
+    }
+}

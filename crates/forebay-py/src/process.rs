@@ -1,0 +1,166 @@
+//! What belongs to this process: values that a forked child must not touch, and waits that Ctrl-C and the interpreter's exit end.
+
+use crate::error::{Code, Failure};
+use pyo3::prelude::*;
+use std::{
+    sync::{
+        Mutex, MutexGuard, PoisonError, TryLockError,
+        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst},
+    },
+    time::{Duration, Instant},
+};
+
+/// Ctrl-C, the exit of the interpreter and a close by another thread are noticed after this time.
+const SLICE: Duration = Duration::from_millis(50);
+/// The interpreter does not wait longer than this for threads that do not come back.
+const MAX_EXIT: Duration = Duration::from_secs(2);
+
+/// Counts the forks from the first process to this one.
+static GENERATION: AtomicU32 = AtomicU32::new(0);
+static IS_ENDING: AtomicBool = AtomicBool::new(false);
+/// Threads that wait without the interpreter.
+static WAITING: AtomicUsize = AtomicUsize::new(0);
+
+/// Called in a forked child: it inherits no thread, and no value.
+#[pyfunction]
+pub fn _forked() {
+    GENERATION.fetch_add(1, SeqCst);
+    WAITING.store(0, SeqCst);
+}
+
+/// Called at the exit of the interpreter: ends every wait. A thread that came back later would be ended inside of a call.
+#[pyfunction]
+pub fn _ending(py: Python<'_>) {
+    IS_ENDING.store(true, SeqCst);
+    let begun = Instant::now();
+    while WAITING.load(SeqCst) > 0 && begun.elapsed() < MAX_EXIT {
+        py.detach(|| std::thread::sleep(Duration::from_millis(5)));
+    }
+}
+
+/// A value that one thread at a time uses, until it is closed, and that a forked child neither uses nor drops.
+pub struct Own<T> {
+    value: Mutex<Option<T>>,
+    born: u32,
+    name: &'static str,
+}
+
+impl<T> Own<T> {
+    /// Messages call it `name`.
+    pub fn new(name: &'static str, value: T) -> Own<T> {
+        Own {
+            value: Mutex::new(Some(value)),
+            born: GENERATION.load(SeqCst),
+            name,
+        }
+    }
+
+    fn check(&self) -> Result<(), Failure> {
+        match self.born == GENERATION.load(SeqCst) {
+            true => Ok(()),
+            false => {
+                let what = "was made before a fork: the child cannot use it";
+                Err(Failure::new(Code::Misuse, format!("{} {what}", self.name)))
+            }
+        }
+    }
+
+    fn closed(&self) -> Failure {
+        Failure::new(Code::Misuse, format!("{} is closed", self.name))
+    }
+
+    fn lock(&self) -> Result<MutexGuard<'_, Option<T>>, Failure> {
+        self.check()?;
+        match self.value.try_lock() {
+            Ok(value) => Ok(value),
+            Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => {
+                let text = format!("another thread uses {}", self.name);
+                Err(Failure::new(Code::Busy, text))
+            }
+        }
+    }
+
+    /// Runs `act` on the value. Another thread that tries the same meanwhile gets the failure `Code::Busy`.
+    pub fn with<R>(&self, act: impl FnOnce(&mut T) -> Result<R, Failure>) -> Result<R, Failure> {
+        match self.lock()?.as_mut() {
+            Some(value) => act(value),
+            None => Err(self.closed()),
+        }
+    }
+
+    /// Takes the value out for good. `None`: this was done before.
+    pub fn take(&self) -> Result<Option<T>, Failure> {
+        Ok(self.lock()?.take())
+    }
+
+    /// As [`take`](Own::take), and waits until the call of another thread has noticed that it should end.
+    pub fn take_wait(&self, py: Python<'_>) -> Result<Option<T>, Failure>
+    where
+        T: Send,
+    {
+        let begun = Instant::now();
+        loop {
+            match self.take() {
+                Err(failure)
+                    if failure.code() == Some(Code::Busy) && begun.elapsed() < 10 * SLICE =>
+                {
+                    py.detach(|| std::thread::sleep(Duration::from_millis(1)));
+                }
+                taken => return taken,
+            }
+        }
+    }
+}
+
+impl<T> Drop for Own<T> {
+    fn drop(&mut self) {
+        if self.born != GENERATION.load(SeqCst) {
+            let value = self.value.get_mut().unwrap_or_else(PoisonError::into_inner);
+            std::mem::forget(value.take());
+        }
+    }
+}
+
+/// Seconds from Python as a time limit; `None`: no limit.
+pub fn limit(seconds: Option<f64>) -> Result<Option<Duration>, Failure> {
+    let Some(seconds) = seconds else {
+        return Ok(None);
+    };
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(limit) => Ok(Some(limit)),
+        Err(_) if seconds == f64::INFINITY => Ok(None),
+        Err(_) => {
+            let text = format!("timeout: {seconds} is not a number of seconds from 0 up");
+            Err(Failure::new(Code::Invalid, text))
+        }
+    }
+}
+
+/// Calls `step` without the interpreter, each time with the time that it may wait, until it returns something. `None`: the time limit.
+pub fn wait<T: Send>(
+    py: Python<'_>,
+    limit: Option<Duration>,
+    mut step: impl FnMut(Duration) -> Result<Option<T>, Failure> + Send,
+) -> Result<Option<T>, Failure> {
+    let begun = Instant::now();
+    loop {
+        // First the count, then the flag: `_ending` does the reverse, so that one of the two sees the other.
+        WAITING.fetch_add(1, SeqCst);
+        let found = match IS_ENDING.load(SeqCst) {
+            true => Err(Failure::new(Code::Interrupted, "the interpreter exits")),
+            false => {
+                let left = limit.map_or(SLICE, |limit| limit.saturating_sub(begun.elapsed()));
+                py.detach(|| step(left.min(SLICE)))
+            }
+        };
+        WAITING.fetch_sub(1, SeqCst);
+        if let Some(found) = found? {
+            return Ok(Some(found));
+        }
+        py.check_signals()?;
+        if limit.is_some_and(|limit| begun.elapsed() >= limit) {
+            return Ok(None);
+        }
+    }
+}

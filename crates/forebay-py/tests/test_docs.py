@@ -1,0 +1,31 @@
+"""The examples of docs/python.md run, one after another, as in one program."""
+
+import pathlib
+import re
+
+import pytest
+
+import forebay
+
+PAGE = pathlib.Path(__file__).parents[3] / "docs" / "python.md"
+
+
+def test_the_examples_run(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    monkeypatch.chdir(tmp_path)
+    with forebay.capture("sim:count=1000,clock=virtual") as capture:
+        forebay.write("a.pcapng", capture)
+    examples = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert len(examples) > 6
+    names = {}
+    for example in examples:
+        exec(compile(example, str(PAGE), "exec"), names)
+
+
+def test_the_table_of_exceptions_is_complete():
+    page = PAGE.read_text()
+    for name in forebay.__all__:
+        cls = getattr(forebay, name)
+        if isinstance(cls, type) and issubclass(cls, forebay.Error) and cls is not forebay.Error:
+            row = next(line for line in page.splitlines() if line.startswith("|") and f"`{name}`" in line)
+            assert str(cls.code) in row
