@@ -1,13 +1,17 @@
 #![doc = include_str!("../README.md")]
 
 mod arrow;
+mod broadcast;
 mod burst;
 mod capture;
 mod column;
 mod error;
 mod filter;
 mod packets;
+mod pipe;
 mod process;
+mod queue;
+mod records;
 mod writer;
 
 /// What the package `forebay` is made of.
@@ -15,11 +19,15 @@ mod writer;
 mod _forebay {
     #[pymodule_export]
     use crate::{
+        broadcast::{Broadcast, BroadcastReader},
         burst::Burst,
         capture::{Capture, capture, read},
         error::_codes,
         filter::Filter,
+        pipe::{Ring, Stream},
         process::{_ending, _forked},
+        queue::Queue,
+        records::{Appender, read_records},
         writer::Writer,
     };
 }

@@ -77,7 +77,7 @@ impl Packets {
         row.offset as usize..row.offset as usize + row.len as usize
     }
 
-    /// A column, in memory of its own.
+    /// A column, in memory that holds nothing else.
     pub fn column(&self, field: Field) -> Buffer {
         let made = self.columns[field as usize].get_or_init(|| match field {
             Field::Time => self.collect(|row| i64::try_from(row.time_ns).unwrap_or(i64::MAX)),

@@ -69,6 +69,17 @@ impl<T> Own<T> {
         Failure::new(Code::Misuse, format!("{} is closed", self.name))
     }
 
+    /// A clone of the value, such as an `Arc`, for calls that many threads may make at the same time.
+    pub fn share(&self) -> Result<T, Failure>
+    where
+        T: Clone,
+    {
+        self.check()?;
+        // Never held for long: such a value is not used with `with`.
+        let value = self.value.lock().unwrap_or_else(PoisonError::into_inner);
+        value.clone().ok_or_else(|| self.closed())
+    }
+
     fn lock(&self) -> Result<MutexGuard<'_, Option<T>>, Failure> {
         self.check()?;
         match self.value.try_lock() {

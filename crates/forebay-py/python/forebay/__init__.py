@@ -30,14 +30,21 @@ from ._errors import (
     Unsupported,
 )
 from ._forebay import (
+    Appender,
+    Broadcast,
+    BroadcastReader,
     Burst,
     Capture,
     Filter,
+    Queue,
+    Ring,
+    Stream,
     Writer,
     _ending,
     _forked,
     capture,
     read,
+    read_records,
 )
 
 atexit.register(_ending)
@@ -58,7 +65,7 @@ def write(path, bursts, *, format=None):
 
 
 __all__ = [
-    "Burst", "Busy", "Capture", "Closed", "Damaged", "Empty", "Error", "Exists", "Filter", "Full",
-    "InputOutput", "Interrupted", "Invalid", "Misuse", "NoMemory", "NoPermission", "NotFound", "TimedOut", "TooLong",
-    "Unsupported", "Writer", "capture", "read", "write",
+    "Appender", "Broadcast", "BroadcastReader", "Burst", "Busy", "Capture", "Closed", "Damaged", "Empty", "Error", "Exists", "Filter", "Full",
+    "InputOutput", "Interrupted", "Invalid", "Misuse", "NoMemory", "NoPermission", "NotFound", "Queue", "Ring", "Stream", "TimedOut", "TooLong",
+    "Unsupported", "Writer", "capture", "read", "read_records", "write",
 ]  # fmt: skip

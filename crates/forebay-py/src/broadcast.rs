@@ -1,0 +1,179 @@
+//! Messages to any number of readers, which may be too slow.
+
+use crate::{
+    error::{Code, Failure},
+    filter::bytes_of,
+    process::{Own, limit, wait},
+};
+use forebay::{
+    Error,
+    ring::broadcast::{BroadcastConfig, Producer, Reader, RecvError},
+};
+use pyo3::{
+    prelude::*,
+    types::{PyBytes, PyTuple},
+};
+use std::{fs::File, os::fd::AsRawFd, time::Duration};
+
+/// The producer of a broadcast: each message goes to all readers, in this and in other processes. It never waits for them: a reader
+/// that is too slow loses messages, and learns how many.
+///
+/// `capacity`: bytes for messages. `messages`: their largest number.
+#[pyclass(frozen, module = "forebay")]
+pub struct Broadcast(Own<Producer>);
+
+#[pymethods]
+impl Broadcast {
+    #[new]
+    #[pyo3(signature = (capacity = 1 << 20, messages = 8192))]
+    fn new(capacity: usize, messages: usize) -> Result<Broadcast, Failure> {
+        let config = BroadcastConfig {
+            data_bytes: capacity,
+            messages,
+            ..BroadcastConfig::default()
+        };
+        Ok(Broadcast(Own::new(
+            "the broadcast",
+            Producer::new(&config)?,
+        )))
+    }
+
+    /// Publishes a message, wakes the readers that wait, and returns its number. Raises `TooLong`.
+    fn send(&self, message: &Bound<'_, PyAny>) -> Result<u64, Failure> {
+        let message = bytes_of(message)?;
+        self.0.with(|producer| {
+            let number = producer.publish(&[&message])?;
+            producer.wake();
+            Ok(number)
+        })
+    }
+
+    /// A new reader, which begins at the next message.
+    fn reader(&self) -> Result<BroadcastReader, Failure> {
+        self.0
+            .with(|producer| Ok(BroadcastReader::of(producer.reader()?)))
+    }
+
+    /// The descriptor of the memory, for readers in other processes: `forebay.BroadcastReader(fd)`. It stays open while the producer is.
+    fn fileno(&self) -> Result<i32, Failure> {
+        self.0.with(|producer| Ok(producer.memory().as_raw_fd()))
+    }
+
+    /// Ends the broadcast: readers get what is left, and then `Closed`.
+    fn close(&self) -> Result<(), Failure> {
+        self.0.take().map(drop)
+    }
+
+    fn __enter__(this: Py<Self>) -> Py<Self> {
+        this
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, _exception: &Bound<'_, PyTuple>) -> Result<(), Failure> {
+        self.close()
+    }
+}
+
+/// A reader of a broadcast: `BroadcastReader(fd)` with the descriptor that the process of the producer sent, which may be closed then.
+///
+/// `lost` counts the messages that were overwritten before this reader had received them.
+#[pyclass(frozen, module = "forebay")]
+pub struct BroadcastReader(Own<Received>);
+
+struct Received {
+    reader: Reader,
+    buffer: Vec<u8>,
+}
+
+impl BroadcastReader {
+    fn of(reader: Reader) -> BroadcastReader {
+        let received = Received {
+            reader,
+            buffer: vec![0; 2048],
+        };
+        BroadcastReader(Own::new("the reader", received))
+    }
+}
+
+impl Received {
+    /// The length of the next message, in the buffer. Messages that were lost are passed over: they are counted.
+    fn next(&mut self, slice: Duration) -> Result<Option<usize>, Failure> {
+        loop {
+            let received = match slice.is_zero() {
+                true => self.reader.try_recv(&mut self.buffer),
+                false => self.reader.recv_timeout(&mut self.buffer, slice),
+            };
+            match received {
+                Ok(received) => return Ok(Some(received.len)),
+                Err(RecvError::Empty | RecvError::TimedOut) => return Ok(None),
+                Err(RecvError::TooSmall { .. }) => self.buffer.resize(self.reader.largest(), 0),
+                Err(RecvError::Overrun { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+#[pymethods]
+impl BroadcastReader {
+    #[new]
+    fn new(fd: i32) -> Result<BroadcastReader, Failure> {
+        let name = format!("/proc/self/fd/{fd}");
+        let opened = File::open(&name);
+        let memory = opened.map_err(|error| Error::new(name, "opening it").because(error))?;
+        Ok(BroadcastReader::of(Reader::attach(memory.into())?))
+    }
+
+    /// Receives the next message. Waits for it, for up to `timeout` seconds.
+    ///
+    /// Raises `Empty` (`timeout` is 0), `TimedOut`, or `Closed` once the producer is closed and all is received.
+    #[pyo3(signature = (timeout = None))]
+    fn recv<'py>(
+        &self,
+        py: Python<'py>,
+        timeout: Option<f64>,
+    ) -> Result<Bound<'py, PyBytes>, Failure> {
+        let limit = limit(timeout)?;
+        let next = |slice| self.0.with(|received| received.next(slice));
+        let len = match next(Duration::ZERO)? {
+            Some(len) => len,
+            None if limit == Some(Duration::ZERO) => {
+                return Err(Failure::new(Code::Empty, "there is no message"));
+            }
+            None => wait(py, limit, next)?.ok_or_else(|| {
+                Failure::new(Code::TimedOut, "no message came within the time limit")
+            })?,
+        };
+        self.0
+            .with(|received| Ok(PyBytes::new(py, &received.buffer[..len])))
+    }
+
+    /// Messages that this reader has lost.
+    #[getter]
+    fn lost(&self) -> Result<u64, Failure> {
+        self.0.with(|received| Ok(received.reader.stats().lost))
+    }
+
+    fn __iter__(this: Py<Self>) -> Py<Self> {
+        this
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> Result<Option<Bound<'py, PyBytes>>, Failure> {
+        match self.recv(py, None) {
+            Ok(message) => Ok(Some(message)),
+            Err(failure) if failure.code() == Some(Code::Closed) => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// `async for message in reader`: until the producer is closed.
+    fn __aiter__<'py>(this: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let module = this.py().import("forebay._async")?;
+        module.call_method1("messages", (this,))
+    }
+
+    /// Leaves the broadcast.
+    fn close(&self, py: Python<'_>) -> Result<(), Failure> {
+        self.0.take_wait(py).map(drop)
+    }
+}

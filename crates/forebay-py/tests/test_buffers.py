@@ -1,0 +1,388 @@
+"""Queues, streams, rings, broadcasts and records."""
+
+import asyncio
+import multiprocessing
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+import numpy
+import pytest
+
+import forebay
+
+RECORD = numpy.dtype([("time", "u8"), ("key", "u4", 5), ("len", "u4")])
+
+
+@pytest.fixture
+def name():
+    name = f"python-test-{os.getpid()}"
+    yield name
+    try:
+        forebay.Queue.remove(name)
+    except forebay.NotFound:
+        pass
+
+
+def test_messages_between_threads():
+    queue = forebay.Queue(4096)
+    received = []
+    thread = threading.Thread(target=lambda: received.extend(queue))
+    thread.start()
+    messages = [bytes([n % 256]) * (n % 50) for n in range(5000)]
+    for message in messages[:100]:
+        queue.send(message)
+    assert queue.send_many(messages[100:]) == 4900
+    queue.close()
+    thread.join()
+    assert received == messages
+    stats = queue.stats()
+    assert stats["reserved"] == stats["received"] == 5000 and stats["queued"] == 0
+    with pytest.raises(forebay.Closed):
+        queue.send(b"late")
+    with pytest.raises(forebay.Closed):
+        queue.recv()
+
+
+def test_a_queue_reports_full_empty_and_time_limits_apart():
+    queue = forebay.Queue(4096, when_full="wait")
+    for call in (queue.recv, queue.recv_many):
+        with pytest.raises(forebay.Empty):
+            call(timeout=0)
+        with pytest.raises(forebay.TimedOut):
+            call(timeout=0.001)
+    sent = queue.send_many([b"x" * 100] * 100, timeout=0)
+    assert 0 < sent < 100
+    for send, message in ((queue.send, b"x" * 100), (queue.send_many, [b"x" * 100])):
+        with pytest.raises(forebay.Full):
+            send(message, timeout=0)
+        with pytest.raises(forebay.TimedOut):
+            send(message, timeout=0.001)
+    with pytest.raises(forebay.TooLong):
+        queue.send(bytes(1 << 20))
+    assert len(queue.recv_many(7)) == 7 and queue.stats()["queued"] == sent - 7
+    with pytest.raises(forebay.Invalid):
+        queue.recv_many(0)
+    refusing = forebay.Queue(4096, when_full="refuse")
+    with pytest.raises(forebay.Full):
+        for _ in range(100):
+            refusing.send(b"x" * 100)
+    dropping = forebay.Queue(4096, when_full="drop-oldest")
+    for n in range(100):
+        dropping.send(b"%100d" % n)
+    assert dropping.stats()["dropped"] > 0
+    for wrong in ({"when_full": "explode"}, {"capacity": 0}):
+        with pytest.raises(forebay.Invalid):
+            forebay.Queue(**wrong)
+
+
+def square(queue):
+    """In another process: answers each number with its square."""
+    with queue, forebay.Queue.attach(queue.name + ".answers") as answers:
+        for message in queue:
+            answers.send(b"%d" % int(message) ** 2)
+        answers.close()
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+def test_messages_between_processes(name, method):
+    with forebay.Queue.create(name) as queue, forebay.Queue.create(name + ".answers") as answers:
+        try:
+            # A forked child has to attach anew: pickling does that.
+            queue_again = pickle.dumps(queue)
+            context = multiprocessing.get_context(method)
+            child = context.Process(target=square_of, args=(queue_again,))
+            child.start()
+            queue.send_many([b"%d" % n for n in range(1000)])
+            queue.close()
+            assert [int(answer) for answer in answers] == [n * n for n in range(1000)]
+            child.join()
+            assert child.exitcode == 0
+        finally:
+            forebay.Queue.remove(name + ".answers")
+
+
+def square_of(queue):
+    square(pickle.loads(queue))
+
+
+def test_names_of_queues(name):
+    queue = forebay.Queue.create(name)
+    assert name in forebay.Queue.names() and queue.processes == 1 and queue.name == name
+    with pytest.raises(FileExistsError):
+        forebay.Queue.create(name)
+    forebay.Queue.remove(name)
+    with pytest.raises(FileNotFoundError):
+        forebay.Queue.attach(name)
+    with pytest.raises(forebay.Error):
+        forebay.Queue.create("../up")
+    with pytest.raises(forebay.Misuse):
+        pickle.dumps(forebay.Queue())
+    queue.detach()
+    queue.detach()
+    with pytest.raises(forebay.Misuse):
+        queue.recv()
+
+
+def test_a_killed_receiver_loses_nothing(name):
+    with forebay.Queue.create(name) as queue:
+        child = subprocess.Popen(
+            [sys.executable, "-c", f"import forebay\nq = forebay.Queue.attach({name!r})\nprint(q.recv(), flush=True)\nq.recv()"],
+            stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        queue.send(b"first")
+        assert child.stdout.readline() == "b'first'\n"
+        child.kill()
+        child.communicate()
+        queue.send(b"second")
+        assert queue.recv(10) == b"second" and queue.stats()["received"] == 2
+
+
+def test_a_forked_child_cannot_use_what_it_inherited():
+    queue, stream = forebay.Queue(), forebay.Stream()
+    queue.send(b"kept")
+    pid = os.fork()
+    if pid == 0:
+        refused = 0
+        for call in (queue.recv, queue.close, queue.detach, stream.read, stream.close):
+            try:
+                call()
+            except forebay.Misuse:
+                refused += 1
+        del queue, stream
+        os._exit(refused)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 5
+    assert queue.recv(0) == b"kept"
+
+
+def test_tasks_receive_and_a_cancelled_one_loses_nothing():
+    queue = forebay.Queue()
+
+    async def main():
+        messages = aiter(queue)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(anext(messages), 0.01)
+        for n in range(10):
+            queue.send(b"%d" % n)
+        queue.close()
+        return [int(message) async for message in messages]
+
+    assert asyncio.run(main()) == list(range(10))
+
+    async def bursts():
+        capture = forebay.capture("sim:count=1000,clock=virtual")
+        return sum([len(burst) async for burst in capture])
+
+    assert asyncio.run(bursts()) == 1000
+
+
+def test_asyncio_ends_while_a_task_waits():
+    async def main():
+        waiting = asyncio.ensure_future(anext(aiter(forebay.Queue())))
+        await asyncio.sleep(0)
+        waiting.cancel()
+
+    asyncio.run(main())
+
+
+def test_ctrl_c_ends_a_wait_for_a_message():
+    child = subprocess.Popen(
+        [sys.executable, "-c", "import forebay\nq = forebay.Queue()\nprint('ready', flush=True)\nq.recv()"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert child.stdout.readline() == "ready\n"
+    child.send_signal(signal.SIGINT)
+    _, errors = child.communicate(timeout=20)
+    assert child.returncode != 0 and "KeyboardInterrupt" in errors
+
+
+def test_a_stream_carries_bytes_and_ends():
+    stream = forebay.Stream(16)
+    read = bytearray()
+
+    def reader():
+        while chunk := stream.read(5):
+            read.extend(chunk)
+
+    thread = threading.Thread(target=reader)
+    thread.start()
+    with stream:
+        assert stream.write(b"0123456789" * 100) == 1000
+    thread.join()
+    assert read == b"0123456789" * 100
+    with pytest.raises(forebay.Misuse):
+        stream.write(b"late")
+    failed = forebay.Stream()
+    failed.write(b"abc")
+    failed.fail()
+    assert failed.read() == b"abc"
+    with pytest.raises(forebay.InputOutput):
+        failed.read()
+
+
+def test_a_stream_reports_full_empty_and_time_limits_apart():
+    stream = forebay.Stream(4)
+    with pytest.raises(forebay.Empty):
+        stream.read(timeout=0)
+    with pytest.raises(forebay.TimedOut):
+        stream.read(timeout=0.001)
+    assert stream.write(b"abcdef", timeout=0) == 4 and stream.write(b"") == 0
+    with pytest.raises(forebay.Full):
+        stream.write(b"e", timeout=0)
+    with pytest.raises(forebay.TimedOut):
+        stream.write(b"e", timeout=0.001)
+    with pytest.raises(forebay.Invalid):
+        stream.read(0)
+    with pytest.raises(forebay.Invalid):
+        forebay.Stream(0)
+
+
+def test_only_one_thread_at_a_time_reads():
+    stream = forebay.Stream()
+    outcomes = []
+
+    def read():
+        try:
+            outcomes.append(bytes(stream.read()))
+        except forebay.Busy:
+            outcomes.append("busy")
+
+    threads = [threading.Thread(target=read) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    while not outcomes:
+        threads[0].join(0.01)
+    stream.write(b"one")
+    for thread in threads:
+        thread.join()
+    assert sorted(map(str, outcomes)) == ["b'one'", "busy"]
+
+
+def test_a_ring_carries_elements_of_numpy():
+    ring = forebay.Ring(100, RECORD)
+    records = numpy.zeros(1000, RECORD)
+    records["time"] = numpy.arange(1000)
+    records["key"] = 7
+    popped = []
+
+    def consumer():
+        while (some := ring.pop(30)) is not None:
+            popped.append(some)
+
+    thread = threading.Thread(target=consumer)
+    thread.start()
+    assert ring.push(records) == 1000
+    ring.close()
+    thread.join()
+    assert (numpy.concatenate(popped) == records).all() and popped[0].dtype == RECORD
+    with pytest.raises(forebay.Invalid):
+        forebay.Ring(10, "f8").push(numpy.zeros(3, "f4"))
+    with pytest.raises(forebay.Invalid):
+        forebay.Ring(10, "O")
+    plain = forebay.Ring(3, 8)
+    assert plain.push(bytes(32), timeout=0) == 3 and len(plain.pop()) == 24
+    with pytest.raises(forebay.Invalid):
+        plain.push(b"123")
+    with pytest.raises(forebay.Invalid):
+        forebay.Ring(1 << 62, 8)
+    strided = forebay.Ring(10, "i8")
+    strided.push(numpy.arange(10)[::2])
+    assert strided.pop().tolist() == [0, 2, 4, 6, 8]
+
+
+def test_a_broadcast_reaches_all_readers_and_counts_what_they_lose():
+    broadcast = forebay.Broadcast(1 << 16, 64)
+    quick, slow = broadcast.reader(), broadcast.reader()
+    with pytest.raises(forebay.Empty):
+        quick.recv(timeout=0)
+    with pytest.raises(forebay.TimedOut):
+        quick.recv(timeout=0.001)
+    for n in range(1000):
+        assert broadcast.send(b"%d" % n) == n
+        assert quick.recv() == b"%d" % n
+    broadcast.send(bytes(5000))  # longer than the first buffer
+    assert quick.recv() == bytes(5000)
+    broadcast.close()
+    left = list(slow)
+    assert slow.lost > 0 and slow.lost + len(left) == 1001 and quick.lost == 0
+    with pytest.raises(forebay.Closed):
+        quick.recv()
+    with pytest.raises(forebay.Misuse):
+        broadcast.send(b"late")
+
+
+def test_a_broadcast_is_read_in_another_process():
+    broadcast = forebay.Broadcast()
+    ours, theirs = socket.socketpair()
+    child = subprocess.Popen(
+        [sys.executable, "-c", """if True:
+            import forebay, os, socket
+            connection = socket.socket(fileno=0)
+            _, (fd,), _, _ = socket.recv_fds(connection, 1, 1)
+            reader = forebay.BroadcastReader(fd)
+            os.close(fd)
+            connection.send(b"attached")
+            print(list(reader), reader.lost)
+        """],
+        stdin=theirs, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    socket.send_fds(ours, [b"m"], [broadcast.fileno()])
+    assert ours.recv(100) == b"attached"
+    broadcast.send(b"one")
+    broadcast.send(b"two")
+    broadcast.close()
+    out, _ = child.communicate(timeout=20)
+    assert out == "[b'one', b'two'] 0\n"
+    ours.close(), theirs.close()
+    with pytest.raises(forebay.Error):
+        forebay.BroadcastReader(0)
+    with pytest.raises(forebay.NotFound):
+        forebay.BroadcastReader(-1)
+
+
+def test_records_are_appended_and_read_as_a_structured_array(tmp_path):
+    path = tmp_path / "log.rec"
+    records = numpy.zeros(1000, RECORD)
+    records["time"] = numpy.arange(1000)
+    with forebay.Appender(path) as log:
+        assert log.found == 0 and log.append_array(records[:999]) == 999
+        log.append(records[999])
+        log.flush(durable=True)
+        assert log.counts() == {"accepted": 1000, "written": 1000, "durable": 1000}
+        with pytest.raises(forebay.TooLong):
+            log.append(bytes(1 << 20))
+    with pytest.raises(forebay.Misuse):
+        log.append(b"late")
+    with forebay.Appender(path) as log:
+        assert log.found == 1000
+    found, cut = forebay.read_records(path, RECORD)
+    assert (found == records).all() and cut is None
+    path.write_bytes(path.read_bytes()[:-10])
+    found, cut = forebay.read_records(path)
+    assert len(found) < 1000 and "byte" in cut
+
+
+def test_a_killed_program_leaves_whole_records(tmp_path):
+    path = tmp_path / "log.rec"
+    child = subprocess.Popen(
+        [sys.executable, "-c", f"""if True:
+            import forebay
+            log = forebay.Appender({str(path)!r})
+            for n in range(1000):
+                log.append(b"%d" % n)
+            log.flush()
+            print("written", flush=True)
+            while True:
+                log.append(b"more")
+        """],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert child.stdout.readline() == "written\n"
+    child.kill()
+    child.communicate()
+    found, _ = forebay.read_records(path)
+    assert found[:1000] == [b"%d" % n for n in range(1000)] and set(found[1000:]) <= {b"more"}
