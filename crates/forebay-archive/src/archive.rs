@@ -10,11 +10,13 @@
 pub(crate) mod counted;
 #[cfg(test)]
 pub(crate) mod faulty;
+mod fault;
 mod folder;
 mod name;
 mod salvage;
 mod sensors;
 
+pub use fault::{OtherSegment, StoreFault};
 pub use name::{BadRequest, printable, without_password, without_passwords};
 
 use crate::segment::{self, Block, Directory, Tail};
@@ -517,103 +519,6 @@ impl Archive {
                 .with_context(|| format!("{}: making {key} durable", self.name)),
             None => Ok(()),
         }
-    }
-
-    /// The error of the store, with what to do about it.
-    pub fn explain(&self, error: Error, tried: &str) -> anyhow::Error {
-        let text = error.to_string();
-        let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
-        let advice = if has(&[
-            "NoSuchBucket",
-            "NoSuchContainer",
-            "ContainerNotFound",
-            "bucket does not exist",
-        ]) {
-            "The bucket does not exist: create it, or correct its name"
-        } else if matches!(error, Error::Unauthenticated { .. })
-            || has(&[
-                "InvalidAccessKeyId",
-                "SignatureDoesNotMatch",
-                "ExpiredToken",
-                "401 Unauthorized",
-                "169.254.169.254",
-            ])
-        {
-            "The credentials are missing, wrong or expired: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or those of your store"
-        } else if matches!(error, Error::PermissionDenied { .. })
-            || has(&["AccessDenied", "403 Forbidden"])
-        {
-            "These credentials may not do this: give them the rights of their role, which are in docs/archive-roles.md"
-        } else if has(&[
-            "error sending request",
-            "onnection refused",
-            "dns error",
-            "timed out",
-        ]) {
-            "The store does not answer: check the address (AWS_ENDPOINT_URL) and the network"
-        } else if has(&["No space left"]) {
-            "The disk of the archive is full"
-        } else {
-            ""
-        };
-        let what = match advice {
-            "" => format!("{}: {tried}", self.name),
-            advice => format!("{}: {tried}. {advice}", self.name),
-        };
-        let fault = StoreFault {
-            text: innermost(&error),
-            is_missing: matches!(error, Error::NotFound { .. }),
-            is_refused: matches!(
-                error,
-                Error::PermissionDenied { .. } | Error::Unauthenticated { .. }
-            ),
-        };
-        anyhow::Error::new(fault).context(what)
-    }
-}
-
-/// The cause of every error that a store has answered, or that it has not answered. Other errors are about what it holds.
-#[derive(Clone, Debug)]
-pub struct StoreFault {
-    text: String,
-    /// The object does not exist.
-    pub is_missing: bool,
-    /// The store answers, and refuses this: the credentials are wrong, or not sufficient for this object, or it is in cold storage.
-    pub is_refused: bool,
-}
-
-impl fmt::Display for StoreFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl std::error::Error for StoreFault {}
-
-/// A segment has the directory of another segment.
-#[derive(Debug)]
-pub struct OtherSegment;
-
-impl fmt::Display for OtherSegment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("its directory is that of another segment")
-    }
-}
-
-impl std::error::Error for OtherSegment {}
-
-/// The innermost cause in one line: each layer of the client repeats the causes below it.
-fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
-    let last = anyhow::Chain::new(error).next_back();
-    let text = last.unwrap_or(error).to_string();
-    // Object stores answer in XML.
-    let tag = |name: &str| {
-        let (_, rest) = text.split_once(&format!("<{name}>"))?;
-        Some(rest.split_once("</")?.0)
-    };
-    match (tag("Code"), tag("Message")) {
-        (Some(code), Some(message)) => format!("{message} ({code})"),
-        _ => without_passwords(text.lines().next().unwrap_or_default()).into_owned(),
     }
 }
 
