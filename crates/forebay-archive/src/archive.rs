@@ -8,9 +8,9 @@
 //! ```
 
 pub(crate) mod counted;
+mod fault;
 #[cfg(test)]
 pub(crate) mod faulty;
-mod fault;
 mod folder;
 mod name;
 mod salvage;
@@ -31,7 +31,6 @@ use object_store::{
     gcp::GoogleCloudStorageBuilder, local::LocalFileSystem, path::Path, prefix::PrefixStore,
 };
 use std::{
-    fmt,
     fs::File,
     io::Read,
     ops::Range,

@@ -9,7 +9,7 @@
 //! another program removes them. At the end, the accounts of the sensors are rolled up by day.
 
 use crate::{
-    archive::Archive,
+    archive::{Archive, StoreFault},
     index::{self, IndexFile},
     ledger::{self, RolledUp},
     schema,
@@ -71,13 +71,18 @@ pub struct Compacted {
     pub accounts: RolledUp,
     /// Why the accounts could not be rolled up. The index was compacted nevertheless.
     pub accounts_error: Option<String>,
+    /// Whether that was because of the store.
+    pub store_failed: bool,
 }
 
 impl Compacted {
     fn account(&mut self, rolled: Result<RolledUp>) {
         match rolled {
             Ok(accounts) => self.accounts = accounts,
-            Err(error) => self.accounts_error = Some(format!("{error:#}")),
+            Err(error) => {
+                self.store_failed = StoreFault::is_cause(&error);
+                self.accounts_error = Some(format!("{error:#}"));
+            }
         }
     }
 }

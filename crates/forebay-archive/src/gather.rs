@@ -451,7 +451,7 @@ async fn read(archive: &Archive, announced: &Announcement) -> Outcome {
         Ok(outcome) => return outcome,
         Err(error) => error,
     };
-    match error.downcast_ref::<StoreFault>() {
+    match StoreFault::of(&error) {
         Some(fault) if fault.is_refused => Outcome::Refused(error),
         Some(fault) if !fault.is_missing => Outcome::Store(error),
         // A missing object is not the fault of the store.

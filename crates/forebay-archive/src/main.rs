@@ -1,6 +1,7 @@
 //! The command `forebay-archive`: parses, runs, prints, exits.
 //!
-//! Exit codes: 0 success, 1 failure at run time, or packets that do not add up, 2 bad request.
+//! Exit codes: 0 success, 1 failure at run time, or packets that do not add up, 2 bad request, 3 the store did not answer or refused, 130
+//! ended by a signal.
 #![forbid(unsafe_code)]
 
 mod cli {
@@ -11,7 +12,7 @@ mod cli {
     pub mod verify;
 }
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Error, Result, anyhow};
 use clap::Parser;
 use cli::{
     args::{self, Command, Flags},
@@ -21,7 +22,7 @@ use cli::{
 };
 use forebay_archive::{
     announce::{Address, Queue},
-    archive::{Archive, BadRequest},
+    archive::Archive,
     clock,
     compact::{self, CompactConfig},
     expire::{self, ExpireConfig, Undeleted, Verdict},
@@ -71,7 +72,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             text::note(&format!("{error:#}"));
-            ExitCode::from(if error.is::<BadRequest>() { 2 } else { 1 })
+            ExitCode::from(job::code_of(&error))
         }
     }
 }
@@ -285,7 +286,12 @@ async fn rebuild(flags: &args::Rebuild, counts: &mut Value) -> Result<u8> {
             units::counted(undeleted.young, "segment", "segments")
         ));
     }
-    let done = rebuild::rebuild(&archive, &mut |error| text::note(&format!("{error:#}"))).await?;
+    let mut code = 0;
+    let mut failed = |error: Error| {
+        code = job::code_of(&error).max(code);
+        text::note(&format!("{error:#}"));
+    };
+    let done = rebuild::rebuild(&archive, &mut failed).await?;
     let accepted = match flags.accept_missing {
         true => ledger::accept(&archive).await?,
         false => 0,
@@ -303,7 +309,7 @@ async fn rebuild(flags: &args::Rebuild, counts: &mut Value) -> Result<u8> {
             done.segments, done.missing, done.added, done.removed, undeleted.segments
         ),
     })?;
-    Ok(u8::from(failed > 0 || undeleted.young > 0))
+    Ok(code.max(u8::from(failed > 0 || undeleted.young > 0)))
 }
 
 async fn expire(flags: &args::Expire, counts: &mut Value) -> Result<u8> {
@@ -319,10 +325,10 @@ async fn expire(flags: &args::Expire, counts: &mut Value) -> Result<u8> {
             "--keep '{rule}': the index does not know a part of this. Packets that may match are kept"
         ));
     }
-    let mut is_whole = true;
+    let mut code = 0;
     let mut report = |event: Verdict<'_>| match event {
         Verdict::Failed(error) => {
-            is_whole = false;
+            code = job::code_of(&error).max(code);
             text::note(&format!("{error:#}; it stays"));
         }
         Verdict::Goes(..) | Verdict::Stays(..) if !flags.dry_run => {}
@@ -335,8 +341,7 @@ async fn expire(flags: &args::Expire, counts: &mut Value) -> Result<u8> {
         true => counts.to_string(),
         false => text::expired(flags.dry_run, &done),
     })?;
-    let is_done = is_whole && done.over_bytes == 0;
-    Ok(u8::from(!is_done))
+    Ok(code.max(u8::from(done.over_bytes > 0)))
 }
 
 async fn hold(flags: &args::Hold) -> Result<ExitCode> {
@@ -404,7 +409,10 @@ async fn compact(flags: &args::Compact, counts: &mut Value) -> Result<u8> {
         false => text::compacted(flags.dry_run, &done, vacuumed.as_ref()),
     })?;
     if let Some(error) = done.accounts_error {
-        bail!("the accounts of the sensors were not rolled up: {error}");
+        text::note(&format!(
+            "the accounts of the sensors were not rolled up: {error}"
+        ));
+        return Ok(if done.store_failed { 3 } else { 1 });
     }
     Ok(if stop.load(Relaxed) { 130 } else { 0 })
 }

@@ -2,7 +2,7 @@
 //! removed.
 
 use crate::{
-    archive::{self, Archive},
+    archive::{self, Archive, StoreFault},
     index::Indexer,
     ledger,
     segment::{self, Directory},
@@ -58,6 +58,7 @@ pub async fn rebuild(archive: &Archive, failed: &mut dyn FnMut(anyhow::Error)) -
         let key = object.location.as_ref();
         let packets = match directory {
             Ok(directory) => directory.packets,
+            Err(error) if StoreFault::is_outage(&error) => return Err(error),
             Err(error) => {
                 done.missing += 1;
                 failed(error);
@@ -79,6 +80,7 @@ pub async fn rebuild(archive: &Archive, failed: &mut dyn FnMut(anyhow::Error)) -
                 }
                 done.added += 1;
             }
+            Err(error) if StoreFault::is_outage(&error) => return Err(error),
             Err(error) => failed(error),
         }
     }

@@ -6,6 +6,8 @@
 //! with the packets that they contain.
 
 mod config;
+#[cfg(test)]
+mod fault_tests;
 mod index;
 #[cfg(test)]
 mod many_tests;

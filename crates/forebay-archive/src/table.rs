@@ -26,7 +26,7 @@ mod tests;
 pub use catalogue::Catalogue;
 
 use crate::{
-    archive::Archive,
+    archive::{Archive, StoreFault},
     index::{self, IndexFile},
     ledger::Expired,
     schema,
@@ -92,7 +92,15 @@ impl TableFile {
         })
     }
 
-    /// The message if it cannot be read.
+    /// The error of reading it: that of the store, or that the file is damaged.
+    pub(crate) fn unread(&self, archive: &Archive, error: anyhow::Error) -> anyhow::Error {
+        match StoreFault::of(&error).filter(|it| !it.is_missing) {
+            Some(fault) => fault.error(),
+            None => error.context(self.damaged(archive)),
+        }
+    }
+
+    /// The message if it is damaged.
     pub(crate) fn damaged(&self, archive: &Archive) -> String {
         let (name, key) = (archive.name(), &self.key);
         format!("{name}: the file {key} of its index is damaged")

@@ -151,9 +151,9 @@ pub async fn verify(
                 done.bytes += bytes;
                 progress(&done, None)
             }
-            Err(error) if error.is::<StoreFault>() => {
+            Err(error) if StoreFault::of(&error).is_some() => {
                 // A store that refuses a segment, in cold storage for example, answers.
-                let fault = error.downcast_ref::<StoreFault>();
+                let fault = StoreFault::of(&error);
                 faults = match fault.is_some_and(|it| it.is_refused || it.is_missing) {
                     true => 0,
                     false => faults + 1,
@@ -192,7 +192,7 @@ async fn read(archive: Archive, object: ObjectMeta) -> Result<Option<(u64, u64)>
 /// The error of a damaged segment, with what `find` returns of it nevertheless.
 async fn with_salvage(archive: &Archive, key: &str, error: Error) -> Error {
     match archive.directory(key, None).await {
-        Err(unread) if !unread.is::<StoreFault>() && !unread.is::<OtherSegment>() => {}
+        Err(unread) if StoreFault::of(&unread).is_none() && !unread.is::<OtherSegment>() => {}
         _ => return error,
     }
     match archive.salvage(key, None).await {

@@ -37,7 +37,7 @@ fn without_the_right_to_delete_nothing_is_hidden_and_what_could_not_be_deleted_i
     fleet.store.fail("403 1 ?delete");
     // The second run finds the probe of the first one.
     for _ in 0..2 {
-        reports(run(&expire), 1, "the right to delete segments is missing");
+        reports(run(&expire), 3, "the right to delete segments is missing");
         assert_eq!((state(), found(run, TO)), before);
     }
 

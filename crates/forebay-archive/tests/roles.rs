@@ -231,7 +231,7 @@ fn the_commands_of_a_role_work_and_those_of_another_role_fail_and_change_nothing
     for (user, _) in USERS.iter().take(4) {
         for args in [&expire[..], &["hold", TO, "case", "udp"]] {
             let (code, out, err) = store.run(user, args);
-            assert_eq!(code, 1, "{args:?} as {user}: {out}{err}");
+            assert_eq!(code, 3, "{args:?} as {user}: {out}{err}");
         }
     }
     let planned = [&expire[..], &["-n"]].concat();
@@ -241,7 +241,7 @@ fn the_commands_of_a_role_work_and_those_of_another_role_fail_and_change_nothing
             let refused = store.run(user, args);
             // The index of the archive needs no compaction, so an analyst has nothing to write.
             assert!(
-                refused.0 == 1 || user == "analyst",
+                refused.0 == 3 || user == "analyst",
                 "{args:?} as {user}: {}",
                 refused.2
             );
@@ -251,7 +251,7 @@ fn the_commands_of_a_role_work_and_those_of_another_role_fail_and_change_nothing
     let other = spool("other");
     capture("other", "count=10,seed=3");
     for (user, sensor) in [("hall", "dmz"), ("hall", "new"), ("analyst", "new")] {
-        reports(ship(user, sensor, &other, &["--announce", &queue]), 1, "");
+        reports(ship(user, sensor, &other, &["--announce", &queue]), 3, "");
         let _ = fs::remove_dir_all(format!("{other}/.forebay-ship"));
     }
     assert_eq!(store.objects(), before);
@@ -264,7 +264,7 @@ fn the_commands_of_a_role_work_and_those_of_another_role_fail_and_change_nothing
             .filter(|it| it.0.contains("lab/index/"))
             .collect()
     };
-    reports(ship("hall", "hall", &hall, &[]), 1, "");
+    reports(ship("hall", "hall", &hall, &[]), 3, "");
     assert_eq!(index_of(store.objects()), index_of(before));
     ok(ship("hall", "hall", &hall, &["--announce", &queue]));
     assert_counts(&json_of(store.run("indexer", &index)), [("packets", 20)]);

@@ -62,7 +62,7 @@ fn an_object_store_is_shipped_to_survives_an_outage_and_its_errors_say_what_to_d
     let ship = |to| ["ship", &*spool, to, "--sensor", "hall"];
     let mut shipping = Running::start(&mut fleet.command(&ship(TO)));
     let unanswered = fleet.run(&["status", TO]);
-    reports(unanswered, 1, "The store does not answer");
+    reports(unanswered, 3, "The store does not answer");
     fleet.start_store();
     let missing = [&ship("s3://missing/lab")[..], &["--once"]].concat();
     let (code, _, err) = fleet.run(&missing);

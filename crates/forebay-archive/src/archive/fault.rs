@@ -2,7 +2,7 @@
 
 use super::{Archive, name::without_passwords};
 use object_store::Error;
-use std::fmt;
+use std::{fmt, io};
 
 impl Archive {
     /// The error of the store, with what to do about it.
@@ -37,6 +37,14 @@ impl Archive {
             "timed out",
         ]) {
             "The store does not answer: check the address (AWS_ENDPOINT_URL) and the network"
+        } else if has(&[
+            "500 Internal",
+            "502 Bad",
+            "503 Service",
+            "504 Gateway",
+            "SlowDown",
+        ]) {
+            "The store cannot answer now: try again later"
         } else if has(&["No space left"]) {
             "The disk of the archive is full"
         } else {
@@ -47,25 +55,49 @@ impl Archive {
             advice => format!("{}: {tried}. {advice}", self.name),
         };
         let fault = StoreFault {
+            tried: what,
             text: innermost(&error),
             is_missing: matches!(error, Error::NotFound { .. }),
             is_refused: matches!(
                 error,
                 Error::PermissionDenied { .. } | Error::Unauthenticated { .. }
-            ),
+            ) || anyhow::Chain::new(&error).any(is_denied),
         };
-        anyhow::Error::new(fault).context(what)
+        fault.error()
     }
 }
 
 /// The cause of every error that a store has answered, or that it has not answered. Other errors are about what it holds.
 #[derive(Clone, Debug)]
 pub struct StoreFault {
+    tried: String,
     text: String,
     /// The object does not exist.
     pub is_missing: bool,
     /// The store answers, and refuses this: the credentials are wrong, or not sufficient for this object, or it is in cold storage.
     pub is_refused: bool,
+}
+
+impl StoreFault {
+    /// The one that caused this error, also through the errors of a library that asked for bytes.
+    pub fn of(error: &anyhow::Error) -> Option<&StoreFault> {
+        error.chain().find_map(|it| it.downcast_ref())
+    }
+
+    /// Whether this error says nothing about what the store holds: it did not answer, or refused.
+    pub fn is_cause(error: &anyhow::Error) -> bool {
+        StoreFault::of(error).is_some_and(|it| !it.is_missing)
+    }
+
+    /// Whether the store did not answer: other requests will fail, too.
+    pub(crate) fn is_outage(error: &anyhow::Error) -> bool {
+        StoreFault::of(error).is_some_and(|it| !it.is_missing && !it.is_refused)
+    }
+
+    /// This fault, with what was tried, and without what others added.
+    pub(crate) fn error(&self) -> anyhow::Error {
+        anyhow::Error::new(self.clone()).context(self.tried.clone())
+    }
 }
 
 impl fmt::Display for StoreFault {
@@ -87,6 +119,12 @@ impl fmt::Display for OtherSegment {
 }
 
 impl std::error::Error for OtherSegment {}
+
+/// Whether a folder refuses this.
+fn is_denied(error: &(dyn std::error::Error + 'static)) -> bool {
+    let error = error.downcast_ref::<io::Error>();
+    error.is_some_and(|it| it.kind() == io::ErrorKind::PermissionDenied)
+}
 
 /// The innermost cause in one line: each layer of the client repeats the causes below it.
 fn innermost(error: &(dyn std::error::Error + 'static)) -> String {

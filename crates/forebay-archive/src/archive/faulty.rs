@@ -1,7 +1,7 @@
 //! An object store that fails as a test wants it.
 
 use async_trait::async_trait;
-use futures::stream::BoxStream;
+use futures::{StreamExt, stream::BoxStream};
 use object_store::{
     CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
     ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, path::Path,
@@ -24,6 +24,7 @@ pub struct Faulty {
     store: Arc<dyn ObjectStore>,
     put: Arc<dyn Fn(&str) -> Put + Send + Sync>,
     before_get: Arc<dyn Fn(&str) + Send + Sync>,
+    is_away: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl Faulty {
@@ -33,12 +34,33 @@ impl Faulty {
             store,
             put,
             before_get: Arc::new(|_| {}),
+            is_away: Arc::new(|| false),
+        }
+    }
+
+    /// A request for which `is_away` returns `true` is not done: the store is not available.
+    pub fn away(self, is_away: Arc<dyn Fn() -> bool + Send + Sync>) -> Self {
+        Faulty { is_away, ..self }
+    }
+
+    fn ask(&self) -> Result<()> {
+        match (self.is_away)() {
+            true => Err(unavailable()),
+            false => Ok(()),
         }
     }
 
     /// `before_get` is called with the key before an object is read or asked for.
     pub fn before_get(self, before_get: Arc<dyn Fn(&str) + Send + Sync>) -> Self {
         Faulty { before_get, ..self }
+    }
+}
+
+fn unavailable() -> Error {
+    let source = "Server returned non-2xx status code: 503 Service Unavailable".into();
+    Error::Generic {
+        store: "S3",
+        source,
     }
 }
 
@@ -62,6 +84,7 @@ impl ObjectStore for Faulty {
         payload: PutPayload,
         options: PutOptions,
     ) -> Result<PutResult> {
+        self.ask()?;
         let (path, source) = (location.to_string(), "as the test wants it".into());
         match (self.put)(&path) {
             Put::Done => return self.store.put_opts(location, payload, options).await,
@@ -78,10 +101,12 @@ impl ObjectStore for Faulty {
         location: &Path,
         options: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
+        self.ask()?;
         self.store.put_multipart_opts(location, options).await
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        self.ask()?;
         (self.before_get)(location.as_ref());
         self.store.get_opts(location, options).await
     }
@@ -90,14 +115,21 @@ impl ObjectStore for Faulty {
         &self,
         locations: BoxStream<'static, Result<Path>>,
     ) -> BoxStream<'static, Result<Path>> {
-        self.store.delete_stream(locations)
+        match self.ask() {
+            Ok(()) => self.store.delete_stream(locations),
+            Err(error) => futures::stream::iter([Err(error)]).boxed(),
+        }
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.store.list(prefix)
+        match self.ask() {
+            Ok(()) => self.store.list(prefix),
+            Err(error) => futures::stream::iter([Err(error)]).boxed(),
+        }
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.ask()?;
         self.store.list_with_delimiter(prefix).await
     }
 

@@ -167,7 +167,7 @@ pub struct Status {
     pub json: bool,
 }
 
-/// Each segment is read whole: its bytes, its packets and its directory. The exit code is 1 if one is damaged or cannot be read.
+/// Each segment is read whole: its bytes, its packets and its directory. The exit code is 1 if one is damaged, and 3 if only the store failed.
 #[derive(Debug, Args)]
 pub struct Verify {
     /// The archive

@@ -4,14 +4,23 @@ use super::{
     args::JobFlags,
     metrics::{Page, replace_file},
 };
-use anyhow::{Context, Result};
-use forebay_archive::archive::{BadRequest, without_password};
+use anyhow::{Context, Error, Result};
+use forebay_archive::archive::{BadRequest, StoreFault, without_password};
 use serde_json::Value;
 use std::{
     fs,
     process::ExitCode,
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
+
+/// The exit code of a command that ended with this error.
+pub fn code_of(error: &Error) -> u8 {
+    match error {
+        _ if error.is::<BadRequest>() => 2,
+        _ if StoreFault::is_cause(error) => 3,
+        _ => 1,
+    }
+}
 
 const SUCCESS: &str = "last_success_timestamp_seconds";
 
@@ -33,8 +42,7 @@ pub async fn run(
     {
         let code = match &done {
             Ok(code) => *code,
-            Err(error) if error.is::<BadRequest>() => 2,
-            Err(_) => 1,
+            Err(error) => code_of(error),
         };
         let archive = without_password(archive);
         let archive = archive.replace('\\', r"\\").replace('"', "\\\"");

@@ -76,6 +76,7 @@ pub async fn run(flags: &args::Verify, counts: &mut Value) -> Result<u8> {
             unreadable: 0,
             ..
         } => 0,
+        Verified { damaged: 0, .. } => 3,
         _ => 1,
     })
 }

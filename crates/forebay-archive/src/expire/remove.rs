@@ -2,12 +2,12 @@
 
 use super::clock;
 use crate::{
-    archive::{self, Archive},
+    archive::{self, Archive, StoreFault},
     ledger::{self, Change, Entry, Turn},
     segment::{self, Directory},
     table::Table,
 };
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use object_store::ObjectMeta;
 use std::collections::{HashMap, HashSet};
 
@@ -62,15 +62,18 @@ impl Segment {
 /// # Errors
 /// They may not, or the store failed.
 pub async fn probe(archive: &Archive) -> Result<()> {
-    let refused = || {
-        format!(
+    let probed = async {
+        let probe = b"forebay".as_slice();
+        archive.put_new(PROBE, probe.into()).await?;
+        archive.delete(PROBE).await
+    };
+    probed.await.map_err(|error| match StoreFault::of(&error) {
+        Some(fault) if fault.is_refused => error.context(format!(
             "{}: the right to delete segments is missing, so nothing was changed",
             archive.name()
-        )
-    };
-    let put = archive.put_new(PROBE, b"forebay".as_slice().into()).await;
-    put.with_context(refused)?;
-    archive.delete(PROBE).await.with_context(refused)
+        )),
+        _ => error,
+    })
 }
 
 /// Records that segments are removed, removes their rows, and deletes them. Returns the segments that the store did not delete, and the

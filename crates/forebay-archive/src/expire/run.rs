@@ -7,7 +7,7 @@ use super::{
     rule::{self, Keeps, Rule},
 };
 use crate::{
-    archive::{self, Archive},
+    archive::{self, Archive, StoreFault},
     hold::{self, Hold},
     ledger, segment,
     table::Table,
@@ -139,6 +139,7 @@ impl Run<'_> {
             for (object, directory) in objects.iter().zip(directories) {
                 match directory {
                     Ok(directory) => segments.push(Segment::of(object, directory, why)),
+                    Err(error) if StoreFault::is_outage(&error) => return Err(error),
                     Err(error) => {
                         self.unreadable.insert(object.location.to_string());
                         (self.report)(Verdict::Failed(error));

@@ -61,6 +61,7 @@ pub async fn run(args: &Args) -> Result<ExitCode> {
     };
     report(args, &request, &outcome, &reads)?;
     Ok(match &outcome.reading {
+        reading if reading.store_failed => ExitCode::from(3),
         reading if !reading.failed.is_empty() => ExitCode::from(1),
         reading if reading.stopped => ExitCode::from(130),
         _ => ExitCode::SUCCESS,

@@ -2,9 +2,9 @@
 
 use super::{footer, statistics::Blooms};
 use crate::{archive::Archive, table::TableFile};
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use bytes::Bytes;
-use futures::{FutureExt, future::BoxFuture};
+use futures::{FutureExt, TryFutureExt, future::BoxFuture};
 use object_store::path::Path;
 use parquet::{
     arrow::{arrow_reader::ArrowReaderOptions, async_reader::AsyncFileReader},
@@ -142,20 +142,21 @@ impl IndexFile {
     /// Reads ranges of bytes.
     ///
     /// # Errors
-    /// The store failed.
-    pub async fn ranges(&self, ranges: &[Range<u64>]) -> object_store::Result<Vec<Bytes>> {
+    /// The store failed, or the file is damaged.
+    pub async fn ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         if let Some(slices) = ranges.iter().map(|it| self.end.slice(it)).collect() {
             return Ok(slices);
         }
         let End { archive, key, .. } = &self.end;
-        let found = archive.store().get_ranges(key, ranges).await?;
+        let found = archive.store().get_ranges(key, ranges).await;
+        let found = found.map_err(|error| archive.explain(error, &format!("reading {key}")))?;
         let mut each = found.iter().zip(ranges);
-        if each.any(|(bytes, range)| bytes.len() as u64 != range.end.saturating_sub(range.start)) {
-            return Err(object_store::Error::Generic {
-                store: "index",
-                source: format!("{key} is damaged: it is shorter than its footer says").into(),
-            });
-        }
+        let is_whole =
+            each.all(|(bytes, it)| bytes.len() as u64 == it.end.saturating_sub(it.start));
+        ensure!(
+            is_whole,
+            "{key} is damaged: it is shorter than its footer says"
+        );
         Ok(found)
     }
 }
@@ -170,7 +171,7 @@ fn options() -> ParquetMetaDataOptions {
 impl AsyncFileReader for IndexFile {
     fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, parquet::errors::Result<Bytes>> {
         async move {
-            let mut found = self.ranges(std::slice::from_ref(&range)).await?;
+            let mut found = self.get_byte_ranges(vec![range]).await?;
             found
                 .pop()
                 .ok_or_else(|| ParquetError::EOF("nothing was read".into()))
@@ -182,7 +183,10 @@ impl AsyncFileReader for IndexFile {
         &mut self,
         ranges: Vec<Range<u64>>,
     ) -> BoxFuture<'_, parquet::errors::Result<Vec<Bytes>>> {
-        async move { Ok(self.ranges(&ranges).await?) }.boxed()
+        let found = async move { self.ranges(&ranges).await };
+        found
+            .map_err(|error| ParquetError::External(error.into()))
+            .boxed()
     }
 
     fn get_metadata<'a>(

@@ -328,7 +328,8 @@ async fn read_files(search: Arc<Search>, files: Vec<Result<Candidate>>) -> Resul
     };
     let read = files.into_iter().map(async |file| {
         let (file, bounds) = file?;
-        read_file(&search, &file, bounds).await
+        let read = read_file(&search, &file, bounds).await;
+        read.map_err(|error| file.unread(&search.archive, error))
     });
     futures::stream::iter(read)
         .buffered(at_once)
@@ -343,16 +344,15 @@ async fn read_file(search: &Search, file: &TableFile, mut bounds: Bounds) -> Res
         tree,
         ..
     } = search;
-    let name = || format!("{}: reading {} of its index", archive.name(), file.key);
-    let end = End::read(archive, file).await.with_context(name)?;
+    let end = End::read(archive, file).await?;
     if let Some(groups) = excluded(&end, search, &mut bounds) {
         return Ok(Found {
             groups,
             ..Found::default()
         });
     }
-    let mut reader = IndexFile::open(end).await.with_context(name)?;
-    let groups = candidates(&reader, search).await.with_context(name)?;
+    let mut reader = IndexFile::open(end).await?;
+    let groups = candidates(&reader, search).await?;
     let mut found = Found {
         groups: reader.metadata.num_row_groups() as u64,
         groups_read: groups.len() as u64,
@@ -363,12 +363,12 @@ async fn read_file(search: &Search, file: &TableFile, mut bounds: Bounds) -> Res
     }
     let needed = Needed::all(tree, &reader.metadata, &groups);
     let pages = reader.read_pages(!needed.is_empty()).await;
-    pages.with_context(name)?;
+    pages?;
     let metadata = reader.metadata.clone();
     let open = |options| ArrowReaderMetadata::try_new(metadata.clone(), options);
-    let arrow = open(crate::index::options()).with_context(name)?;
+    let arrow = open(crate::index::options())?;
     let dictionaries = crate::index::options().with_schema(with_dictionaries(arrow.schema()));
-    let arrow = open(dictionaries).with_context(name)?;
+    let arrow = open(dictionaries)?;
     let mut wanted = COLUMNS.to_vec();
     if request.answer == Answer::Flows {
         wanted.push(schema::BYTES);
@@ -397,10 +397,10 @@ async fn read_file(search: &Search, file: &TableFile, mut bounds: Bounds) -> Res
             builder = builder.with_row_selection(pages);
         }
     }
-    let mut batches = builder.build().with_context(name)?;
+    let mut batches = builder.build()?;
     let mut names = Names::default();
-    while let Some(batch) = batches.try_next().await.with_context(name)? {
-        found.add(search, &batch, &mut names).with_context(name)?;
+    while let Some(batch) = batches.try_next().await? {
+        found.add(search, &batch, &mut names)?;
     }
     Ok(found)
 }

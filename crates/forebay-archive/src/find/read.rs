@@ -94,6 +94,8 @@ pub struct Reading {
     pub read: HashMap<Arc<str>, u64>,
     /// Segments that could not be read whole.
     pub failed: Vec<Failed>,
+    /// Of these, the store did not return one.
+    pub store_failed: bool,
     /// It was stopped before all blocks were read.
     pub stopped: bool,
     heap: BinaryHeap<Earliest>,
@@ -255,6 +257,7 @@ pub async fn read(
                             fetched.insert(next_fetch, (done, blocks.len()));
                         }
                         Err(error) => {
+                            reading.store_failed |= StoreFault::is_cause(&error);
                             let error = format!("{error:#}");
                             for block in blocks {
                                 reading.lose(block, &error);
@@ -333,7 +336,9 @@ async fn open_segment(archive: &Archive, segment: &str, end: u64) -> Result<Open
                 error: None,
             });
         }
-        Err(error) if error.is::<StoreFault>() || error.is::<OtherSegment>() => return Err(error),
+        Err(error) if StoreFault::of(&error).is_some() || error.is::<OtherSegment>() => {
+            return Err(error);
+        }
         Err(error) => error,
     };
     let directory = archive.salvage(segment, Some(end)).await?;

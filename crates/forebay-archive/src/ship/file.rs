@@ -338,7 +338,7 @@ impl Ship<'_> {
             // Another version packed the same file, or another packing: the rows must have its offsets.
             match rebuild::rows_of(&archive, &packed.key).await {
                 Ok(rows) => packed.index = rows.files,
-                Err(error) if error.downcast_ref::<StoreFault>().is_some() => return Err(error),
+                Err(error) if StoreFault::of(&error).is_some() => return Err(error),
                 Err(error) => {
                     ensure!(
                         stored_hash(&archive, &packed.key).await?.0 == hash,

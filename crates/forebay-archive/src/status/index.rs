@@ -105,7 +105,7 @@ async fn by_segment(
 ) -> Result<HashMap<String, u64>> {
     let read = files.map(async |file| {
         let read = of_file(archive, file).await;
-        read.with_context(|| file.damaged(archive))
+        read.map_err(|error| file.unread(archive, error))
     });
     let mut sums = HashMap::new();
     for (key, packets) in archive::at_once(read).await?.into_iter().flatten() {

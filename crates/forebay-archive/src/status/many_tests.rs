@@ -9,7 +9,7 @@ use crate::{
     compact::{CompactConfig, compact},
     expire::{ExpireConfig, expire},
     ledger::Entry,
-    segment::{Pack, pack},
+    segment::{Pack, Packed, pack},
     table::Rows,
 };
 use forebay_testing::folder::Folder;
@@ -34,6 +34,32 @@ const MERGED: u64 = 300;
 const DAYS: u64 = 5;
 /// Segments in a commit, and on a page of the account.
 const BATCH: u64 = 20;
+
+/// A segment with one packet of this time, in seconds since 1970, and its bytes.
+pub(super) fn packed(scratch: &str, time: u64, number: u64) -> (Packed, Vec<u8>) {
+    let words = [
+        0xa1b2_c3d4,
+        4 << 16 | 2,
+        0,
+        0,
+        65535,
+        1,
+        time as u32,
+        0,
+        60,
+        60,
+    ];
+    let mut bytes: Vec<u8> = words.iter().flat_map(|it: &u32| it.to_le_bytes()).collect();
+    bytes.extend([2; 52]);
+    bytes.extend(number.to_le_bytes());
+    let mut file = fs::File::create(scratch).unwrap();
+    let options = Pack {
+        sensor: "hall",
+        compress: true,
+    };
+    let packed = pack(&bytes[..], &mut file, &options).unwrap();
+    (packed, fs::read(scratch).unwrap())
+}
 
 /// An archive whose requests are counted.
 struct Store {
@@ -136,30 +162,8 @@ impl Store {
             let mut date = String::new();
             for number in batch * BATCH..(batch + 1) * BATCH {
                 let time = midnight - (20 - number / *PER_DAY) * 86_400 + number % *PER_DAY * 60;
-                let words = [
-                    0xa1b2_c3d4,
-                    4 << 16 | 2,
-                    0,
-                    0,
-                    65535,
-                    1,
-                    time as u32,
-                    0,
-                    60,
-                    60,
-                ];
-                let mut bytes: Vec<u8> =
-                    words.iter().flat_map(|it: &u32| it.to_le_bytes()).collect();
-                bytes.extend([2; 52]);
-                bytes.extend(number.to_le_bytes());
-                let scratch = self.folder.path("scratch");
-                let mut file = fs::File::create(&scratch).unwrap();
-                let options = Pack {
-                    sensor: "hall",
-                    compress: true,
-                };
-                let packed = pack(&bytes[..], &mut file, &options).unwrap();
-                self.write(&packed.key, &fs::read(scratch).unwrap());
+                let (packed, bytes) = packed(&self.folder.path("scratch"), time, number);
+                self.write(&packed.key, &bytes);
                 segment::parse_key(&packed.key)
                     .unwrap()
                     .1

@@ -6,8 +6,12 @@ use super::{
     name::{day_of, now_ms, transaction},
     segments::segments_in,
 };
-use crate::{archive, find, schema, segment};
-use anyhow::{Context, Result};
+use crate::{
+    archive::{self, Archive},
+    find, schema, segment,
+};
+use anyhow::Result;
+use std::collections::HashSet;
 
 impl Table {
     /// Whether rows of this segment were committed, up to the version that was read.
@@ -36,10 +40,8 @@ impl Table {
             .collect::<Result<_>>()?;
         let archive = &self.log.archive;
         let read = new.iter().map(async |(_, file)| {
-            let damaged = || file.damaged(archive);
-            let end = find::End::read(archive, file).await?;
-            let rows = find::IndexFile::open(end).await.with_context(damaged)?;
-            segments_in(rows).await.with_context(damaged)
+            let read = segments_of(archive, file).await;
+            read.map_err(|error| file.unread(archive, error))
         });
         let found = archive::at_once(read).await?;
         seen.segments
@@ -47,6 +49,11 @@ impl Table {
         seen.paths.extend(new.into_iter().map(|it| it.0));
         Ok(seen.segments.contains(&id))
     }
+}
+
+async fn segments_of(archive: &Archive, file: &TableFile) -> Result<HashSet<String>> {
+    let end = find::End::read(archive, file).await?;
+    segments_in(find::IndexFile::open(end).await?).await
 }
 
 /// Whether the statistics of a file allow rows of this segment, packed or plain.

@@ -7,7 +7,7 @@ use crate::{
     index::{self, Encoder, IndexFile},
     schema, segment,
 };
-use anyhow::{Context, Result};
+use anyhow::Result;
 use arrow_array::BooleanArray;
 use arrow_select::filter::filter_record_batch;
 use futures::TryStreamExt;
@@ -138,7 +138,8 @@ impl Table {
             Rest::Replaced(rest) => rest.check_age().is_ok(),
         };
         if !rests.get(&file.key).is_some_and(is_usable) {
-            let rest = match without(self.archive(), file, segments).await? {
+            let rest = without(self.archive(), file, segments).await;
+            let rest = match rest.map_err(|error| file.unread(self.archive(), error))? {
                 None => Rest::Same,
                 Some(rest) => Rest::Replaced(self.put(rest.iter(), true).await?),
             };
@@ -203,10 +204,9 @@ async fn without(
     file: &TableFile,
     segments: &HashMap<&str, u64>,
 ) -> Result<Option<Option<IndexFile>>> {
-    let damaged = || file.damaged(archive);
-    let rows = find::End::read(archive, file).await?;
-    let rows = find::IndexFile::open(rows).await.with_context(damaged)?;
-    let has = segments_in(rows.clone()).await.with_context(damaged)?;
+    let end = find::End::read(archive, file).await?;
+    let rows = find::IndexFile::open(end).await?;
+    let has = segments_in(rows.clone()).await?;
     let (gone, stay): (Vec<_>, Vec<_>) = (has.iter()).partition(|it| segments.contains_key(&***it));
     if gone.is_empty() {
         return Ok(None);
@@ -216,17 +216,16 @@ async fn without(
     }
     let mut rest = Encoder::new(&file.date)?;
     let columns: Vec<&str> = schema::COLUMNS[1..].iter().map(|it| it.name).collect();
-    let batches = index::columns(rows, &columns).await.with_context(damaged)?;
-    let mut batches = pin!(batches);
-    while let Some(batch) = batches.try_next().await.with_context(damaged)? {
-        let keys = index::texts(&batch, schema::SEGMENT).with_context(damaged)?;
+    let mut batches = pin!(index::columns(rows, &columns).await?);
+    while let Some(batch) = batches.try_next().await? {
+        let keys = index::texts(&batch, schema::SEGMENT)?;
         let stays: BooleanArray = keys
             .iter()
             .map(|it| it.map(|it| !segments.contains_key(it)))
             .collect();
-        let staying = filter_record_batch(&batch, &stays).with_context(damaged)?;
+        let staying = filter_record_batch(&batch, &stays)?;
         // Files of other writers may have other columns or types: these are an error here, not a loss.
-        rest.put(&staying).with_context(damaged)?;
+        rest.put(&staying)?;
     }
     Ok(Some(Some(rest.finish()?)))
 }

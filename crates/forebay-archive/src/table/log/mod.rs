@@ -70,9 +70,7 @@ impl Log {
         let mut tries = 1;
         loop {
             match Log::read(archive, needed).await {
-                Err(error)
-                    if tries < READ_TRIES && error.downcast_ref::<StoreFault>().is_none() =>
-                {
+                Err(error) if tries < READ_TRIES && StoreFault::of(&error).is_none() => {
                     tries += 1;
                 }
                 read => return read,
@@ -182,7 +180,7 @@ impl Log {
             return self.read_anew().await;
         }
         if let Err(error) = self.read_commits(versions, &listed).await {
-            return match error.downcast_ref::<StoreFault>() {
+            return match StoreFault::of(&error) {
                 Some(_) => Err(error), // nothing was applied
                 None => self.read_anew().await,
             };
