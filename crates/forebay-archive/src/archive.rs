@@ -523,10 +523,10 @@ impl Archive {
 
 /// Whether an object is so new that its rows may not be in the index yet: sending a segment over a slow network and reading it back
 /// takes minutes.
-pub(crate) fn is_young(object: &ObjectMeta) -> bool {
-    let stored: SystemTime = object.last_modified.into();
-    // An error: the clock of the store is ahead of ours.
-    stored.elapsed().map_or(true, |age| age < IN_FLIGHT)
+pub(crate) fn is_young(object: &ObjectMeta, now: SystemTime) -> bool {
+    let age = now.duration_since(object.last_modified.into());
+    // An error: it is in the future, by another clock.
+    age.map_or(true, |age| age < IN_FLIGHT)
 }
 
 /// Makes requests, several at a time.

@@ -25,7 +25,8 @@ mod sums;
 mod turn;
 
 pub(crate) use account::Ledger;
-pub use expired::{Expired, Record, expired, forget, has_expired, record};
+pub(crate) use expired::forget;
+pub use expired::{Expired, expired, has_expired, record};
 pub use key::{id, sensor_of};
 pub use missing::{Missing, accept, missing};
 pub use page::Entry;

@@ -1,12 +1,16 @@
 //! An object store that fails as a test wants it.
 
 use async_trait::async_trait;
-use futures::{StreamExt, stream::BoxStream};
+use futures::{StreamExt, TryStreamExt, stream::BoxStream};
 use object_store::{
     CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
     ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, path::Path,
 };
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 /// What happens to a request that creates an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +29,7 @@ pub struct Faulty {
     put: Arc<dyn Fn(&str) -> Put + Send + Sync>,
     before_get: Arc<dyn Fn(&str) + Send + Sync>,
     is_away: Arc<dyn Fn() -> bool + Send + Sync>,
+    ahead_s: i64,
 }
 
 impl Faulty {
@@ -35,12 +40,18 @@ impl Faulty {
             put,
             before_get: Arc::new(|_| {}),
             is_away: Arc::new(|| false),
+            ahead_s: 0,
         }
     }
 
     /// A request for which `is_away` returns `true` is not done: the store is not available.
     pub fn away(self, is_away: Arc<dyn Fn() -> bool + Send + Sync>) -> Self {
         Faulty { is_away, ..self }
+    }
+
+    /// The clock of the store is ahead by this number of seconds.
+    pub fn clock_ahead(self, ahead_s: i64) -> Self {
+        Faulty { ahead_s, ..self }
     }
 
     fn ask(&self) -> Result<()> {
@@ -54,6 +65,13 @@ impl Faulty {
     pub fn before_get(self, before_get: Arc<dyn Fn(&str) + Send + Sync>) -> Self {
         Faulty { before_get, ..self }
     }
+}
+
+fn later(mut object: ObjectMeta, seconds: i64) -> ObjectMeta {
+    let time = SystemTime::from(object.last_modified);
+    let by = Duration::from_secs(seconds.unsigned_abs());
+    object.last_modified = if seconds < 0 { time - by } else { time + by }.into();
+    object
 }
 
 fn unavailable() -> Error {
@@ -108,7 +126,9 @@ impl ObjectStore for Faulty {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         self.ask()?;
         (self.before_get)(location.as_ref());
-        self.store.get_opts(location, options).await
+        let mut found = self.store.get_opts(location, options).await?;
+        found.meta = later(found.meta, self.ahead_s);
+        Ok(found)
     }
 
     fn delete_stream(
@@ -123,7 +143,11 @@ impl ObjectStore for Faulty {
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
         match self.ask() {
-            Ok(()) => self.store.list(prefix),
+            Ok(()) => {
+                let ahead_s = self.ahead_s;
+                let listed = self.store.list(prefix);
+                listed.map_ok(move |it| later(it, ahead_s)).boxed()
+            }
             Err(error) => futures::stream::iter([Err(error)]).boxed(),
         }
     }

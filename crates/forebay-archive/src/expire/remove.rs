@@ -8,7 +8,7 @@ use crate::{
     table::Table,
 };
 use anyhow::{Result, bail};
-use object_store::ObjectMeta;
+use object_store::{ObjectMeta, path::Path};
 use std::collections::{HashMap, HashSet};
 
 /// An object that is created and deleted again where segments are. Its name is always the same, so that a store that refuses the deletion
@@ -135,19 +135,20 @@ async fn take_back(archive: &Archive, turn: &Turn) -> Result<Undeleted> {
     objects.retain(|it| segment::parse_key(it.location.as_ref()).is_some());
     let (mut done, mut by_record) = (Undeleted::default(), HashMap::new());
     for (id, records) in ledger::expired(archive, &objects).await? {
-        if records.iter().any(|it| it.is_young) {
+        let now = turn.now();
+        if records.iter().any(|it| archive::is_young(it, now)) {
             done.young += 1;
             continue;
         }
         for record in records {
-            let ids: &mut HashSet<String> = by_record.entry(record.key).or_default();
+            let ids: &mut HashSet<String> = by_record.entry(record.location).or_default();
             ids.insert(id.clone());
         }
     }
     // An `expire` that has begun since the list was read has renewed them.
-    let forget = async |(key, ids): (String, HashSet<String>)| {
+    let forget = async |(key, ids): (Path, HashSet<String>)| {
         turn.check()?;
-        let is_done = ledger::forget(archive, &key, &ids).await?;
+        let is_done = ledger::forget(archive, key.as_ref(), &ids, turn.now()).await?;
         Ok(ids.into_iter().map(move |id| (id, is_done)))
     };
     let mut is_done: HashMap<String, bool> = HashMap::new();

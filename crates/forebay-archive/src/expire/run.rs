@@ -16,7 +16,7 @@ use anyhow::Result;
 use object_store::ObjectMeta;
 use std::{
     collections::{HashMap, HashSet},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 /// Segments whose directories are read before the next ones.
@@ -152,7 +152,7 @@ impl Run<'_> {
 
     /// Whether a segment is so young that its rows may be on their way.
     async fn is_being_shipped(&mut self, object: &ObjectMeta) -> Result<bool> {
-        if !archive::is_young(object) {
+        if !archive::is_young(object, SystemTime::now()) {
             return Ok(false);
         }
         match &mut self.table {

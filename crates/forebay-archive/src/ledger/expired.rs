@@ -14,7 +14,10 @@ use crate::{
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use object_store::ObjectMeta;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    time::SystemTime,
+};
 
 /// Segments on a page of one `expire`.
 const MAX_ENTRIES: usize = 1000;
@@ -153,28 +156,19 @@ pub async fn has_expired(archive: &Archive, segment: &str) -> Result<bool> {
     Ok(archive.len(&sums_of(sensor, date)).await?.is_some())
 }
 
-/// A record of a segment that has expired.
-#[derive(Clone, Debug)]
-pub struct Record {
-    /// Its key.
-    pub key: String,
-    /// Whether an `expire` may be deleting the segment.
-    pub is_young: bool,
-}
-
-/// Those of these segments that have expired, by their identity. Reads the pages of their days only.
+/// Those of these segments that have expired, by their identity, each with its records. Reads the pages of their days only.
 ///
 /// # Errors
 /// The store failed, or a page is damaged or of a newer version.
 pub async fn expired(
     archive: &Archive,
     objects: &[ObjectMeta],
-) -> Result<HashMap<String, Vec<Record>>> {
+) -> Result<HashMap<String, Vec<ObjectMeta>>> {
     let keys = objects.iter().map(|it| it.location.as_ref());
     let keys: Vec<(&str, &str, &str)> = keys.filter_map(segment::parse_key).collect();
     let days: HashSet<(&str, &str)> = keys.iter().map(|it| (it.0, it.1)).collect();
     let ids: HashSet<String> = keys.iter().map(|it| id(it.0, it.2)).collect();
-    let mut found: HashMap<String, Vec<Record>> = HashMap::new();
+    let mut found: HashMap<String, Vec<ObjectMeta>> = HashMap::new();
     for _ in 0..MAX_TRIES {
         found.clear();
         let listed = archive.list("sensors").await?;
@@ -195,17 +189,13 @@ pub async fn expired(
         let read = archive::at_once(read).await?;
         let is_whole = read.iter().all(Option::is_some);
         for (object, entries) in read.into_iter().flatten() {
-            let record = Record {
-                key: object.location.to_string(),
-                is_young: archive::is_young(object),
-            };
-            let old = parse_single(&record.key).filter(|it| it.1 == PageKind::Expired);
+            let old = parse_single(object.location.as_ref()).filter(|it| it.1 == PageKind::Expired);
             let old = old.map(|it| it.2);
             let on_page = entries
                 .iter()
                 .filter_map(|it| segment::identity(&it.segment));
             for id in on_page.chain(old).filter(|it| ids.contains(it)) {
-                found.entry(id).or_default().push(record.clone());
+                found.entry(id).or_default().push(object.clone());
             }
         }
         if is_whole {
@@ -222,15 +212,21 @@ fn damaged(archive: &Archive, key: &str) -> String {
     )
 }
 
-/// Takes segments out of the record with this key. `false`: an `expire` has renewed it, and may be deleting them.
+/// Takes segments out of the record with this key. `false`: an `expire` has renewed it, and may be deleting them. `now` is the time of the
+/// store.
 ///
 /// # Errors
 /// The store failed, or the record is damaged or of a newer version.
-pub async fn forget(archive: &Archive, key: &str, segments: &HashSet<String>) -> Result<bool> {
+pub(crate) async fn forget(
+    archive: &Archive,
+    key: &str,
+    segments: &HashSet<String>,
+    now: SystemTime,
+) -> Result<bool> {
     let Some(object) = archive.head(key).await? else {
         return Ok(true);
     };
-    if archive::is_young(&object) {
+    if archive::is_young(&object, now) {
         return Ok(false);
     }
     if let Some((sensor, date, _)) = parse_page(key) {

@@ -95,7 +95,8 @@ pub async fn plan_roll_up(archive: &Archive) -> Result<RolledUp> {
 async fn roll(archive: &Archive, turn: Option<&Turn>) -> Result<RolledUp> {
     let mut done = RolledUp::default();
     let listed = archive.list("sensors").await?;
-    done.objects += gather(archive, &listed, turn).await?;
+    let now = turn.map_or_else(SystemTime::now, Turn::now);
+    done.objects += gather(archive, &listed, turn, now).await?;
     let mut days: BTreeMap<(&str, &str), Day> = BTreeMap::new();
     for object in &listed {
         let key = object.location.as_ref();
@@ -112,8 +113,8 @@ async fn roll(archive: &Archive, turn: Option<&Turn>) -> Result<RolledUp> {
             days.entry(day).or_default().has_sums = true;
         }
     }
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    let ended = since.unwrap_or_default().saturating_sub(MIN_AGE);
+    let ended = now.duration_since(UNIX_EPOCH);
+    let ended = ended.unwrap_or_default().saturating_sub(MIN_AGE);
     let (today, _) = segment::date_and_hour(u64::try_from(ended.as_nanos()).unwrap_or(u64::MAX));
     days.retain(|day, _| day.1 < &*today);
     let singles = listed.iter().map(|it| it.location.as_ref());
@@ -135,8 +136,8 @@ async fn roll(archive: &Archive, turn: Option<&Turn>) -> Result<RolledUp> {
         for (kind, pages) in kinds {
             // `undelete` takes segments out of pages that are not young.
             let may_change = |it: &ObjectMeta| match kind {
-                PageKind::Shipped => !is_older(it, MIN_AGE),
-                _ => archive::is_young(it),
+                PageKind::Shipped => !is_older(it, MIN_AGE, now),
+                _ => archive::is_young(it, now),
             };
             if (pages.len() > 1 || pages.iter().any(is_numbered)) && !pages.iter().any(may_change) {
                 let folder = format!("sensors/{sensor}/{}/{date}", kind.folder());
@@ -147,7 +148,7 @@ async fn roll(archive: &Archive, turn: Option<&Turn>) -> Result<RolledUp> {
         if merged == 0
             && !day.has_sums
             && !day.expired.is_empty()
-            && day.summed().all(|it| is_older(it, MIN_EXPIRED_AGE))
+            && day.summed().all(|it| is_older(it, MIN_EXPIRED_AGE, now))
         {
             let stored = match stored.entry(sensor) {
                 std::collections::hash_map::Entry::Occupied(it) => it.into_mut(),
@@ -176,9 +177,9 @@ fn is_numbered(page: &ObjectMeta) -> bool {
         .is_some_and(|it| it.as_ref() == "shipped")
 }
 
-fn is_older(object: &ObjectMeta, age: Duration) -> bool {
-    let stored: SystemTime = object.last_modified.into();
-    stored.elapsed().is_ok_and(|it| it > age)
+fn is_older(object: &ObjectMeta, age: Duration, now: SystemTime) -> bool {
+    let is = now.duration_since(object.last_modified.into());
+    is.is_ok_and(|it| it > age)
 }
 
 /// The segments on these pages, by their identity; of a segment that is on several ones, the last entry. `None`: a page is damaged or gone.
@@ -320,8 +321,13 @@ async fn finish(
 }
 
 /// Brings the records of single segments and files to the pages of their days.
-async fn gather(archive: &Archive, listed: &[ObjectMeta], turn: Option<&Turn>) -> Result<u64> {
-    let old = listed.iter().filter(|it| !archive::is_young(it));
+async fn gather(
+    archive: &Archive,
+    listed: &[ObjectMeta],
+    turn: Option<&Turn>,
+    now: SystemTime,
+) -> Result<u64> {
+    let old = listed.iter().filter(|it| !archive::is_young(it, now));
     let singles = old.filter_map(|it| Some((it, parse_single(it.location.as_ref())?)));
     let singles: Vec<_> = singles.collect();
     let mut moved = 0;
@@ -454,7 +460,11 @@ mod tests {
             for page in keys(&archive).await {
                 if page.contains("/expired/") {
                     let ids = HashSet::from([last.clone()]);
-                    assert!(forget(&archive, &page, &ids).await.unwrap());
+                    assert!(
+                        forget(&archive, &page, &ids, SystemTime::now())
+                            .await
+                            .unwrap()
+                    );
                 }
             }
             assert_eq!(expired_().await, 3);
@@ -592,7 +602,11 @@ mod tests {
             let error = expired(&archive, &stored).await.unwrap_err();
             assert!(format!("{error:#}").contains(&page), "{error:#}");
             age(&folder, 1);
-            assert!(forget(&archive, &page, &HashSet::new()).await.is_err());
+            assert!(
+                forget(&archive, &page, &HashSet::new(), SystemTime::now())
+                    .await
+                    .is_err()
+            );
             assert_eq!(keys(&archive).await, [page]);
         });
     }

@@ -2,12 +2,13 @@
 
 use super::config::{Day, StatusConfig};
 use crate::{
-    archive::{self, Archive},
+    archive::{self, Archive, StoreFault},
     ledger::{Entry, Records},
     segment,
 };
 use anyhow::Result;
 use object_store::ObjectMeta;
+use std::time::SystemTime;
 
 /// A segment that is stored.
 #[derive(Debug)]
@@ -74,6 +75,7 @@ pub(super) async fn known(
     records: &Records,
 ) -> Result<Vec<Segment>> {
     let (mut segments, mut unknown) = (Vec::new(), Vec::new());
+    let now = SystemTime::now();
     for object in objects {
         let key = object.location.to_string();
         let Some((sensor, date, _)) = segment::parse_key(&key) else {
@@ -97,7 +99,7 @@ pub(super) async fn known(
             sensor: sensor.into(),
             date: date.into(),
             bytes: object.size,
-            is_young: archive::is_young(&object),
+            is_young: archive::is_young(&object, now),
             is_expired,
             entry: entry.cloned(),
             damage,
@@ -111,6 +113,7 @@ pub(super) async fn known(
             Ok(directory) => {
                 segment.entry = Some(Entry::of(&segment.key, &directory, segment.bytes))
             }
+            Err(error) if StoreFault::is_outage(&error) => return Err(error),
             Err(error) => segment.damage = Some(format!("{error:#}")),
         }
     }
