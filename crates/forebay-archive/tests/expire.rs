@@ -45,7 +45,7 @@ fn without_the_right_to_delete_nothing_is_hidden_and_what_could_not_be_deleted_i
     fleet.store.fail("403 2 ?delete");
     let (code, out, err) = run(&expire);
     let done: Value = serde_json::from_str(out.trim()).unwrap();
-    assert!(code == 1 && err.contains("deleting segments/"), "{err}");
+    assert!(code == 3 && err.contains("deleting segments/"), "{err}");
     let left = done["not_deleted"].as_u64().unwrap();
     assert!((1..4).contains(&left), "{done}");
     assert_counts(&done, [("segments", 4), ("packets", 2000)]);

@@ -115,7 +115,7 @@ fn segments_that_the_store_refuses_do_not_end_the_command() {
     refused("segments/sensor=hall/");
     let (code, out, err) = fleet.run(&["verify", TO, "--json"]);
     let done: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{err}"));
-    assert_eq!(code, 1);
+    assert_eq!(code, 3);
     assert_counts(
         &done,
         [("segments", 24), ("unreadable", 24), ("damaged", 0)],
@@ -123,6 +123,6 @@ fn segments_that_the_store_refuses_do_not_end_the_command() {
     refused(&keys[0]);
     let (code, out, _) = fleet.run(&["verify", TO, "--json"]);
     let done: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(code, 1);
+    assert_eq!(code, 3);
     assert_counts(&done, [("segments", 24), ("unreadable", 1), ("damaged", 0)]);
 }

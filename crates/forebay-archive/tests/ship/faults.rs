@@ -93,7 +93,7 @@ fn wrong_credentials_are_named_and_the_file_stays() {
         let body = format!("<Error><Code>{code}</Code><Message>No.</Message></Error>");
         let address = store(move |_, _, _| (403, body.clone().into()));
         let (exit, _, err) = ship_to(&address, &spool, &[]);
-        assert!(exit == 1 && err.contains(advice), "{code}: {err}");
+        assert!(exit == 3 && err.contains(advice), "{code}: {err}");
         assert_eq!(names(&spool), ["a.pcapng"]);
     }
 }
@@ -407,7 +407,7 @@ fn segments_that_the_store_refuses_do_not_hold_up_other_files() {
         let date = format!("{to}/segments/sensor=hall/date=2020-09-13");
         fs::create_dir_all(format!("{to}/segments/sensor=hall")).unwrap();
         fs::write(&date, "a file").unwrap();
-        reports(ship(&spool, &to, &[]), 1, "date=2020-09-13");
+        reports(ship(&spool, &to, &[]), 3, "date=2020-09-13");
         let left: Vec<String> = (1..=refused).map(|it| format!("{it}.pcap")).collect();
         assert_eq!(names(&spool), left);
         fs::remove_file(date).unwrap();

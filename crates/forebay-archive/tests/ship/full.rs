@@ -190,8 +190,8 @@ fn a_full_disk_of_the_archive_is_named_and_nothing_is_lost_or_torn() {
     captures(&folder, 3..=4, 1000);
     disk.fill();
     let full = "The disk of the archive is full";
-    reports(disk.inside(&ship), 1, full);
-    reports(disk.inside(&["compact", &to]), 1, full);
+    reports(disk.inside(&ship), 3, full);
+    reports(disk.inside(&["compact", &to]), 3, full);
     counts(2000);
     fs::remove_file(disk.path("fill")).unwrap();
     ok(disk.inside(&ship));
