@@ -174,7 +174,9 @@ impl<'a> Gather<'a> {
         let mut is_over = false;
         loop {
             let passed = self.pass(stop.as_mut(), &mut is_over).await;
-            self.report_progress().await;
+            // A signal should end it at once.
+            let is_stopped = is_over && !self.config.once;
+            self.report_progress(!is_stopped).await;
             match passed {
                 Ok(()) if is_over => return Ok(()),
                 Ok(()) => wait = Duration::from_secs(1),
@@ -195,11 +197,13 @@ impl<'a> Gather<'a> {
         }
     }
 
-    async fn report_progress(&mut self) {
+    async fn report_progress(&mut self, with_clocks: bool) {
         if self.config.snapshots {
             let left = self.config.queue.left(self.config.hold).await.ok();
             // If the store fails, the next report asks again.
-            if let Ok(wrong) = clock::wrong(&self.config.archive, self.shipped.iter()).await {
+            if with_clocks
+                && let Ok(wrong) = clock::wrong(&self.config.archive, self.shipped.iter()).await
+            {
                 self.clocks.retain(|it, _| !self.shipped.contains(it));
                 let wrong = wrong.into_iter().map(|it| (it.0.to_owned(), it.1));
                 self.clocks.extend(wrong);

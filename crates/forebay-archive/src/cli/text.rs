@@ -341,8 +341,12 @@ pub fn expired_json(dry_run: bool, done: &Expired) -> Value {
 pub fn compacted(dry_run: bool, done: &Compacted, vacuumed: Option<&Vacuumed>) -> String {
     let size = units::binary;
     let mut text = match dry_run {
+        true if done.merged == 0 => format!(
+            "would merge none of the {} files of the index",
+            done.files_before
+        ),
         true => format!(
-            "would merge {} of {} files ({}) into {} at first",
+            "would merge {} of the {} files of the index ({}) into {}, and these again if they are small",
             done.merged,
             done.files_before,
             size(done.merged_bytes),

@@ -34,7 +34,9 @@ pub async fn missing(
     let mut missing = Missing::default();
     for (sensor, key) in &records.damaged {
         let name = archive.name();
-        let what = format!("{name}: the record {key} is damaged: what it counted is not known");
+        let what = format!(
+            "{name}: the record {key} is damaged or too long: what it counted is not known"
+        );
         missing.damaged.push((sensor.clone(), what));
     }
     let is_gone =

@@ -12,8 +12,10 @@ use sha2::{Digest, Sha256};
 
 /// The version of all records.
 pub(super) const SCHEMA: u64 = 1;
-/// A longer page is damaged.
+/// A longer page is damaged. A day of 50,000 segments has 15 MB.
 const MAX_PAGE: u64 = 64 << 20;
+/// A longer record of a single segment or file is damaged: it has a name and a few numbers.
+const MAX_SINGLE: u64 = 64 << 10;
 /// Times that the list is read again because `compact` has merged pages meanwhile.
 pub(super) const MAX_TRIES: usize = 5;
 
@@ -98,9 +100,13 @@ pub(super) fn entries(bytes: &[u8], sensor: &str) -> Option<Vec<Entry>> {
     Some(segments)
 }
 
-/// The page with this key; `None`: it is not there any more. An empty one: it is too long.
+/// The page or the single record with this key; `None`: it is not there any more. An empty one: it is too long.
 pub(super) async fn page(archive: &Archive, key: &str) -> Result<Option<Bytes>> {
-    match archive.get_short(key, MAX_PAGE).await? {
+    let max = match parse_single(key) {
+        Some(_) => MAX_SINGLE,
+        None => MAX_PAGE,
+    };
+    match archive.get_short(key, max).await? {
         None if archive.len(key).await?.is_some() => Ok(Some(Bytes::new())),
         page => Ok(page),
     }

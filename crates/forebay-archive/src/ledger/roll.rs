@@ -35,9 +35,8 @@ const MIN_AGE: Duration = Duration::from_hours(2 * 24);
 const MIN_EXPIRED_AGE: Duration = Duration::from_hours(7 * 24);
 /// Segments on a page of a day.
 const MAX_ENTRIES: usize = if cfg!(test) { 300 } else { 50_000 };
-/// Single records that are read at a time, and the bytes of one: it has a name and a few numbers.
+/// Single records that are read at a time.
 const MAX_SINGLES: usize = 1000;
-const MAX_SINGLE: u64 = 64 << 10;
 
 /// What [`roll_up`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -335,8 +334,7 @@ async fn gather(
         let of_kind: Vec<_> = singles.iter().filter(|it| it.1.1 == kind).collect();
         for singles in of_kind.chunks(MAX_SINGLES) {
             let keys = singles.iter().map(|it| it.0.location.as_ref());
-            let short = async |it| archive.get_short(it, MAX_SINGLE).await;
-            let bytes = archive::at_once(keys.map(short)).await?;
+            let bytes = archive::at_once(keys.map(async |it| page(archive, it).await)).await?;
             let mut entries = Vec::new();
             for ((object, (.., id)), bytes) in singles.iter().copied().zip(bytes) {
                 let bytes = bytes.unwrap_or_default();

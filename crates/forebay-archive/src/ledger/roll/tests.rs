@@ -204,6 +204,13 @@ fn records_of_dropped_files_and_of_accepted_losses_become_a_page_a_day_and_count
         }
         let damaged = "sensors/hall/dropped-x.json";
         archive.put(damaged, "{".into()).await.unwrap();
+        // One that is too long is not read: a sensor may write many.
+        let long = "sensors/hall/dropped-z.json";
+        let text = format!("{}{}", r#"{"packets": 2}"#, " ".repeat(64 << 10));
+        archive.put(long, text.into()).await.unwrap();
+        let found = records(&archive).await.damaged;
+        assert!(found.iter().any(|it| it.1 == long), "{found:?}");
+        archive.delete(long).await.unwrap();
         let late = "sensors/hall/dropped-y.json";
         archive.put(late, r#"{"packets": 2}"#.into()).await.unwrap();
         assert_eq!(state().await, (42, 20));
