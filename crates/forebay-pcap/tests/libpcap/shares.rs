@@ -1,6 +1,6 @@
 //! Programs without rights that read the packets of another capture.
 
-use crate::support::{command, compiled, has_debians, installed};
+use crate::support::{command, compiled, has_debians, installed, ours, outcome};
 use forebay_net::{
     port::{Frame, Interface},
     share::{Access, Listener, Publisher},
@@ -9,6 +9,7 @@ use forebay_testing::{children::Mortal, folder::Folder, lab::have, sender::frame
 use std::{
     io::{self, BufRead, BufReader, PipeReader, Read},
     os::unix::process::CommandExt,
+    path::Path,
     process::{Command, Stdio},
     thread,
 };
@@ -90,4 +91,36 @@ fn programs_without_rights_read_one_share_at_once_and_report_exactly_what_they_m
         dropped
     });
     assert!(missed[0] > 0, "{missed:?}");
+}
+
+#[test]
+fn debians_programs_share_a_capture_that_loses_nothing_while_one_of_them_is_stopped() {
+    if !has_debians() || !have("tcpdump") || !have("tshark") {
+        return;
+    }
+    // As cargo has built it for the tests of the command.
+    let forebay = ours().with_file_name("../forebay");
+    if !rustix::process::geteuid().is_root() || !forebay.exists() {
+        return forebay_testing::children::skip("root, and cargo build -p forebay-cli");
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/libpcap-share");
+    let mut share = Command::new(script);
+    share.args([
+        "--light",
+        "--stop",
+        "tcpdump",
+        "--seconds",
+        "1.5",
+        "--pps",
+        "5000",
+    ]);
+    share
+        .arg("--library")
+        .arg(ours())
+        .arg("--forebay")
+        .arg(forebay);
+    let (table, errors, code) = outcome(&mut share);
+    assert_eq!(code, Some(0), "{table}{errors}");
+    // And scapy, where it is installed.
+    assert!(table.matches("| yes |").count() >= 2, "{table}{errors}");
 }
