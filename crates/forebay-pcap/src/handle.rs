@@ -8,19 +8,20 @@
 //!         ├─ sender: what pcap_inject sends with
 //!         └─ state:  everything else, locked for a part of a call
 //! ```
-//! The state is locked neither while a call waits for packets nor while the program's function handles one. So that function, other threads
+//! The state is locked neither while a call waits for packets, or for the bytes of a pipe, nor while the program's function handles one. So that function, other threads
 //! and signal handlers can call every other function. A signal handler may still interrupt a call of the same thread that holds the
 //! lock. It then gets an error, or the last counts, because waiting would never end.
 
 use crate::{
     abi::{self, PacketHeader},
-    border::{ErrorText, message, this_thread},
+    border::{ErrorText, message},
     counts::LastCounts,
     failure::Failure,
     linktypes,
     live::Live,
+    lock::{Held, Lock},
     registry::{Given, Registered, Registry},
-    savefile::{Savefile, Stopped},
+    savefile::{About, Savefile, Stopped},
     sending::Sender,
     settings::Settings,
     stdio::Stdio,
@@ -29,21 +30,12 @@ use crate::{
 use forebay_net::filter::bpf::Program;
 use std::{
     ffi::{c_char, c_int, c_uchar},
-    ops::{Deref, DerefMut},
     os::fd::OwnedFd,
     sync::{
-        Mutex, MutexGuard, OnceLock, TryLockError,
-        atomic::{
-            AtomicBool, AtomicUsize,
-            Ordering::{Relaxed, SeqCst},
-        },
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering::SeqCst},
     },
-    thread,
-    time::{Duration, Instant},
 };
-
-/// How long a call waits for one of another thread. Only opening a device takes longer than some microseconds.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// `pcap_t`.
 pub struct Handle {
@@ -54,9 +46,7 @@ pub struct Handle {
     pub counts: LastCounts,
     /// Of an open device.
     pub sender: OnceLock<Sender>,
-    /// The thread that has locked the state; 0: none.
-    holder: AtomicUsize,
-    state: Mutex<State>,
+    state: Lock<State>,
 }
 
 impl Registered for Handle {
@@ -66,19 +56,14 @@ impl Registered for Handle {
     }
 }
 
-/// The locked state.
-pub struct Held<'a> {
-    holder: &'a AtomicUsize,
-    state: MutexGuard<'a, State>,
-}
-
 /// Where packets come from.
 pub enum Source {
     /// Not activated.
     Created(Settings),
     /// Only for compiling filters, and for writing files.
     Dead,
-    File(Box<Savefile>),
+    /// A file, and its reader, which is held while it waits for bytes.
+    File(About, Arc<Lock<Savefile>>),
     Live(Box<Live>),
 }
 
@@ -117,8 +102,7 @@ impl Handle {
             error: ErrorText::default(),
             counts: LastCounts::default(),
             sender: OnceLock::new(),
-            holder: AtomicUsize::new(0),
-            state: Mutex::new(State {
+            state: Lock::new(State {
                 source,
                 link,
                 snapshot,
@@ -138,11 +122,12 @@ impl Handle {
         Handle::new(Source::Dead, link, snapshot, precision)
     }
 
+    #[allow(clippy::arc_with_non_send_sync)] // Which threads use it is up to the program.
     pub fn of_file(stream: Stdio, precision: Precision) -> Result<Handle, Failure> {
         let file = Savefile::open(stream)?;
         let (link, snaplen) = (linktypes::of_file(file.link), file.snaplen as c_int);
         Ok(Handle::new(
-            Source::File(Box::new(file)),
+            Source::File(file.about(), Arc::new(Lock::new(file))),
             link,
             snaplen,
             precision,
@@ -186,27 +171,52 @@ impl Handle {
     ///
     /// # Errors
     /// A call of this thread has it, which a signal handler interrupted; or one of another thread, for long.
-    pub fn state(&self) -> Result<Held<'_>, Failure> {
-        let mut begun = None;
-        loop {
-            let state = match self.state.try_lock() {
-                Ok(state) => Some(state),
-                // After a panic, too, which the function that panicked has reported as an error.
-                Err(TryLockError::Poisoned(state)) => Some(state.into_inner()),
-                Err(TryLockError::WouldBlock) => None,
+    pub fn state(&self) -> Result<Held<'_, State>, Failure> {
+        self.state.hold()
+    }
+
+    /// The next packet that the filter accepts, if there is one now. Only the file is held while its bytes are awaited.
+    pub fn next(&self) -> Result<Next, Failure> {
+        let (file, precision) = {
+            let state = &mut *self.state()?;
+            match &mut state.source {
+                Source::Created(_) => return Err(Failure::not_activated()),
+                Source::Dead => {
+                    return Err("Packets aren't available from a pcap_open_dead pcap_t".into());
+                }
+                Source::Live(live) => {
+                    return Ok(match live.next()? {
+                        None => Next::NotNow,
+                        Some((header, data)) => Next::Packet(Delivered { header, data }),
+                    });
+                }
+                Source::File(_, file) => (file.clone(), state.precision),
+            }
+        };
+        let mut file = file.hold()?;
+        // A filter may reject all packets of a file without end: meanwhile, other calls have their turn.
+        for _ in 0..64 {
+            let record = match file.next(precision) {
+                Ok(record) => record,
+                Err(Stopped::End) => return Ok(Next::End),
+                Err(Stopped::Failed(failure)) => return Err(failure),
+                Err(Stopped::Interrupted) => continue,
             };
-            let me = this_thread();
-            if let Some(state) = state {
-                self.holder.store(me, Relaxed);
-                let holder = &self.holder;
-                return Ok(Held { holder, state });
+            let data = file.data(&record);
+            let accepts = |filter: &Program| filter.run(data, record.len) > 0;
+            // The filter may have been set while the bytes were awaited.
+            if self.state()?.filter.as_ref().is_none_or(accepts) {
+                let data = data.as_ptr();
+                let header = PacketHeader {
+                    seconds: record.seconds,
+                    fraction: record.fraction,
+                    caplen: record.caplen,
+                    len: record.len,
+                };
+                return Ok(Next::Packet(Delivered { header, data }));
             }
-            let is_mine = self.holder.load(Relaxed) == me;
-            if is_mine || begun.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
-                return Err("the handle is in use by another call".into());
-            }
-            thread::yield_now();
         }
+        Ok(Next::NotNow)
     }
 
     /// Does the work of an exported function that returns a number: 0 and above, or an error's code.
@@ -252,27 +262,6 @@ impl Handle {
     }
 }
 
-impl Deref for Held<'_> {
-    type Target = State;
-
-    fn deref(&self) -> &State {
-        &self.state
-    }
-}
-
-impl DerefMut for Held<'_> {
-    fn deref_mut(&mut self) -> &mut State {
-        &mut self.state
-    }
-}
-
-impl Drop for Held<'_> {
-    /// Before the lock is released.
-    fn drop(&mut self) {
-        self.holder.store(0, Relaxed);
-    }
-}
-
 impl State {
     /// # Errors
     /// The handle was only created.
@@ -291,9 +280,9 @@ impl State {
         }
     }
 
-    pub fn file(&self) -> Option<&Savefile> {
+    pub fn file(&self) -> Option<&About> {
         match &self.source {
-            Source::File(file) => Some(file),
+            Source::File(about, _) => Some(about),
             _ => None,
         }
     }
@@ -302,41 +291,5 @@ impl State {
     pub fn keep(&mut self, header: PacketHeader) -> *const PacketHeader {
         *self.header = header;
         &raw const *self.header
-    }
-
-    /// The next packet that the filter accepts.
-    pub fn next(&mut self) -> Result<Next, Failure> {
-        match &mut self.source {
-            Source::Created(_) => Err(Failure::not_activated()),
-            Source::Dead => Err("Packets aren't available from a pcap_open_dead pcap_t".into()),
-            Source::Live(live) => Ok(match live.next()? {
-                None => Next::NotNow,
-                Some((header, data)) => Next::Packet(Delivered { header, data }),
-            }),
-            // A filter may reject all packets of a file without end: meanwhile, other calls have their turn.
-            Source::File(file) => {
-                for _ in 0..64 {
-                    let record = match file.next(self.precision) {
-                        Ok(record) => record,
-                        Err(Stopped::End) => return Ok(Next::End),
-                        Err(Stopped::Failed(failure)) => return Err(failure),
-                        Err(Stopped::Interrupted) => continue,
-                    };
-                    let data = file.data(&record);
-                    let accepts = |filter: &Program| filter.run(data, record.len) > 0;
-                    if self.filter.as_ref().is_none_or(accepts) {
-                        let data = data.as_ptr();
-                        let header = PacketHeader {
-                            seconds: record.seconds,
-                            fraction: record.fraction,
-                            caplen: record.caplen,
-                            len: record.len,
-                        };
-                        return Ok(Next::Packet(Delivered { header, data }));
-                    }
-                }
-                Ok(Next::NotNow)
-            }
-        }
     }
 }

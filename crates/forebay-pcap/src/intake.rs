@@ -151,29 +151,28 @@ impl Intake {
     /// Filters from now on, also the packets that wait here and in `current`. The kernel filters what `socket` receives, if it can.
     ///
     /// # Errors
-    /// The filter reads what only the kernel knows, which does not run it here.
+    /// The filter reads what only the kernel knows, which does not run it here. An earlier filter stays in force.
     pub fn set_filter(
         &mut self,
         filter: &Program,
         current: &mut Batch,
         socket: Option<BorrowedFd<'_>>,
     ) -> Result<(), Failure> {
-        let is_attached = socket.is_some_and(|socket| {
-            let attached = attach(socket, filter.instructions());
-            if attached.is_err() {
-                // Instead of an earlier filter.
-                let _ = attach(socket, &[Instruction::new(code::RET_K, u32::MAX)]);
+        let is_attached = socket.is_some_and(|it| attach(it, filter.instructions()).is_ok());
+        if !is_attached {
+            if !self.can_run(filter) {
+                return Err("the filter reads metadata that only the kernel has, which does not run it on this device".into());
             }
-            attached.is_ok()
-        });
+            // Instead of an earlier filter.
+            let all = [Instruction::new(code::RET_K, u32::MAX)];
+            let removed = socket.map_or(Ok(()), |socket| attach(socket, &all));
+            removed.map_err(|error| format!("can't remove the kernel's filter: {error}"))?;
+        }
         self.unfiltered = is_attached.then(|| {
             let counts = self.port.counts();
             let accepted = counts.received - counts.dropped.unwrap_or(0);
             accepted.saturating_sub(self.taken)
         });
-        if !is_attached && !self.can_run(filter) {
-            return Err("the filter reads metadata that only the kernel has, which does not run it on this device".into());
-        }
         self.filter = Some(filter.clone());
         let (view, link) = (self.view, self.link);
         for batch in [&mut self.ahead, current] {
@@ -208,7 +207,7 @@ impl Intake {
 
     /// Whether the kernel only wakes the program for packets that it gets.
     pub fn is_woken_exactly(&self) -> bool {
-        self.direction.is_none() && (self.filter.is_none() || self.unfiltered.is_some())
+        self.direction.is_none() && (self.filter.is_none() || self.unfiltered == Some(0))
     }
 
     /// Whether packets wait; takes a burst of the port if none do.

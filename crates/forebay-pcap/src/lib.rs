@@ -23,6 +23,7 @@ mod handle;
 mod intake;
 mod linktypes;
 mod live;
+mod lock;
 mod packed;
 mod registry;
 mod savefile;

@@ -18,7 +18,7 @@ use crate::{
     settings::Settings,
     timestamps::Precision,
     waiting::Wait,
-    watcher::{Watcher, locked},
+    watcher::{Watcher, forks, locked},
 };
 use forebay_net::{
     af_packet::{AfPacket, AfPacketConfig},
@@ -33,7 +33,7 @@ use forebay_net::{
 };
 use std::{
     ffi::{c_int, c_uint},
-    mem,
+    io, mem,
     os::fd::{AsFd, OwnedFd},
     sync::{Arc, Mutex, MutexGuard},
     time::{Duration, Instant},
@@ -66,6 +66,8 @@ pub struct Live {
     counted: Instant,
     watcher: Option<Watcher>,
     selectable: Option<Selectable>,
+    /// The process that opened it, if only that one can read it: the kernel writes frames of AF_XDP to its memory.
+    process: Option<u64>,
 }
 
 impl Live {
@@ -149,6 +151,7 @@ impl Live {
             let cut = attach(socket.as_fd(), &[Instruction::new(code::RET_K, snaplen)]);
             cut.map_err(|error| format!("can't limit the length of packets: {error}"))?;
         }
+        let process = matches!(name, Name::Xdp(_)).then(forks);
         let intake = Intake::new(port, clock);
         let link = intake.frames;
         let mut live = Live {
@@ -164,6 +167,7 @@ impl Live {
             counted: Instant::now(),
             watcher: None,
             selectable: None,
+            process,
         };
         live.set_nonblocking(settings.nonblocking)?;
         Ok((live, link))
@@ -294,8 +298,15 @@ impl Live {
         set
     }
 
+    fn is_its_process(&self) -> bool {
+        self.process.is_none_or(|process| process == forks())
+    }
+
     /// The next packet, if there is one now. It stays in place until the next call.
     pub fn next(&mut self) -> Result<Option<(PacketHeader, *const u8)>, Failure> {
+        if !self.is_its_process() {
+            return Err("after a fork, only the parent can read an AF_XDP device".into());
+        }
         if self.current.is_empty() {
             self.current.clear();
             let mut intake = locked(&self.intake);
@@ -384,13 +395,14 @@ impl Live {
 
     /// Makes the descriptor readable if packets wait, and has it become readable when one arrives otherwise.
     pub fn show_waiting(&mut self) {
+        let is_its_process = self.is_its_process();
         let Some(selectable) = &mut self.selectable else {
             return;
         };
         let mut intake = locked(&self.intake);
         let reports_exactly = self.socket.is_some() && intake.is_woken_exactly();
-        let flag = selectable.flag.clone();
-        let wake = match self.current.is_empty() {
+        let (flag, clock) = (selectable.flag.clone(), intake.clock.clone());
+        let wake = match self.current.is_empty() && is_its_process {
             true => intake.watch(),
             false => None,
         };
@@ -403,21 +415,29 @@ impl Live {
                 Ok(()) => flag.clear(),
                 Err(_) => flag.set(),
             },
-            Some(_) => {
-                let _ = selectable.watch(None);
-                flag.clear();
-                drop(intake);
-                if self
-                    .watcher
-                    .as_ref()
-                    .is_none_or(|watcher| !watcher.is_here())
-                {
+            Some(wake) => {
+                let has_thread = |watcher: &Option<Watcher>| {
+                    watcher.as_ref().is_some_and(|watcher| watcher.is_here())
+                };
+                if !has_thread(&self.watcher) {
                     self.watcher = Watcher::start(&self.intake, &flag).ok();
                 }
-                match &self.watcher {
-                    Some(watcher) => watcher.resume(),
-                    // Without a thread, the program has to look.
-                    None => flag.set(),
+                let shown = match wake {
+                    _ if self.watcher.is_some() => selectable.watch(None),
+                    // Without a thread, the program also wakes for packets that it does not get.
+                    Wake::Fd(fd) => selectable.watch(Some(fd)),
+                    Wake::At(then) if !clock.is_virtual() => {
+                        selectable.watch_timer(then.saturating_sub(clock.now()))
+                    }
+                    _ => Err(io::ErrorKind::Unsupported.into()),
+                };
+                match shown {
+                    Ok(()) => flag.clear(),
+                    Err(_) => flag.set(),
+                }
+                drop(intake);
+                if let Some(watcher) = &self.watcher {
+                    watcher.resume();
                 }
             }
         }

@@ -15,7 +15,10 @@ use forebay_net::{
     format::read::{Decoder, Kind, Step, Zeros},
     port::{Frame, LinkType, Resolution},
 };
-use std::io::{self, Read};
+use std::{
+    ffi::c_int,
+    io::{self, Read},
+};
 
 /// libpcap's limit for the packets of most link types, and its answer if the file does not have one.
 const DEFAULT_SNAPLEN: u32 = 262_144;
@@ -37,10 +40,21 @@ pub struct Savefile {
     decoder: Decoder,
     pub link: LinkType,
     pub snaplen: u32,
-    pub version: (u16, u16),
+    version: (u16, u16),
     pub is_swapped: bool,
     /// Packets of this file that the handle cannot deliver, and why the first one cannot.
     left_out: Option<(u64, String)>,
+}
+
+/// What does not change while a file is read.
+#[derive(Clone, Copy)]
+pub struct About {
+    pub stream: *mut libc::FILE,
+    pub descriptor: c_int,
+    pub version: (u16, u16),
+    pub is_swapped: bool,
+    /// See [`Savefile::link_extension`].
+    pub link_extension: u32,
 }
 
 /// A packet in the memory of its file.
@@ -108,6 +122,16 @@ impl Savefile {
         self.input.source()
     }
 
+    pub fn about(&self) -> About {
+        About {
+            stream: self.stream().stream(),
+            descriptor: self.stream().descriptor(),
+            version: self.version,
+            is_swapped: self.is_swapped,
+            link_extension: self.link_extension(),
+        }
+    }
+
     pub fn is_pcapng(&self) -> bool {
         self.decoder.kind() != Kind::Pcap
     }
@@ -122,7 +146,7 @@ impl Savefile {
     }
 
     /// What describes frame check sequences in the file header, in the upper half of the link type's field.
-    pub fn link_extension(&self) -> u32 {
+    fn link_extension(&self) -> u32 {
         let first = self.decoder.interfaces().first();
         let in_file = first.and_then(|first| first.in_file.as_deref());
         in_file.and_then(|it| it.classic).unwrap_or(0)

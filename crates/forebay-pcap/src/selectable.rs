@@ -7,6 +7,10 @@ use rustix::{
         eventfd,
     },
     io::{read, write},
+    time::{
+        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+        timerfd_settime,
+    },
 };
 use std::{
     io,
@@ -55,6 +59,20 @@ impl Selectable {
         Ok(())
     }
 
+    /// Has it become readable in this time, instead of reporting a descriptor of the port.
+    pub fn watch_timer(&mut self, ns: u64) -> io::Result<()> {
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        let once = Itimerspec {
+            it_interval: timespec(0),
+            it_value: timespec(ns.max(1)),
+        };
+        timerfd_settime(&timer, TimerfdTimerFlags::empty(), &once)?;
+        // An earlier timer may have had the same number.
+        self.watch(None)?;
+        self.watch(Some(timer.as_fd()))
+    }
+
     /// Its number, for the program.
     pub fn descriptor(&self) -> RawFd {
         self.epoll.as_raw_fd()
@@ -82,5 +100,13 @@ impl Flag {
 impl AsFd for Flag {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
+    }
+}
+
+/// A time in nanoseconds.
+pub const fn timespec(ns: u64) -> Timespec {
+    Timespec {
+        tv_sec: (ns / 1_000_000_000) as i64,
+        tv_nsec: (ns % 1_000_000_000) as i64,
     }
 }

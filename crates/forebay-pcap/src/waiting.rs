@@ -1,6 +1,9 @@
 //! A wait for the packets of a device, during which nothing is held: other threads, and signal handlers, can use the handle.
 
-use crate::{failure::Failure, selectable::Flag, watcher::timespec};
+use crate::{
+    failure::Failure,
+    selectable::{Flag, timespec},
+};
 use forebay::time::Clock;
 use rustix::{
     event::{PollFd, PollFlags, poll},

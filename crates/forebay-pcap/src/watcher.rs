@@ -11,7 +11,7 @@
 use crate::{
     border::{at_fork, without_signals},
     intake::Intake,
-    selectable::Flag,
+    selectable::{Flag, timespec},
 };
 use forebay_net::port::Wake;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -27,11 +27,12 @@ use std::{
         },
     },
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 /// All watchers. Locked while one of them works, and by a thread that forks.
 static WATCHERS: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
-/// Number of processes between this one and the one that loaded the library.
+/// Forks that led to this process.
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
@@ -41,6 +42,8 @@ thread_local! {
 
 /// How long to leave a call of the program alone.
 const BUSY: Timespec = timespec(1_000_000);
+/// How long to wait where descriptors cannot be waited for: because there are too many already, or a limit was lowered.
+const RETRY: Duration = Duration::from_millis(10);
 
 pub struct Watcher {
     shared: Arc<Shared>,
@@ -71,10 +74,16 @@ pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Number of processes between this one and the one that loaded the library, from the first call on.
+pub fn forks() -> u64 {
+    static HANDLERS: Once = Once::new();
+    HANDLERS.call_once(|| at_fork(before_fork, after_fork, in_child));
+    FORKS.load(Relaxed)
+}
+
 impl Watcher {
     pub fn start(intake: &Arc<Mutex<Intake>>, found: &Arc<Flag>) -> io::Result<Watcher> {
-        static FORK_HANDLERS: Once = Once::new();
-        FORK_HANDLERS.call_once(|| at_fork(before_fork, after_fork, in_child));
+        let forks = forks();
         let shared = Arc::new(Shared {
             intake: intake.clone(),
             found: found.clone(),
@@ -92,13 +101,13 @@ impl Watcher {
         Ok(Watcher {
             shared,
             thread: Some(thread),
-            forks: FORKS.load(Relaxed),
+            forks,
         })
     }
 
     /// Whether this process has its thread.
     pub fn is_here(&self) -> bool {
-        self.forks == FORKS.load(Relaxed)
+        self.forks == forks()
     }
 
     /// Has the thread wait for a packet. Nothing else may hold the intake any more.
@@ -162,7 +171,10 @@ impl Shared {
                 self.found.set();
                 Waiting::Change
             }
-            Some(Wake::Fd(fd)) => fd.try_clone_to_owned().map_or(now, Waiting::Fd),
+            Some(Wake::Fd(fd)) => {
+                let retry = Waiting::For(timespec(RETRY.as_nanos() as u64));
+                fd.try_clone_to_owned().map_or(retry, Waiting::Fd)
+            }
             Some(Wake::At(then)) if clock.is_virtual() => {
                 clock.sleep_until(then);
                 now
@@ -182,8 +194,10 @@ impl Shared {
                 None
             }
         };
-        // It is also called again if this fails.
-        let _ = poll(&mut fds, limit);
+        // It is also called again if this fails, but not at once.
+        if poll(&mut fds, limit).is_err() {
+            thread::sleep(RETRY);
+        }
     }
 }
 
@@ -205,12 +219,4 @@ extern "C" fn in_child() {
             }
         }
     });
-}
-
-/// A time in nanoseconds.
-pub const fn timespec(ns: u64) -> Timespec {
-    Timespec {
-        tv_sec: (ns / 1_000_000_000) as i64,
-        tv_nsec: (ns % 1_000_000_000) as i64,
-    }
 }

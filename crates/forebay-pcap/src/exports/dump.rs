@@ -30,7 +30,7 @@ fn described(state: &State) -> Result<Described, Failure> {
                 state.link
             )
         })?,
-        extension: state.file().map_or(0, |file| file.link_extension()),
+        extension: state.file().map_or(0, |file| file.link_extension),
         snaplen: state.snapshot as u32,
         precision: state.precision,
     })

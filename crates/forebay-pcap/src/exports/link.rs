@@ -35,7 +35,7 @@ exports! {
 
     fn pcap_datalink_ext(handle: Given<Handle>) -> c_int = abi::ERROR; {
         Handle::ask(handle, |state| {
-            Ok(state.file().map_or(0, |file| file.link_extension() as c_int))
+            Ok(state.file().map_or(0, |file| file.link_extension as c_int))
         })
     }
 

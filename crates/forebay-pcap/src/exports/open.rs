@@ -60,8 +60,8 @@ fn opened_stream(stream: *mut libc::FILE, number: c_uint) -> Result<Handle, Fail
     };
     // If this fails, the stream stays the program's.
     let handle = Handle::of_file(stream, precision)?;
-    if let Some(file) = handle.state()?.file() {
-        file.stream().keep();
+    if let Source::File(_, file) = &handle.state()?.source {
+        file.hold()?.stream().keep();
     }
     Ok(handle)
 }

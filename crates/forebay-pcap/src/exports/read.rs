@@ -56,7 +56,7 @@ fn round(
             handle.take_break();
             break Ok(Round::Break);
         }
-        let next = handle.state()?.next();
+        let next = handle.next();
         match next {
             Ok(Next::Packet(packet)) => {
                 each(packet);
@@ -281,7 +281,7 @@ exports! {
             match &mut state.source {
                 Source::Created(settings) => settings.nonblocking = is_nonblocking != 0,
                 Source::Live(live) => live.set_nonblocking(is_nonblocking != 0)?,
-                Source::File(_) => {
+                Source::File(..) => {
                     let failure = "Savefiles cannot be put into non-blocking mode".into();
                     return Ok(handle.fail_into(errors, &failure));
                 }
@@ -298,7 +298,7 @@ exports! {
         Handle::run(handle, |handle, state| Ok(match &state.source {
             Source::Created(_) => handle.fail_into(errors, &Failure::not_activated()),
             Source::Live(live) => live.is_nonblocking().into(),
-            Source::File(_) => 0,
+            Source::File(..) => 0,
             Source::Dead => {
                 let failure = "A pcap_open_dead pcap_t does not have a non-blocking mode".into();
                 handle.fail_into(errors, &failure)
@@ -340,7 +340,7 @@ fn cannot_send(handle: &Handle) -> Failure {
         Err(failure) => failure,
         Ok(state) => match &state.source {
             Source::Created(_) => Failure::not_activated(),
-            Source::File(_) => "Sending packets isn't supported on savefiles".into(),
+            Source::File(..) => "Sending packets isn't supported on savefiles".into(),
             _ => "Packets can't be sent on a pcap_open_dead pcap_t".into(),
         },
     }

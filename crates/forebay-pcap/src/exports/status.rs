@@ -115,14 +115,14 @@ exports! {
     fn pcap_file(handle: Given<Handle>) -> *mut libc::FILE = null_mut(); {
         let handle = handle.get();
         let state = handle.as_ref().and_then(|handle| handle.state().ok());
-        let stream = state.and_then(|state| state.file().map(|file| file.stream().stream()));
+        let stream = state.and_then(|state| state.file().map(|file| file.stream));
         stream.unwrap_or(null_mut())
     }
 
     fn pcap_fileno(handle: Given<Handle>) -> c_int = abi::ERROR; {
         Handle::run(handle, |_, state| Ok(match &mut state.source {
             // As documented, also for files.
-            Source::Created(_) | Source::Dead | Source::File(_) => -1,
+            Source::Created(_) | Source::Dead | Source::File(..) => -1,
             Source::Live(live) => live.descriptor()?,
         }))
     }
@@ -130,7 +130,7 @@ exports! {
     fn pcap_get_selectable_fd(handle: Given<Handle>) -> c_int = abi::ERROR; {
         Handle::run(handle, |_, state| Ok(match &mut state.source {
             Source::Live(live) => live.descriptor()?,
-            Source::File(file) => file.stream().descriptor(),
+            Source::File(file, _) => file.descriptor,
             Source::Created(_) | Source::Dead => -1,
         }))
     }

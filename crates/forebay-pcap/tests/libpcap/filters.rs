@@ -266,7 +266,7 @@ fn programs(library: Option<&Folder>, folder: &Folder, lines: &str) -> Vec<Strin
     text.lines().map(str::to_owned).collect()
 }
 
-/// Up to 12 packets of each file, by link type, and composed ones.
+/// Up to 12 packets of each file, by link type, composed ones, and what other link types make of the frames of Ethernet.
 fn packets() -> BTreeMap<u16, Vec<Packet>> {
     let mut found: BTreeMap<u16, Vec<Packet>> = BTreeMap::new();
     for path in captures("pcap").into_iter().chain(captures("pcapng")) {
@@ -309,6 +309,24 @@ fn packets() -> BTreeMap<u16, Vec<Packet>> {
             ethernet.push((frame, 120));
         }
     }
+    let ethernet = ethernet.clone();
+    for (frame, len) in ethernet.iter().filter(|(frame, _)| frame.len() > 14) {
+        let (kind, body) = (&frame[12..14], &frame[14..]);
+        let mut add = |link: LinkType, header: &[u8]| {
+            let len = len - 14 + header.len() as u32;
+            let packets = found.entry(link.0).or_default();
+            packets.push(([header, body].concat(), len));
+        };
+        if [[8, 0], [0x86, 0xdd]].iter().any(|ip| ip == kind) {
+            add(LinkType::RAW, &[]);
+        }
+        // Received by an Ethernet interface, from the frame's sender.
+        let (source, end) = (&frame[6..12], [0, 0]);
+        let sll = [&[0, 0, 0, 1, 0, 6], source, &end, kind].concat();
+        add(LinkType(113), &sll);
+        let interface = [0, 0, 0, 0, 0, 7, 0, 1, 0, 6];
+        add(LinkType(276), &[kind, &interface, source, &end].concat());
+    }
     found
 }
 
@@ -331,6 +349,7 @@ fn filters_decide_as_debians_do() {
         let ours = programs(Some(&library), &folder, &lines);
         let theirs = programs(None, &folder, &lines);
         let mut same = 0;
+        assert!(packets.get(&link).is_some_and(|packets| packets.len() > 12));
         for ((text, ours), theirs) in expressions.iter().zip(&ours).zip(&theirs) {
             let of_link = packets.get(&link).map_or(&[][..], Vec::as_slice);
             let differs = match (instructions(ours), instructions(theirs)) {

@@ -71,6 +71,7 @@ fn filters_select_by_bytes_that_the_program_does_not_get() {
             "more than the kernel takes: 0 received 1 2 3",
             "ether[100] = 1: 0 received 1 3 5",
             "the mark is 0: 0 received 1 2",
+            "more than the kernel takes, with the mark: -1 received 1 2",
             "the mark is 7: 0 received",
             ": 0 received 1",
             "any: the mark is 0: -1 ",

@@ -158,6 +158,19 @@ fn streams_are_used_as_debians_library_uses_them() {
 }
 
 #[test]
+fn other_calls_do_not_wait_for_the_bytes_of_a_pipe() {
+    if !has_debians() {
+        return;
+    }
+    let (folder, library) = (Folder::new(), installed());
+    let pipe = compiled(&folder, "pipe.c");
+    let run = |library| outcome(&mut command(&pipe, library));
+    let (ours, theirs) = (run(Some(&library)), run(None));
+    assert_eq!(ours, theirs);
+    assert!(ours.0.contains("snapshots 50 "), "{ours:?}");
+}
+
+#[test]
 fn programs_that_promise_too_much_are_no_danger() {
     if !has_debians() {
         return;

@@ -35,21 +35,45 @@ fn the_simulated_card_is_read_after_fork_chroot_and_setuid() {
     check("sim:rate=10kpps");
 }
 
+/// Frames for `vb`, until `body` returns.
+fn while_frames_arrive(body: impl FnOnce() + Send) {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let sender = Sender::open("va");
+            while !is_over.load(Relaxed) {
+                sender.numbers(0..10, 100).unwrap();
+                thread::yield_now();
+            }
+        });
+        let done = scope.spawn(body).join();
+        is_over.store(true, Relaxed);
+        done.unwrap();
+    });
+}
+
+/// The kernel writes the frames to the parent's memory only.
+#[test]
+fn af_xdp_is_read_by_the_parent_after_fork_and_is_an_error_in_the_child() {
+    lab(&[], || {
+        while_frames_arrive(|| {
+            if !has_debians() {
+                return;
+            }
+            let (folder, library) = (Folder::new(), installed());
+            let forks = compiled(&folder, "forks.c");
+            let (text, errors, code) =
+                within_a_minute(move || outcome(command(forks, Some(&library)).arg("xdp:vb")));
+            let expected = "child: loop -1 packets 0 after a fork, only the parent can read an AF_XDP device\n\
+                            parent: loop 0 packets 20 \n";
+            assert_eq!((text.as_str(), code), (expected, Some(0)), "{errors}");
+        });
+    });
+}
+
 #[test]
 fn an_interface_is_read_after_fork_chroot_and_setuid() {
     lab(&[], || {
-        let is_over = AtomicBool::new(false);
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                let sender = Sender::open("va");
-                while !is_over.load(Relaxed) {
-                    sender.numbers(0..10, 100).unwrap();
-                    thread::yield_now();
-                }
-            });
-            let checked = scope.spawn(|| check("vb")).join();
-            is_over.store(true, Relaxed);
-            checked.unwrap();
-        });
+        while_frames_arrive(|| check("vb"));
     });
 }

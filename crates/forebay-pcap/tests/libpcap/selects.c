@@ -70,6 +70,9 @@ int main(void) {
     };
     set_program("the mark is 0", mark, 4);
     exchange(2);
+    many[0].k = 0xfffff000 + 20;
+    set_program("more than the kernel takes, with the mark", many, 5000);
+    exchange(2);
     mark[1].k = 7;
     set_program("the mark is 7", mark, 4);
     exchange(2);

@@ -18,6 +18,8 @@ use std::{
 /// Rounds of three frames. The filter accepts two of them.
 const ROUNDS: u64 = 20;
 const FILTER: &str = "greater 80";
+/// In place of a round: the filter is not set yet.
+const BEFORE: u64 = u64::MAX;
 
 /// Runs the program, calls `send` for each round once the packets of the one before were handed over, and returns the last line.
 fn waits(arguments: &[&str], mut send: impl FnMut(u64)) -> String {
@@ -25,12 +27,18 @@ fn waits(arguments: &[&str], mut send: impl FnMut(u64)) -> String {
     let mut waits = command(compiled(&folder, "waits.c"), Some(&library));
     let mut child = waits
         .args(arguments)
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     let (mut round, mut last) = (0, String::new());
     for line in BufReader::new(child.stdout.take().unwrap()).lines() {
         last = line.unwrap();
+        assert!(last != "busy" && last != "readable", "{last} {arguments:?}");
+        if last == "opened" {
+            send(BEFORE);
+            drop(child.stdin.take());
+        }
         if last == "ready" || last == format!("got {}", 2 * round) && round < ROUNDS {
             send(round);
             round += 1;
@@ -102,6 +110,49 @@ fn interfaces_are_readable_exactly_while_packets_wait() {
             );
         }
     });
+}
+
+#[test]
+fn packets_of_before_the_filter_do_not_make_an_interface_readable() {
+    lab(&[], || {
+        if !has_debians() {
+            return;
+        }
+        let sender = Sender::open("va");
+        let filter = "ether proto 0x88b5 and greater 80";
+        let last = waits(&["vb", filter, "2", "late"], |round| {
+            let lens = if round == BEFORE {
+                [60; 3]
+            } else {
+                [60, 100, 120]
+            };
+            sender.frames(&lens.map(|len| frame(round, len)));
+        });
+        assert!(last.starts_with("packets 2 empty 0 idle 1 code "), "{last}");
+    });
+}
+
+/// In a program that may start no thread, or open and wait for no descriptor any more.
+#[test]
+fn a_program_with_low_limits_is_not_busy_while_it_waits() {
+    if !has_debians() {
+        return;
+    }
+    let mut publisher = Publisher::new(1 << 20).unwrap();
+    publisher.introduce(&Interface::default());
+    let name = format!("forebay-limits-{}", std::process::id());
+    let shared: ShareName = name.parse().unwrap();
+    let _listener = Listener::start(&shared, &publisher.source(), Access::default()).unwrap();
+    for mode in ["threadless", "sandboxed"] {
+        let last = waits(&["sim:rate=4pps,count=6", "udp", "100", mode], |_| {});
+        assert!(last.starts_with("packets 6 "), "{mode}: {last}");
+        let last = waits(&[&format!("share:{name}"), FILTER, "40", mode], |round| {
+            for len in [60, 100, 120] {
+                publisher.publish(0, &Frame::whole(&frame(round, len)));
+            }
+        });
+        assert!(last.starts_with("packets 40 "), "{mode}: {last}");
+    }
 }
 
 #[test]
