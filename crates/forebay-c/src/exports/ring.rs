@@ -13,7 +13,7 @@ use crate::{
 };
 use forebay::{
     error::Code,
-    ring::spsc::{self, RingConfig, WaitError},
+    ring::spsc::{self, ForeignEnd, RingConfig, WaitError},
     sync::Eventfd,
 };
 use std::{
@@ -53,12 +53,12 @@ unsafe impl Versioned for forebay_ring_options {
 }
 
 pub struct Producer {
-    pub(super) end: spsc::Producer<u8, Eventfd>,
+    pub(super) end: ForeignEnd<spsc::Producer<u8, Eventfd>>,
     pub(super) element: usize,
 }
 
 pub struct Consumer {
-    pub(super) end: spsc::Consumer<u8, Eventfd>,
+    pub(super) end: ForeignEnd<spsc::Consumer<u8, Eventfd>>,
     pub(super) element: usize,
 }
 
@@ -180,11 +180,11 @@ pub extern "C" fn forebay_ring_create(
         let (producer, consumer) = spsc::ring_with(&config)?;
         let ends = (
             Producer {
-                end: producer,
+                end: ForeignEnd::new(producer),
                 element,
             },
             Consumer {
-                end: consumer,
+                end: ForeignEnd::new(consumer),
                 element,
             },
         );

@@ -12,6 +12,7 @@ use crate::{
 use forebay::{
     Error,
     error::Code,
+    ring::spsc::ForeignEnd,
     stream::{End, Reader, StreamConfig, WaitError, Writer, stream_with},
     sync::Eventfd,
 };
@@ -27,11 +28,11 @@ pub struct forebay_stream_writer(());
 pub struct forebay_stream_reader(());
 
 impl Handle for forebay_stream_writer {
-    type Object = Writer<Eventfd>;
+    type Object = ForeignEnd<Writer<Eventfd>>;
 }
 
 impl Handle for forebay_stream_reader {
-    type Object = Reader<Eventfd>;
+    type Object = ForeignEnd<Reader<Eventfd>>;
 }
 
 /// Settings of a stream. Zeros are the defaults.
@@ -120,7 +121,7 @@ fn keep(reason: Option<&Error>) -> c_int {
 
 pub(super) fn writer<R>(
     handle: *const forebay_stream_writer,
-    body: impl FnOnce(&mut Writer<Eventfd>) -> Result<R>,
+    body: impl FnOnce(&mut ForeignEnd<Writer<Eventfd>>) -> Result<R>,
 ) -> Result<R> {
     exclusive(handle, |it| {
         it.catch_up(); // with what a view has done
@@ -130,7 +131,7 @@ pub(super) fn writer<R>(
 
 pub(super) fn reader<R>(
     handle: *const forebay_stream_reader,
-    body: impl FnOnce(&mut Reader<Eventfd>) -> Result<R>,
+    body: impl FnOnce(&mut ForeignEnd<Reader<Eventfd>>) -> Result<R>,
 ) -> Result<R> {
     exclusive(handle, |it| {
         it.catch_up(); // with what a view has done
@@ -156,6 +157,8 @@ pub extern "C" fn forebay_stream_create(
             populate: options.lazy == 0,
             huge_pages: options.huge_pages != 0,
         })?;
+        let (writer, reader) = ends;
+        let ends = (ForeignEnd::new(writer), ForeignEnd::new(reader));
         give_both::<forebay_stream_writer, forebay_stream_reader>(ends, places)
     })
 }

@@ -229,17 +229,14 @@ impl<W: Wait> Reader<W> {
 
 debug!([W: Wait] Reader<W>, |this| capacity: this.capacity(), bytes_buffered: this.bytes_buffered(), bytes_popped: this.bytes_popped(), end: this.end());
 
-/// For code in another language that pushes or pops by itself: see [`RawEnd`](spsc::RawEnd).
 #[cfg(not(any(loom, miri, forebay_one_view)))]
-impl Reader<crate::sync::Eventfd> {
-    /// The addresses and words of this end.
-    pub fn raw(&mut self) -> spsc::RawEnd {
+impl spsc::CatchUp for Reader<crate::sync::Eventfd> {
+    fn raw(&mut self) -> spsc::RawEnd {
         self.consumer.raw()
     }
 
-    /// Continues where code in another language has stopped: see [`spsc::Consumer::catch_up`].
     #[inline]
-    pub fn catch_up(&mut self) {
+    fn catch_up(&mut self) {
         self.consumer.catch_up();
     }
 }

@@ -290,17 +290,14 @@ impl<W: Wait> DerefMut for ReservedBytes<'_, W> {
     }
 }
 
-/// For code in another language that pushes or pops by itself: see [`RawEnd`](spsc::RawEnd).
 #[cfg(not(any(loom, miri, forebay_one_view)))]
-impl Writer<crate::sync::Eventfd> {
-    /// The addresses and words of this end.
-    pub fn raw(&mut self) -> spsc::RawEnd {
+impl spsc::CatchUp for Writer<crate::sync::Eventfd> {
+    fn raw(&mut self) -> spsc::RawEnd {
         self.producer.raw()
     }
 
-    /// Continues where code in another language has stopped: see [`spsc::Producer::catch_up`].
     #[inline]
-    pub fn catch_up(&mut self) {
+    fn catch_up(&mut self) {
         self.producer.catch_up();
     }
 }

@@ -19,7 +19,7 @@ use crate::{
         state::{CONSUMER_GONE, PRODUCER_GONE, State},
         tuning::{self, NextPause},
     },
-    sync::{Arc, Park, Wait, atomic::Ordering::Relaxed},
+    sync::{Arc, Park, Wait},
 };
 use std::{iter::from_fn, mem::ManuallyDrop};
 
@@ -280,11 +280,7 @@ impl<T, W: Wait> Drop for Consumer<T, W> {
         // The last place and the last position must match, even after a drain was forgotten: `Shared` drops the elements from
         // there on.
         self.place.settle();
-        // Relaxed: only this end stores it. Code in another language may have popped more: see `raw`.
-        let theirs = shared.head.position.load(Relaxed);
-        if self.cursor.position().wrapping_sub(theirs) as isize >= 0 {
-            self.cursor.publish(&shared.head.position, Edge::Credit);
-        }
+        self.cursor.publish(&shared.head.position, Edge::Credit);
         leave(shared, CONSUMER_GONE, self.place.offset());
     }
 }

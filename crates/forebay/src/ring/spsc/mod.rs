@@ -20,8 +20,8 @@
 //!         ◀── head: what was taken ──┘◀───────────────────────┘
 //! ```
 //!
-//! Once the consumer is gone, no push and no burst puts anything in: `push` and `try_push` return [`Closed`](PushError::Closed) with the
-//! element, and bursts are empty. Once the producer is gone, the consumer gets the elements that are left, and then `Closed`.
+//! Once the consumer is gone, bursts are empty, and `push` and `try_push` return [`Closed`](PushError::Closed) with the element. To cost
+//! no more than a push, these two look at the consumer only when the producer has used the slots that it knows to be vacant. Once the producer is gone, the consumer gets the elements that are left, and then `Closed`.
 //!
 //! Every push and every burst is visible to the other end at once; there is no flush. Each end keeps a private copy of the other's
 //! position, and loads this position again only when the ring seems full or empty. Two optimisations raise the throughput:
@@ -91,7 +91,7 @@ pub(crate) use peeked::Taken;
 pub use peeked::{Drain, Peeked};
 pub use producer::Producer;
 #[cfg(not(any(loom, miri, forebay_one_view)))]
-pub use raw::RawEnd;
+pub use raw::{CatchUp, ForeignEnd, RawEnd};
 pub use reserved::Reserved;
 pub use stats::RingStats;
 pub use waiting::IntoIter;

@@ -59,8 +59,9 @@ impl<T, W: Wait> Producer<T, W> {
     /// Puts one element into the ring, if a slot is vacant. Never waits. The consumer can see the element at once.
     ///
     /// # Errors
-    /// [`Full`](PushError::Full), or [`Closed`](PushError::Closed) if the consumer is gone; both return the element. An element
-    /// that is pushed while the consumer is being dropped may still be accepted; it is dropped with the ring.
+    /// [`Full`](PushError::Full), or [`Closed`](PushError::Closed) if the consumer is gone; both return the element. A producer
+    /// looks at the consumer only when it has used the slots that it knows to be vacant: until then, elements are accepted, and
+    /// dropped with the ring.
     ///
     /// ```
     /// use forebay::ring::spsc::PushError;
@@ -71,11 +72,7 @@ impl<T, W: Wait> Producer<T, W> {
     /// ```
     #[inline]
     pub fn try_push(&mut self, value: T) -> Result<(), PushError<T>> {
-        if self.cursor.cached_available() > 0 && !self.shared.state.may_be_over() {
-            self.put_in(value);
-            return Ok(());
-        }
-        if self.refresh() > 0 {
+        if self.known_vacant() > 0 || self.refresh() > 0 {
             self.put_in(value);
             return Ok(());
         }
@@ -166,6 +163,12 @@ impl<T, W: Wait> Producer<T, W> {
     #[inline(always)]
     pub(crate) fn is_over(&self) -> bool {
         self.shared.state.bits() != 0
+    }
+
+    /// The number of slots known to be vacant, without a look at the consumer.
+    #[inline(always)]
+    pub(crate) fn known_vacant(&self) -> usize {
+        self.cursor.cached_available()
     }
 
     /// The number of slots known to be vacant, after a refresh if that is less than `n`; 0 if nothing more may be put in.

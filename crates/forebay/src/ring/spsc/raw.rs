@@ -14,6 +14,7 @@ use crate::{
         atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed},
     },
 };
+use std::ops::{Deref, DerefMut};
 
 /// The addresses and words of an end: for a producer, of vacant bytes; for a consumer, of filled ones.
 ///
@@ -22,7 +23,7 @@ use crate::{
 /// 1. The bytes from `position` up to `limit` are at `at` and after it, also beyond `seam`.
 /// 2. If they do not suffice, load `theirs` (acquire). The limit of a producer is that plus `capacity`.
 /// 3. Write or read `n` bytes. Then store `position + n` to `mine` (release).
-/// 4. If `bell` is not 0 after that, call [`Producer::catch_up`] or [`Consumer::catch_up`], which wakes the other end.
+/// 4. If `bell` is not 0 after that, call [`catch_up`](ForeignEnd::catch_up), which wakes the other end.
 /// 5. If `state` is not 0 (acquire), an end of the ring or stream has ended it: call the end itself to learn what happened.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +50,58 @@ pub struct RawEnd {
     pub state: *const AtomicU32,
 }
 
+/// An end of a ring of bytes or of a stream that code in another language uses, too. Before it is dropped it catches up with that code:
+/// do not take the end out of it.
+#[derive(Debug)]
+pub struct ForeignEnd<E: CatchUp>(E);
+
+/// The ends that code in another language may use.
+pub trait CatchUp {
+    #[doc(hidden)]
+    fn raw(&mut self) -> RawEnd;
+    #[doc(hidden)]
+    fn catch_up(&mut self);
+}
+
+impl<E: CatchUp> ForeignEnd<E> {
+    /// Lets code in another language use `end`.
+    pub fn new(end: E) -> Self {
+        ForeignEnd(end)
+    }
+
+    /// The addresses and words of this end.
+    pub fn raw(&mut self) -> RawEnd {
+        self.0.raw()
+    }
+
+    /// Continues where code in another language has stopped, and wakes the other end if it waits. Call it before any other call of
+    /// this end after that code has run.
+    #[inline]
+    pub fn catch_up(&mut self) {
+        self.0.catch_up();
+    }
+}
+
+impl<E: CatchUp> Deref for ForeignEnd<E> {
+    type Target = E;
+
+    fn deref(&self) -> &E {
+        &self.0
+    }
+}
+
+impl<E: CatchUp> DerefMut for ForeignEnd<E> {
+    fn deref_mut(&mut self) -> &mut E {
+        &mut self.0
+    }
+}
+
+impl<E: CatchUp> Drop for ForeignEnd<E> {
+    fn drop(&mut self) {
+        self.catch_up();
+    }
+}
+
 macro_rules! raw {
     ($end:ident, $mine:ident, $theirs:ident, $ahead:expr) => {
         impl<T, W: Wait> $end<T, W> {
@@ -64,9 +117,8 @@ macro_rules! raw {
             }
         }
 
-        impl $end<u8, Eventfd> {
-            /// The addresses and words of this end.
-            pub fn raw(&mut self) -> RawEnd {
+        impl CatchUp for $end<u8, Eventfd> {
+            fn raw(&mut self) -> RawEnd {
                 self.follow();
                 self.place.rewind_to_first_view();
                 let position = self.cursor.position();
@@ -86,10 +138,8 @@ macro_rules! raw {
                 }
             }
 
-            /// Continues where code in another language has stopped, and wakes the other end if it waits. Call it before any other call of
-            /// this end after that code has run.
             #[inline]
-            pub fn catch_up(&mut self) {
+            fn catch_up(&mut self) {
                 self.follow();
                 self.shared.$mine.waits.wake();
             }

@@ -111,6 +111,8 @@ fn abandoned_ends_are_noticed_and_the_remaining_elements_are_available() {
     assert_eq!(producer.push_slice(&[2]), 0);
     assert_eq!(producer.push_burst(&mut (0..9)), 0);
     assert_eq!((producer.pushed(), producer.stats().times_full), (0, 0));
+    // Single elements use up the slots that the producer knows of.
+    assert_eq!(producer.push(1), Ok(()));
     assert_eq!(producer.push(2), Err(Closed(2)));
     assert_eq!(producer.try_push(2), Err(PushError::Closed(2)));
     assert_eq!(
