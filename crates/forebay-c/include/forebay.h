@@ -301,7 +301,7 @@ typedef struct forebay_pool_options {
   uint32_t slots;
   // Bytes of a slot; 0 is 2048.
   uint32_t slot_bytes;
-  // Bytes in front of the data of a new packet; 0 is 128. `forebay_packet_reserve` sets it for one packet.
+  // Bytes in front of the data of a new packet; 0 is 128, and in slots below 256 bytes a half. `forebay_packet_reserve` sets it for one packet.
   uint32_t headroom;
   // Not 0: the memory is not faulted in when the pool is made, but when it is used first.
   uint32_t lazy;
@@ -598,7 +598,7 @@ int64_t forebay_capture_each(struct forebay_capture *handle,
                              void *context);
 
 // Detaches the capture from its source: calls that wait return. Packets received so far can still be taken. Any thread may call it, and a
-// signal handler.
+// signal handler: it changes neither `errno` nor the last error of the thread.
 int forebay_capture_stop(const struct forebay_capture *handle);
 
 // The link type of an interface as in capture files (1: Ethernet). `FOREBAY_NOT_FOUND`: there is none with this number so far.
@@ -613,7 +613,8 @@ int forebay_capture_counts(struct forebay_capture *handle, struct forebay_counts
 int forebay_capture_finish(struct forebay_capture *handle,
                            struct forebay_counts *result);
 
-// Ends the capture, if it has not ended, and gives its memory back. A call in another thread ends first: stop it.
+// Ends the capture, if it has not ended, and gives its memory back. `FOREBAY_BUSY`: a call in another thread uses it, and nothing has
+// happened: stop it, and wait for that thread. No signal handler may stop it any more.
 int forebay_capture_destroy(struct forebay_capture *handle);
 
 // Compiles a filter in the language of libpcap, for packets of this link type (1: Ethernet).
@@ -681,7 +682,7 @@ int forebay_pool_create(const struct forebay_pool_options *options, struct foreb
 int forebay_pool_take(struct forebay_pool *handle, int64_t timeout_ns, struct forebay_packet **packet);
 
 // Returns a packet in the thread that has the pool, which is faster than `forebay_packet_destroy`. `FOREBAY_INVALID`: it is of another
-// pool, and unharmed.
+// pool, and unharmed. `FOREBAY_BUSY`: another call uses one of them, and the packet stays.
 int forebay_pool_put_back(struct forebay_pool *handle,
                           struct forebay_packet *packet);
 
@@ -756,8 +757,8 @@ int forebay_queue_create(const struct forebay_queue_options *options,
 // Makes another receiving end. A queue between threads refuses messages once its last receiving end is destroyed.
 int forebay_receiver_clone(struct forebay_receiver *handle, struct forebay_receiver **clone);
 
-// Copies the next message into a buffer of `room` bytes, and returns its length. `received` may be null. With a time limit of 0 it never
-// waits: `FOREBAY_EMPTY`. `FOREBAY_TOO_LONG`: the message stays in the queue, and `received` has its length.
+// Copies the next message into a buffer of `room` bytes, and returns its length. `received` may be null. With a time limit of 0 it does
+// not wait for a message (`FOREBAY_EMPTY`), but for up to 10 ms for a thread that has a lock of the queue (`FOREBAY_TIMED_OUT`). `FOREBAY_TOO_LONG`: the message stays in the queue, and `received` has its length.
 ptrdiff_t forebay_receiver_receive(struct forebay_receiver *handle,
                                    void *buffer,
                                    size_t room,
@@ -786,7 +787,7 @@ ptrdiff_t forebay_receiver_largest(struct forebay_receiver *handle);
 // Closes the queue for all ends, as `forebay_sender_close` does.
 int forebay_receiver_close(struct forebay_receiver *handle);
 
-// Stores the counts of the queue.
+// Stores the counts of the queue, as `forebay_sender_stats` does.
 int forebay_receiver_stats(struct forebay_receiver *handle, struct forebay_queue_stats *stats);
 
 // Makes a watch that reports messages. For a queue between processes it starts a thread, which ends after the watch.
@@ -813,7 +814,7 @@ int forebay_appender_wait_durable(struct forebay_appender *handle, int64_t timeo
 int forebay_appender_count(struct forebay_appender *handle, struct forebay_appender_totals *totals);
 
 // Writes what is left, ends the appender, and stores the final counts. `totals` may be null. An error is that of the file: the counts say
-// what was written.
+// what was written. `FOREBAY_BUSY`: another call uses it, and it stays open.
 int forebay_appender_close(struct forebay_appender *handle,
                            struct forebay_appender_totals *totals);
 
@@ -836,7 +837,7 @@ int forebay_ring_create(const struct forebay_ring_options *options,
 // Pushes one element: a copy of `element_size` bytes. `FOREBAY_FULL`: there is no room now.
 int forebay_ring_push(struct forebay_ring_producer *handle, const void *element);
 
-// Pushes one element, and waits for room.
+// Pushes one element, and waits for room. With a time limit of 0 it never waits: `FOREBAY_FULL`.
 int forebay_ring_push_wait(struct forebay_ring_producer *handle, const void *element, int64_t timeout_ns);
 
 // Pushes as many of `count` elements as there is room for, and returns their number.
@@ -848,8 +849,9 @@ ptrdiff_t forebay_ring_reserve(struct forebay_ring_producer *handle,
                                size_t count,
                                void **slots);
 
-// Publishes the first `count` of the slots that were reserved. `FOREBAY_INVALID`: there are fewer.
-int forebay_ring_commit(struct forebay_ring_producer *handle, size_t count);
+// Publishes the first `count` of the slots that were reserved. `FOREBAY_INVALID`: there are fewer. `FOREBAY_CLOSED`: the consumer is gone.
+int forebay_ring_commit(struct forebay_ring_producer *handle,
+                        size_t count);
 
 // Waits until `count` slots are vacant (at most the capacity), and returns how many are.
 ptrdiff_t forebay_ring_wait_vacant(struct forebay_ring_producer *handle, size_t count, int64_t timeout_ns);
@@ -873,7 +875,7 @@ int forebay_ring_producer_destroy(struct forebay_ring_producer *handle);
 // Pops one element into `element`. `FOREBAY_EMPTY`: there is none now.
 int forebay_ring_pop(struct forebay_ring_consumer *handle, void *element);
 
-// Pops one element, and waits for it.
+// Pops one element, and waits for it. With a time limit of 0 it never waits: `FOREBAY_EMPTY`.
 int forebay_ring_pop_wait(struct forebay_ring_consumer *handle, void *element, int64_t timeout_ns);
 
 // Pops up to `count` elements into an array, and returns their number.
@@ -912,8 +914,12 @@ int forebay_ring_consumer_destroy(struct forebay_ring_consumer *handle);
 // Makes another sending end. A queue between threads closes when its last sending end is destroyed.
 int forebay_sender_clone(struct forebay_sender *handle, struct forebay_sender **clone);
 
-// Sends a copy of a message. With a time limit of 0 it never waits: `FOREBAY_FULL`.
-int forebay_sender_send(struct forebay_sender *handle, const void *message, size_t len, int64_t timeout_ns);
+// Sends a copy of a message. With a time limit of 0 it does not wait for room (`FOREBAY_FULL`), but for up to 10 ms for a thread that has
+// a lock of the queue (`FOREBAY_TIMED_OUT`).
+int forebay_sender_send(struct forebay_sender *handle,
+                        const void *message,
+                        size_t len,
+                        int64_t timeout_ns);
 
 // Sends copies of as many of `count` messages as there is room for, in order, without waiting, and returns their number.
 ptrdiff_t forebay_sender_send_burst(struct forebay_sender *handle,
@@ -928,7 +934,8 @@ int forebay_sender_reserve(struct forebay_sender *handle,
                            struct forebay_room *room,
                            struct forebay_reservation **reservation);
 
-// Sends the message that the program has filled in, and ends the reservation.
+// Sends the message that the program has filled in, and ends the reservation. `FOREBAY_BUSY`: another call used the handle, and the
+// reservation stays.
 int forebay_reservation_commit(struct forebay_reservation *handle);
 
 // Ends the reservation without a message: receivers pass over it.
@@ -938,9 +945,10 @@ int forebay_reservation_abandon(struct forebay_reservation *handle);
 ptrdiff_t forebay_sender_largest(struct forebay_sender *handle);
 
 // Closes the queue for all ends: receivers get what is in it, and then `FOREBAY_CLOSED`. Calls that wait return.
+// It waits while a stopped process holds a lock of the queue.
 int forebay_sender_close(struct forebay_sender *handle);
 
-// Stores the counts of the queue.
+// Stores the counts of the queue. `FOREBAY_TIMED_OUT`: a stopped process has held a lock of the queue for a second.
 int forebay_sender_stats(struct forebay_sender *handle, struct forebay_queue_stats *stats);
 
 // Makes a watch that reports room for a message of `len` bytes. For a queue between processes it starts a thread, which ends after the
@@ -1035,8 +1043,9 @@ int forebay_stream_fail(struct forebay_stream_writer *handle,
                         int code,
                         const char *text);
 
-// The code of the reason for which either end failed the stream; 0 without one. `forebay_last_error` then has its text.
-int forebay_stream_writer_reason(struct forebay_stream_writer *handle);
+// Stores the code of the reason for which either end failed the stream; 0 without one. `forebay_last_error` then has its text.
+int forebay_stream_writer_reason(struct forebay_stream_writer *handle,
+                                 int *reason);
 
 // The number of bytes for which there is room.
 ptrdiff_t forebay_stream_vacant(struct forebay_stream_writer *handle);
@@ -1076,8 +1085,9 @@ int forebay_stream_ending(struct forebay_stream_reader *handle);
 // Ends the stream with an error: the writer can push no more. The reason is as in `forebay_stream_fail`.
 int forebay_stream_reader_fail(struct forebay_stream_reader *handle, int code, const char *text);
 
-// The code of the reason for which either end failed the stream; 0 without one. `forebay_last_error` then has its text.
-int forebay_stream_reader_reason(struct forebay_stream_reader *handle);
+// Stores the code of the reason for which either end failed the stream; 0 without one. `forebay_last_error` then has its text.
+int forebay_stream_reader_reason(struct forebay_stream_reader *handle,
+                                 int *reason);
 
 // The number of bytes in the stream.
 ptrdiff_t forebay_stream_buffered(struct forebay_stream_reader *handle);

@@ -8,9 +8,13 @@ use crate::failure::{Failure, Result, remember};
 use forebay::error::Code;
 use std::{
     any::Any,
-    ffi::{CStr, c_char, c_int},
-    os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+    ffi::{CStr, OsStr, c_char, c_int},
+    os::{
+        fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
     panic::{self, AssertUnwindSafe},
+    path::Path,
     ptr::null_mut,
     sync::Once,
     time::Duration,
@@ -64,6 +68,18 @@ pub fn answer<T: Answer>(body: impl FnOnce() -> Result<T>) -> T {
     answer
 }
 
+/// Runs what a signal handler may call: it keeps nothing of the thread's, and `errno` as it was.
+pub fn keeping_errno<T>(body: impl FnOnce() -> T) -> T {
+    // SAFETY: it answers for each thread.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: this thread's number is there.
+    let before = unsafe { errno.read() };
+    let answer = body();
+    // SAFETY: as above.
+    unsafe { errno.write(before) };
+    answer
+}
+
 fn text_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
@@ -83,6 +99,16 @@ pub fn text<'a>(pointer: *const c_char, name: &str) -> Result<&'a str> {
     let text = unsafe { CStr::from_ptr(pointer) };
     let not_utf8 = |_| Failure::invalid(format!("`{name}` is not UTF-8"));
     text.to_str().map_err(not_utf8)
+}
+
+/// A path of the program: any bytes.
+pub fn path<'a>(pointer: *const c_char, name: &str) -> Result<&'a Path> {
+    if pointer.is_null() {
+        return Err(null(name));
+    }
+    // SAFETY: the program owns the path, which ends with a zero and outlives the call.
+    let path = unsafe { CStr::from_ptr(pointer) };
+    Ok(Path::new(OsStr::from_bytes(path.to_bytes())))
 }
 
 fn check<T>(pointer: *const T, len: usize, name: &str) -> Result<()> {
@@ -146,6 +172,11 @@ pub unsafe trait Versioned: Copy {
     const SIZES: &'static [usize];
     /// The last one is that of this version.
     const LAST: () = assert!(Self::SIZES[Self::SIZES.len() - 1] == size_of::<Self>());
+
+    /// A field that is zero in this version.
+    fn reserved(&self) -> u32 {
+        0
+    }
 }
 
 /// What the program has in such a structure, and zeros in the fields that it does not know. Null: zeros in all.
@@ -159,26 +190,38 @@ pub fn options<T: Versioned>(pointer: *const T) -> Result<T> {
         unsafe { to.copy_from_nonoverlapping(from, known) };
         let more = items(from.wrapping_add(known), size - known, "options")?;
         if more.iter().any(|&byte| byte != 0) {
-            return Err(Failure::new(
-                Code::Unsupported,
-                "the structure has options that this version does not know",
-            ));
+            return Err(unknown());
         }
     }
     // SAFETY: `T` is valid with any bytes, which its trait promises.
-    Ok(unsafe { options.assume_init() })
+    let options = unsafe { options.assume_init() };
+    match options.reserved() {
+        0 => Ok(options),
+        _ => Err(unknown()),
+    }
 }
 
-/// Stores as much of such a structure as the program knows; its size stays.
+fn unknown() -> Failure {
+    Failure::new(
+        Code::Unsupported,
+        "the structure has options that this version does not know",
+    )
+}
+
+/// Stores as much of such a structure as the program knows, and zeros in what only the program knows; its size stays.
 pub fn put_versioned<T: Versioned>(pointer: *mut T, value: T, name: &str) -> Result<()> {
     check(pointer, 1, name)?;
-    let known = declared_size(pointer)?.min(size_of::<T>()) - size_of::<usize>();
+    let size = declared_size(pointer)?;
+    let known = size.min(size_of::<T>()) - size_of::<usize>();
     let from = (&raw const value)
         .cast::<u8>()
         .wrapping_add(size_of::<usize>());
     let to = pointer.cast::<u8>().wrapping_add(size_of::<usize>());
     // SAFETY: the program owns the bytes of its size there, and the value has as many after its first field.
     unsafe { to.copy_from_nonoverlapping(from, known) };
+    let rest = size - size_of::<usize>() - known;
+    // SAFETY: the program owns the bytes up to its size.
+    unsafe { to.wrapping_add(known).write_bytes(0, rest) };
     Ok(())
 }
 

@@ -3,10 +3,10 @@
 use crate::{
     border::Place,
     failure::{Failure, Result},
-    handles::{Handle, close, give},
+    handles::{Handle, close, give, take},
 };
 use forebay::error::Code;
-use std::ffi::c_int;
+use std::{convert::Infallible, ffi::c_int};
 
 /// Stores a new handle.
 pub fn give_one<H: Handle>(object: H::Object, place: &Place<*mut H>) -> Result<c_int> {
@@ -34,4 +34,10 @@ pub fn give_both<A: Handle, B: Handle>(
 pub fn destroy<H: Handle>(handle: *const H) -> Result<c_int> {
     close(handle)?;
     Ok(0)
+}
+
+/// Takes a handle back, and returns its object. `FOREBAY_BUSY`: another call is inside, and nothing has happened.
+pub fn take_back<H: Handle>(handle: *const H) -> Result<H::Object> {
+    let Ok(object) = take(handle, Ok::<_, (_, Infallible)>)?;
+    Ok(object)
 }

@@ -143,7 +143,8 @@ failures!(
 #[derive(Default)]
 struct Last {
     code: c_int,
-    text: CString,
+    /// `None`: the sentence of the code. Expected answers, such as `FULL`, so allocate nothing.
+    text: Option<CString>,
     errno: c_int,
 }
 
@@ -153,10 +154,8 @@ thread_local! {
 
 /// Keeps the failure for [`last`].
 pub fn remember(failure: Failure) {
-    let text = match &failure.text {
-        text if text.is_empty() => CString::default(), // allocates nothing
-        text => CString::new(text.replace('\0', "")).unwrap_or_default(),
-    };
+    let text = Some(&failure.text).filter(|text| !text.is_empty());
+    let text = text.and_then(|text| CString::new(text.replace('\0', "")).ok());
     // A thread that ends has none.
     let _ = LAST.try_with(|last| {
         *last.borrow_mut() = Last {
@@ -171,11 +170,8 @@ pub fn remember(failure: Failure) {
 pub fn last() -> (*const std::ffi::c_char, c_int) {
     let last = LAST.try_with(|last| {
         let last = last.borrow();
-        let text = match last.text.is_empty() {
-            true => sentence(last.code).as_ptr(),
-            false => last.text.as_ptr(),
-        };
-        (text, last.errno)
+        let text = last.text.as_deref().unwrap_or(sentence(last.code));
+        (text.as_ptr(), last.errno)
     });
     last.unwrap_or((sentence(0).as_ptr(), 0))
 }

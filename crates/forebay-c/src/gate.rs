@@ -104,17 +104,32 @@ impl Gate {
         }
     }
 
-    /// Makes the place ready for the next object, by the caller that ended this one. Generations have 24 bits.
-    pub fn renew(&self) {
+    /// Makes the place ready for the next object, by the caller that ended this one. Generations have 24 bits. False: all were used, and
+    /// the place is not used again, since old handles would name the next object.
+    pub fn renew(&self) -> bool {
         let word = self.0.load(Relaxed); // Only this caller changes a closed gate that no call is inside.
         let next = ((word >> 32) + 1) & 0x00ff_ffff;
         self.0.store(next << 32, Relaxed); // The free list hands it over.
+        next != 0
     }
 }
 
 /// Whether `FOREBAY_PLANT` names this bug, in builds for loom.
 fn planted(bug: &str) -> bool {
     cfg!(loom) && std::env::var_os("FOREBAY_PLANT").is_some_and(|planted| planted == bug)
+}
+
+#[cfg(all(test, not(loom)))]
+mod generations {
+    use super::{AtomicU64, Entry, Gate, Shut};
+
+    #[test]
+    fn a_place_whose_generations_are_used_up_is_not_used_again() {
+        let gate = Gate(AtomicU64::new(0x00ff_fffe << 32));
+        assert!(gate.renew());
+        assert!(!gate.renew());
+        assert_eq!(gate.enter(0, Entry::Shared), Err(Shut::Closed));
+    }
 }
 
 #[cfg(all(test, loom))]
@@ -135,7 +150,7 @@ mod tests {
                 // SAFETY: loom reports an access beside this one.
                 assert!(std::mem::replace(unsafe { &mut *alive }, false));
             });
-            self.gate.renew();
+            assert!(self.gate.renew());
         }
 
         fn call(&self, entry: Entry) {
@@ -187,5 +202,18 @@ mod tests {
     #[test]
     fn exclusive_calls_end_before_the_object() {
         calls_and_a_close([Entry::Exclusive, Entry::Shared]);
+    }
+
+    #[test]
+    fn planted_bugs_are_found() {
+        let test = "gate::tests::shared_calls_end_before_the_object";
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", test])
+            .env("FOREBAY_PLANT", "close-beside-calls")
+            .output()
+            .unwrap();
+        let report = String::from_utf8_lossy(&child.stdout);
+        assert!(report.contains("running 1 test"), "no such test: {test}");
+        assert!(!child.status.success(), "it was not found");
     }
 }

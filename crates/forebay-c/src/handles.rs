@@ -145,8 +145,9 @@ impl Table {
         // SAFETY: only this call got the answer that it must end the object.
         let object = unsafe { (*slot.object.get()).take() };
         drop(object);
-        slot.gate.renew();
-        self.free().slots.push(index);
+        if slot.gate.renew() {
+            self.free().slots.push(index);
+        }
     }
 }
 
@@ -173,6 +174,7 @@ struct Inside {
     table: &'static Table,
     index: usize,
     slot: &'static Slot,
+    generation: u32,
     entry: Entry,
 }
 
@@ -191,6 +193,7 @@ fn enter<H>(handle: *const H, entry: Entry) -> Result<Inside, Shut> {
         table,
         index,
         slot,
+        generation,
         entry,
     })
 }
@@ -219,6 +222,34 @@ pub fn exclusive<H: Handle, R>(
     Ok(body(object.ok_or(Shut::Closed)?))
 }
 
+/// Moves the object out for `body`, and closes the handle; no other call is inside meanwhile. What `body` gives back stays, and so does the
+/// handle.
+pub fn take<H: Handle, R, E>(
+    handle: *const H,
+    body: impl FnOnce(H::Object) -> Result<R, (H::Object, E)>,
+) -> Result<Result<R, E>, Shut> {
+    let inside = enter(handle, Entry::Exclusive)?;
+    // SAFETY: this call alone is inside, and the object ends after it.
+    let place = unsafe { &mut *inside.slot.object.get() };
+    let object = match place.take().map(|object| object.downcast()) {
+        Some(Ok(object)) => *object,
+        other => {
+            *place = other.and_then(Result::err);
+            return Err(Shut::Closed);
+        }
+    };
+    match body(object) {
+        Ok(result) => {
+            inside.slot.gate.close(inside.generation)?; // Only calls that are inside close it: this one.
+            Ok(Ok(result))
+        }
+        Err((object, error)) => {
+            *place = Some(Box::new(object));
+            Ok(Err(error))
+        }
+    }
+}
+
 /// Takes the object back from the program. It ends now, or with the last call that uses it; a call that has it alone keeps it open.
 pub fn close<H: Handle>(handle: *const H) -> Result<(), Shut> {
     let inside = enter(handle, Entry::Shared)?;
@@ -230,6 +261,5 @@ pub fn close<H: Handle>(handle: *const H) -> Result<(), Shut> {
     {
         return Err(Shut::Closed);
     }
-    let (_, _, slot, generation) = find(handle)?;
-    slot.gate.close(generation).map(|_| ()) // This call is inside, so it does not end the object before it leaves.
+    inside.slot.gate.close(inside.generation).map(|_| ()) // This call is inside, so it does not end the object before it leaves.
 }

@@ -4,7 +4,7 @@
 #![allow(non_camel_case_types)] // These, too.
 
 use crate::{
-    border::{self, Place, Versioned, answer, items, limit, put_versioned, text},
+    border::{self, Place, Versioned, answer, items, keeping_errno, limit, put_versioned, text},
     ends::{destroy, give_one},
     failure::{Failure, Result},
     handles::{Handle, shared},
@@ -58,6 +58,10 @@ pub struct forebay_capture_options {
 // SAFETY: `repr(C)`, a size first, then a pointer and numbers.
 unsafe impl Versioned for forebay_capture_options {
     const SIZES: &'static [usize] = &[48];
+
+    fn reserved(&self) -> u32 {
+        self.reserved
+    }
 }
 
 /// A packet where the source has it.
@@ -243,7 +247,11 @@ pub extern "C" fn forebay_capture_read(
 ) -> c_int {
     answer(|| {
         let place = Place::new(capture, "capture")?;
-        open(&Name::File(text(path, "path")?.into()), options, &place)
+        open(
+            &Name::File(border::path(path, "path")?.into()),
+            options,
+            &place,
+        )
     })
 }
 
@@ -329,10 +337,13 @@ pub extern "C" fn forebay_capture_each(
 }
 
 /// Detaches the capture from its source: calls that wait return. Packets received so far can still be taken. Any thread may call it, and a
-/// signal handler.
+/// signal handler: it changes neither `errno` nor the last error of the thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_capture_stop(handle: *const forebay_capture) -> c_int {
-    answer(|| Ok(shared(handle, |source| source.stopper.stop()).map(|()| 0)?))
+    keeping_errno(|| match shared(handle, |source| source.stopper.stop()) {
+        Ok(()) => 0,
+        Err(shut) => Failure::from(shut).code as c_int,
+    })
 }
 
 /// The link type of an interface as in capture files (1: Ethernet). `FOREBAY_NOT_FOUND`: there is none with this number so far.
@@ -395,7 +406,9 @@ pub extern "C" fn forebay_capture_finish(
     answer(|| {
         alone(handle, |taking| {
             taking.frames.clear();
-            let ledger = taking.capture.take().ok_or(Code::Closed)?.finish()?;
+            let mut capture = taking.capture.take().ok_or(Code::Closed)?;
+            taking.last = Some(capture.ledger()); // if the end fails
+            let ledger = capture.finish()?;
             taking.last = Some(ledger);
             if !result.is_null() {
                 put_versioned(result, counts(&ledger), "counts")?;
@@ -405,10 +418,17 @@ pub extern "C" fn forebay_capture_finish(
     })
 }
 
-/// Ends the capture, if it has not ended, and gives its memory back. A call in another thread ends first: stop it.
+/// Ends the capture, if it has not ended, and gives its memory back. `FOREBAY_BUSY`: a call in another thread uses it, and nothing has
+/// happened: stop it, and wait for that thread. No signal handler may stop it any more.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_capture_destroy(handle: *mut forebay_capture) -> c_int {
-    answer(|| destroy(handle))
+    answer(|| {
+        let taking = shared(handle, |source| source.place().take())?;
+        let taking = taking.ok_or(Code::Busy)?; // Nobody gets it any more, nor what it lends.
+        destroy(handle)?;
+        drop(taking);
+        Ok(0)
+    })
 }
 
 /// Compiles a filter in the language of libpcap, for packets of this link type (1: Ethernet).

@@ -11,7 +11,7 @@ use crate::{
     border::{self, Place, Versioned, answer, items, items_mut, limit, put_versioned},
     ends::{destroy, give_one},
     failure::{Failure, Result},
-    handles::{Handle, exclusive},
+    handles::{Handle, exclusive, take},
 };
 use forebay::{
     error::Code,
@@ -33,8 +33,7 @@ impl Handle for forebay_pool {
 }
 
 impl Handle for forebay_packet {
-    /// `None` once it is put back.
-    type Object = Option<Packet>;
+    type Object = Packet;
 }
 
 /// Settings of a pool. Zeros are the defaults.
@@ -47,7 +46,7 @@ pub struct forebay_pool_options {
     pub slots: u32,
     /// Bytes of a slot; 0 is 2048.
     pub slot_bytes: u32,
-    /// Bytes in front of the data of a new packet; 0 is 128. `forebay_packet_reserve` sets it for one packet.
+    /// Bytes in front of the data of a new packet; 0 is 128, and in slots below 256 bytes a half. `forebay_packet_reserve` sets it for one packet.
     pub headroom: u32,
     /// Not 0: the memory is not faulted in when the pool is made, but when it is used first.
     pub lazy: u32,
@@ -60,6 +59,10 @@ pub struct forebay_pool_options {
 // SAFETY: `repr(C)`, a size first, and numbers.
 unsafe impl Versioned for forebay_pool_options {
     const SIZES: &'static [usize] = &[32];
+
+    fn reserved(&self) -> u32 {
+        self.reserved
+    }
 }
 
 /// The counts of a pool.
@@ -102,6 +105,10 @@ pub struct forebay_packet_facts {
 // SAFETY: `repr(C)`, a size first, and numbers.
 unsafe impl Versioned for forebay_packet_facts {
     const SIZES: &'static [usize] = &[24];
+
+    fn reserved(&self) -> u32 {
+        self.reserved.into()
+    }
 }
 
 fn pool<R>(handle: *const forebay_pool, body: impl FnOnce(&mut Pool) -> Result<R>) -> Result<R> {
@@ -112,7 +119,7 @@ fn packet<R>(
     handle: *const forebay_packet,
     body: impl FnOnce(&mut Packet) -> Result<R>,
 ) -> Result<R> {
-    exclusive(handle, |it| body(it.as_mut().ok_or(Code::Misuse)?))?
+    exclusive(handle, body)?
 }
 
 /// Makes a pool. `options` may be null.
@@ -126,10 +133,11 @@ pub extern "C" fn forebay_pool_create(
         let options = border::options(options)?;
         let default = PoolConfig::default();
         let or = |number: u32, default: u32| if number == 0 { default } else { number };
+        let slot_bytes = or(options.slot_bytes, default.slot_bytes);
         let config = PoolConfig {
             slots: or(options.slots, default.slots),
-            slot_bytes: or(options.slot_bytes, default.slot_bytes),
-            headroom: or(options.headroom, default.headroom),
+            slot_bytes,
+            headroom: or(options.headroom, default.headroom.min(slot_bytes / 2)),
             populate: options.lazy == 0,
             huge_pages: options.huge_pages != 0,
         };
@@ -151,12 +159,12 @@ pub extern "C" fn forebay_pool_take(
             Some(Duration::ZERO) => it.take().ok_or(Code::Empty.into()),
             Some(limit) => it.take_timeout(limit).ok_or(Code::TimedOut.into()),
         })?;
-        give_one(Some(taken), &place)
+        give_one(taken, &place)
     })
 }
 
 /// Returns a packet in the thread that has the pool, which is faster than `forebay_packet_destroy`. `FOREBAY_INVALID`: it is of another
-/// pool, and unharmed.
+/// pool, and unharmed. `FOREBAY_BUSY`: another call uses one of them, and the packet stays.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_pool_put_back(
     handle: *mut forebay_pool,
@@ -164,19 +172,15 @@ pub extern "C" fn forebay_pool_put_back(
 ) -> c_int {
     answer(|| {
         pool(handle, |pool| {
-            exclusive(packet, |it| {
-                match pool.put_back(it.take().ok_or(Code::Misuse)?) {
-                    Ok(()) => Ok(()),
-                    Err(error) => {
-                        let failure = Failure::new(Code::Invalid, error.to_string());
-                        let WrongPool(packet) = error;
-                        *it = Some(packet);
-                        Err(failure)
-                    }
-                }
+            take(packet, |it| {
+                pool.put_back(it).map_err(|error| {
+                    let failure = Failure::invalid(error.to_string());
+                    let WrongPool(packet) = error;
+                    (packet, failure)
+                })
             })?
         })?;
-        destroy(packet)
+        Ok(0)
     })
 }
 
@@ -378,7 +382,7 @@ pub extern "C" fn forebay_packet_share(
 ) -> c_int {
     answer(|| {
         let place = Place::new(other, "other")?;
-        give_one(Some(packet(handle, |it| Ok(it.share()))?), &place)
+        give_one(packet(handle, |it| Ok(it.share()))?, &place)
     })
 }
 

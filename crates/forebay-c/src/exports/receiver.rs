@@ -3,7 +3,7 @@
 #![allow(unsafe_code)] // The names are this library's.
 #![allow(non_camel_case_types)] // These, too.
 
-use super::watch::{forebay_queue_stats, forebay_watch, put_stats, within};
+use super::watch::{STATS_LIMIT, forebay_queue_stats, forebay_watch, put_stats, within};
 use crate::{
     border::{Place, answer, items_mut, limit},
     ends::{destroy, give_one},
@@ -81,8 +81,8 @@ pub extern "C" fn forebay_receiver_clone(
     })
 }
 
-/// Copies the next message into a buffer of `room` bytes, and returns its length. `received` may be null. With a time limit of 0 it never
-/// waits: `FOREBAY_EMPTY`. `FOREBAY_TOO_LONG`: the message stays in the queue, and `received` has its length.
+/// Copies the next message into a buffer of `room` bytes, and returns its length. `received` may be null. With a time limit of 0 it does
+/// not wait for a message (`FOREBAY_EMPTY`), but for up to 10 ms for a thread that has a lock of the queue (`FOREBAY_TIMED_OUT`). `FOREBAY_TOO_LONG`: the message stays in the queue, and `received` has its length.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_receiver_receive(
     handle: *mut forebay_receiver,
@@ -206,13 +206,18 @@ pub extern "C" fn forebay_receiver_close(handle: *mut forebay_receiver) -> c_int
     })
 }
 
-/// Stores the counts of the queue.
+/// Stores the counts of the queue, as `forebay_sender_stats` does.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_receiver_stats(
     handle: *mut forebay_receiver,
     stats: *mut forebay_queue_stats,
 ) -> c_int {
-    answer(|| put_stats(receiver(handle, |it| Ok(it.stats()?))?, stats))
+    answer(|| {
+        put_stats(
+            receiver(handle, |it| Ok(it.stats_timeout(STATS_LIMIT)?))?,
+            stats,
+        )
+    })
 }
 
 /// Makes a watch that reports messages. For a queue between processes it starts a thread, which ends after the watch.

@@ -5,8 +5,8 @@
 
 use super::sender::forebay_bytes;
 use crate::{
-    border::{self, Place, Versioned, answer, items, limit, put_versioned, text},
-    ends::{destroy, give_one},
+    border::{self, Place, Versioned, answer, items, limit, put_versioned},
+    ends::{destroy, give_one, take_back},
     failure::{Failure, Result},
     handles::{Handle, exclusive},
 };
@@ -30,8 +30,7 @@ pub struct forebay_appender(());
 pub struct forebay_record_reader(());
 
 impl Handle for forebay_appender {
-    /// `None` once it is closed.
-    type Object = Option<Records<[u8]>>;
+    type Object = Records<[u8]>;
 }
 
 impl Handle for forebay_record_reader {
@@ -74,6 +73,10 @@ pub struct forebay_appender_options {
 // SAFETY: `repr(C)`, a size first, and numbers.
 unsafe impl Versioned for forebay_appender_options {
     const SIZES: &'static [usize] = &[56];
+
+    fn reserved(&self) -> u32 {
+        self.reserved
+    }
 }
 
 /// The counts of an appender.
@@ -103,7 +106,7 @@ fn appender<R>(
     handle: *const forebay_appender,
     body: impl FnOnce(&mut Records<[u8]>) -> Result<R>,
 ) -> Result<R> {
-    exclusive(handle, |it| body(it.as_mut().ok_or(Code::Misuse)?))?
+    exclusive(handle, body)?
 }
 
 fn put_totals(totals: Totals, place: *mut forebay_appender_totals) -> Result<c_int> {
@@ -129,7 +132,7 @@ pub extern "C" fn forebay_appender_open(
 ) -> c_int {
     answer(|| {
         let place = Place::new(appender, "appender")?;
-        let path = text(path, "path")?;
+        let path = border::path(path, "path")?;
         let options = border::options(options)?;
         let default = StoreConfig::default();
         let or = |number: usize, default: usize| if number == 0 { default } else { number };
@@ -152,7 +155,7 @@ pub extern "C" fn forebay_appender_open(
             ..default
         };
         let (records, _) = Records::<[u8]>::open_append(path, &FileConfig::default(), &config)?;
-        give_one(Some(records), &place)
+        give_one(records, &place)
     })
 }
 
@@ -208,16 +211,14 @@ pub extern "C" fn forebay_appender_count(
 }
 
 /// Writes what is left, ends the appender, and stores the final counts. `totals` may be null. An error is that of the file: the counts say
-/// what was written.
+/// what was written. `FOREBAY_BUSY`: another call uses it, and it stays open.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_appender_close(
     handle: *mut forebay_appender,
     totals: *mut forebay_appender_totals,
 ) -> c_int {
     answer(|| {
-        let records = exclusive(handle, Option::take)?.ok_or(Code::Misuse)?;
-        destroy(handle)?;
-        let finished = records.close().finish();
+        let finished = take_back(handle)?.close().finish();
         if !totals.is_null() {
             put_totals(finished.totals, totals)?;
         }
@@ -236,8 +237,9 @@ pub extern "C" fn forebay_record_reader_open(
 ) -> c_int {
     answer(|| {
         let place = Place::new(reader, "reader")?;
-        let path = text(path, "path")?;
-        let failed = |error| forebay::Error::new(path, "opening records").because(error);
+        let path = border::path(path, "path")?;
+        let failed =
+            |error| forebay::Error::new(path.to_string_lossy(), "opening records").because(error);
         let file = File::open(path).map_err(failed)?;
         let object = RecordReader {
             reader: Some(Reader::new(BufReader::new(file))),

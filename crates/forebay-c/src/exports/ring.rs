@@ -19,6 +19,7 @@ use forebay::{
 use std::{
     ffi::{c_int, c_void},
     os::fd::AsFd,
+    time::Duration,
 };
 
 /// The end of a ring that pushes. One thread at a time may use it.
@@ -50,11 +51,17 @@ pub struct forebay_ring_options {
 // SAFETY: `repr(C)`, a size first, and numbers.
 unsafe impl Versioned for forebay_ring_options {
     const SIZES: &'static [usize] = &[40];
+
+    fn reserved(&self) -> u32 {
+        self.reserved
+    }
 }
 
 pub struct Producer {
     pub(super) end: ForeignEnd<spsc::Producer<u8, Eventfd>>,
     pub(super) element: usize,
+    /// The position up to which slots were lent.
+    reserved: u64,
 }
 
 pub struct Consumer {
@@ -95,13 +102,16 @@ impl Producer {
 
     fn wait(&mut self, count: usize, timeout_ns: i64) -> Result<usize> {
         let bytes = count.saturating_mul(self.element).min(self.end.capacity());
-        let vacant = match limit(timeout_ns) {
-            Some(limit) => self.end.wait_vacant_timeout(bytes, limit)?,
-            None => self.end.wait_vacant(bytes),
+        let limit = limit(timeout_ns);
+        let vacant = match limit {
+            Some(limit) => self.end.wait_vacant_timeout(bytes, limit),
+            None => Ok(self.end.wait_vacant(bytes)),
         };
-        match vacant < bytes {
-            true => Err(Code::Closed.into()),
-            false => Ok(vacant / self.element),
+        match vacant {
+            Err(WaitError::TimedOut) if limit == Some(Duration::ZERO) => Err(self.full()),
+            Err(error) => Err(error.into()),
+            Ok(vacant) if vacant < bytes => Err(Code::Closed.into()),
+            Ok(vacant) => Ok(vacant / self.element),
         }
     }
 }
@@ -119,11 +129,13 @@ impl Consumer {
 
     fn wait(&mut self, count: usize, timeout_ns: i64) -> Result<usize> {
         let bytes = count.saturating_mul(self.element).min(self.end.capacity());
-        let filled = match limit(timeout_ns) {
+        let limit = limit(timeout_ns);
+        let filled = match limit {
             Some(limit) => self.end.wait_filled_timeout(bytes, limit),
             None => Ok(self.end.wait_filled(bytes)),
         };
         match filled {
+            Err(WaitError::TimedOut) if limit == Some(Duration::ZERO) => Err(Code::Empty.into()),
             Err(WaitError::TimedOut) => Err(Code::TimedOut.into()),
             // The producer is gone: the last elements.
             _ if bytes > 0 && self.end.is_empty() => Err(Code::Closed.into()),
@@ -182,6 +194,7 @@ pub extern "C" fn forebay_ring_create(
             Producer {
                 end: ForeignEnd::new(producer),
                 element,
+                reserved: 0,
             },
             Consumer {
                 end: ForeignEnd::new(consumer),
@@ -206,7 +219,7 @@ pub extern "C" fn forebay_ring_push(
     })
 }
 
-/// Pushes one element, and waits for room.
+/// Pushes one element, and waits for room. With a time limit of 0 it never waits: `FOREBAY_FULL`.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_ring_push_wait(
     handle: *mut forebay_ring_producer,
@@ -253,6 +266,7 @@ pub extern "C" fn forebay_ring_reserve(
             let mut vacant = it.end.reserve(count.saturating_mul(it.element));
             let some = vacant.len() / it.element;
             place.put(vacant.as_mut_ptr().cast());
+            it.reserved = it.end.pushed() + (some * it.element) as u64;
             match some {
                 0 if count > 0 => Err(it.full()),
                 some => Ok(some as isize),
@@ -261,15 +275,18 @@ pub extern "C" fn forebay_ring_reserve(
     })
 }
 
-/// Publishes the first `count` of the slots that were reserved. `FOREBAY_INVALID`: there are fewer.
+/// Publishes the first `count` of the slots that were reserved. `FOREBAY_INVALID`: there are fewer. `FOREBAY_CLOSED`: the consumer is gone.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_ring_commit(handle: *mut forebay_ring_producer, count: usize) -> c_int {
     answer(|| {
         producer(handle, |it| {
             let bytes = count.saturating_mul(it.element);
+            if bytes as u64 > it.reserved.saturating_sub(it.end.pushed()) {
+                return Err(Failure::invalid("more slots than were reserved"));
+            }
             let vacant = it.end.reserve(bytes);
             if vacant.len() < bytes {
-                return Err(Failure::invalid("more slots than were reserved"));
+                return Err(Code::Closed.into()); // Lent room stays vacant while the consumer lives.
             }
             vacant.commit(bytes);
             Ok(0)
@@ -337,7 +354,7 @@ pub extern "C" fn forebay_ring_pop(
     })
 }
 
-/// Pops one element, and waits for it.
+/// Pops one element, and waits for it. With a time limit of 0 it never waits: `FOREBAY_EMPTY`.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_ring_pop_wait(
     handle: *mut forebay_ring_consumer,

@@ -3,17 +3,14 @@
 #![allow(unsafe_code)] // The names are this library's.
 #![allow(non_camel_case_types)] // These, too.
 
-use super::watch::{forebay_queue_stats, forebay_watch, put_stats, within};
+use super::watch::{STATS_LIMIT, forebay_queue_stats, forebay_watch, put_stats, within};
 use crate::{
     border::{Place, answer, items, limit},
-    ends::{destroy, give_one},
+    ends::{destroy, give_one, take_back},
     failure::Result,
-    handles::{Handle, exclusive, shared},
+    handles::{Handle, shared},
 };
-use forebay::{
-    error::Code,
-    queue::{OwnedReservedMessage, Sender},
-};
+use forebay::queue::{OwnedReservedMessage, Sender};
 use std::{
     ffi::{c_int, c_void},
     time::Duration,
@@ -30,8 +27,7 @@ impl Handle for forebay_sender {
 }
 
 impl Handle for forebay_reservation {
-    /// `None` once it is committed.
-    type Object = Option<OwnedReservedMessage>;
+    type Object = OwnedReservedMessage;
 }
 
 /// Bytes of the program.
@@ -68,7 +64,8 @@ pub extern "C" fn forebay_sender_clone(
     })
 }
 
-/// Sends a copy of a message. With a time limit of 0 it never waits: `FOREBAY_FULL`.
+/// Sends a copy of a message. With a time limit of 0 it does not wait for room (`FOREBAY_FULL`), but for up to 10 ms for a thread that has
+/// a lock of the queue (`FOREBAY_TIMED_OUT`).
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_sender_send(
     handle: *mut forebay_sender,
@@ -122,19 +119,18 @@ pub extern "C" fn forebay_sender_reserve(
             len: reserved.len(),
             sequence: reserved.sequence(),
         };
-        give_one(Some(reserved), &place)?;
+        give_one(reserved, &place)?;
         room.put(described);
         Ok(0)
     })
 }
 
-/// Sends the message that the program has filled in, and ends the reservation.
+/// Sends the message that the program has filled in, and ends the reservation. `FOREBAY_BUSY`: another call used the handle, and the
+/// reservation stays.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_reservation_commit(handle: *mut forebay_reservation) -> c_int {
     answer(|| {
-        let reserved = exclusive(handle, Option::take)?;
-        destroy(handle)?;
-        reserved.ok_or(Code::Misuse)?.commit();
+        take_back(handle)?.commit();
         Ok(0)
     })
 }
@@ -152,6 +148,7 @@ pub extern "C" fn forebay_sender_largest(handle: *mut forebay_sender) -> isize {
 }
 
 /// Closes the queue for all ends: receivers get what is in it, and then `FOREBAY_CLOSED`. Calls that wait return.
+/// It waits while a stopped process holds a lock of the queue.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_sender_close(handle: *mut forebay_sender) -> c_int {
     answer(|| {
@@ -162,13 +159,18 @@ pub extern "C" fn forebay_sender_close(handle: *mut forebay_sender) -> c_int {
     })
 }
 
-/// Stores the counts of the queue.
+/// Stores the counts of the queue. `FOREBAY_TIMED_OUT`: a stopped process has held a lock of the queue for a second.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_sender_stats(
     handle: *mut forebay_sender,
     stats: *mut forebay_queue_stats,
 ) -> c_int {
-    answer(|| put_stats(sender(handle, |it| Ok(it.stats()?))?, stats))
+    answer(|| {
+        put_stats(
+            sender(handle, |it| Ok(it.stats_timeout(STATS_LIMIT)?))?,
+            stats,
+        )
+    })
 }
 
 /// Makes a watch that reports room for a message of `len` bytes. For a queue between processes it starts a thread, which ends after the

@@ -19,6 +19,7 @@ use forebay::{
 use std::{
     ffi::{c_char, c_int, c_void},
     os::fd::AsFd,
+    time::Duration,
 };
 
 /// The end of a stream that writes. One thread at a time may use it.
@@ -112,11 +113,13 @@ fn reason(code: c_int, reason: *const c_char) -> Result<Option<Error>> {
     }
 }
 
-/// The code of the reason; its text becomes the last error.
-fn keep(reason: Option<&Error>) -> c_int {
-    let Some(reason) = reason else { return 0 };
-    remember(reason.clone().into());
-    reason.code().number()
+/// Stores the code of the reason; its text becomes the last error.
+fn keep(reason: Option<&Error>, place: &Place<c_int>) -> Result<c_int> {
+    place.put(reason.map_or(0, |reason| reason.code().number()));
+    if let Some(reason) = reason {
+        remember(reason.clone().into());
+    }
+    Ok(0)
 }
 
 pub(super) fn writer<R>(
@@ -188,12 +191,19 @@ pub extern "C" fn forebay_stream_wait_vacant(
     timeout_ns: i64,
 ) -> isize {
     answer(|| {
-        writer(handle, |it| match limit(timeout_ns) {
-            Some(limit) => Ok(it.wait_vacant_timeout(1, limit)? as isize),
-            None => match it.wait_vacant(1) {
-                0 => Err(Code::Closed.into()),
-                vacant => Ok(vacant as isize),
-            },
+        writer(handle, |it| {
+            let limit = limit(timeout_ns);
+            let vacant = match limit {
+                Some(limit) => it.wait_vacant_timeout(1, limit),
+                None => Ok(it.wait_vacant(1)),
+            };
+            match vacant {
+                Ok(vacant @ 1..) => Ok(vacant as isize),
+                Err(WaitError::TimedOut) if limit != Some(Duration::ZERO) => {
+                    Err(Code::TimedOut.into())
+                }
+                _ => Err(refusal(it)),
+            }
         })
     })
 }
@@ -269,10 +279,16 @@ pub extern "C" fn forebay_stream_fail(
     })
 }
 
-/// The code of the reason for which either end failed the stream; 0 without one. `forebay_last_error` then has its text.
+/// Stores the code of the reason for which either end failed the stream; 0 without one. `forebay_last_error` then has its text.
 #[unsafe(no_mangle)]
-pub extern "C" fn forebay_stream_writer_reason(handle: *mut forebay_stream_writer) -> c_int {
-    answer(|| writer(handle, |it| Ok(keep(it.error()))))
+pub extern "C" fn forebay_stream_writer_reason(
+    handle: *mut forebay_stream_writer,
+    reason: *mut c_int,
+) -> c_int {
+    answer(|| {
+        let place = Place::new(reason, "reason")?;
+        writer(handle, |it| keep(it.error(), &place))
+    })
 }
 
 /// The number of bytes for which there is room.
@@ -361,15 +377,19 @@ pub extern "C" fn forebay_stream_wait_filled(
     timeout_ns: i64,
 ) -> isize {
     answer(|| {
-        reader(handle, |it| match limit(timeout_ns) {
-            Some(limit) => match it.wait_filled_timeout(1, limit) {
-                Err(WaitError::Closed) => Err(ended(it)),
-                filled => Ok(filled? as isize),
-            },
-            None => match it.wait_filled(1) {
-                0 => Err(ended(it)),
-                filled => Ok(filled as isize),
-            },
+        reader(handle, |it| {
+            let limit = limit(timeout_ns);
+            let filled = match limit {
+                Some(limit) => it.wait_filled_timeout(1, limit),
+                None => Ok(it.wait_filled(1)),
+            };
+            match filled {
+                Ok(filled @ 1..) => Ok(filled as isize),
+                Err(WaitError::TimedOut) if limit != Some(Duration::ZERO) => {
+                    Err(Code::TimedOut.into())
+                }
+                _ => Err(ended(it)),
+            }
         })
     })
 }
@@ -408,10 +428,16 @@ pub extern "C" fn forebay_stream_reader_fail(
     })
 }
 
-/// The code of the reason for which either end failed the stream; 0 without one. `forebay_last_error` then has its text.
+/// Stores the code of the reason for which either end failed the stream; 0 without one. `forebay_last_error` then has its text.
 #[unsafe(no_mangle)]
-pub extern "C" fn forebay_stream_reader_reason(handle: *mut forebay_stream_reader) -> c_int {
-    answer(|| reader(handle, |it| Ok(keep(it.error()))))
+pub extern "C" fn forebay_stream_reader_reason(
+    handle: *mut forebay_stream_reader,
+    reason: *mut c_int,
+) -> c_int {
+    answer(|| {
+        let place = Place::new(reason, "reason")?;
+        reader(handle, |it| keep(it.error(), &place))
+    })
 }
 
 /// The number of bytes in the stream.

@@ -12,9 +12,9 @@ use super::{
 };
 use crate::{
     border::{Place, answer},
-    ends::{destroy, give_one},
+    ends::{give_one, take_back},
     failure::{Failure, Result},
-    handles::{Handle, exclusive},
+    handles::Handle,
 };
 use forebay::{
     memory::{MapConfig, Mirror},
@@ -215,7 +215,7 @@ pub extern "C" fn forebay_mirror_create(
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_mirror_destroy(mirror: *mut forebay_mirror) -> c_int {
     answer(|| {
-        exclusive(mirror, |_| ())?;
-        destroy(mirror)
+        take_back(mirror)?;
+        Ok(0)
     })
 }

@@ -10,7 +10,7 @@ use crate::{
     handles::{Handle, exclusive},
 };
 use forebay::queue::{Stats, Watch};
-use std::{ffi::c_int, os::fd::AsFd};
+use std::{ffi::c_int, os::fd::AsFd, time::Duration};
 
 /// A descriptor that is readable once a queue has a message, or room. One thread at a time may use it.
 pub struct forebay_watch(());
@@ -58,6 +58,9 @@ macro_rules! within {
 }
 
 pub(super) use within;
+
+/// A process that is stopped may hold a lock of the queue.
+pub const STATS_LIMIT: Duration = Duration::from_secs(1);
 
 pub fn put_stats(it: Stats, stats: *mut forebay_queue_stats) -> Result<c_int> {
     let counts = forebay_queue_stats {

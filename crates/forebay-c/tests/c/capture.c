@@ -1,5 +1,6 @@
 // Packets of the simulated card by batch and by callback, a stop by a signal handler, filters, counts, a file, and misuse.
 #include "check.h"
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
@@ -21,6 +22,7 @@ static int first_ten(void *context, const struct forebay_frame *frame) {
   // The capture is in use.
   struct forebay_counts counts = {.size = sizeof counts};
   CHECK_IS(forebay_capture_counts(stopped, &counts), FOREBAY_BUSY);
+  CHECK_IS(forebay_capture_destroy(stopped), FOREBAY_BUSY); // It stays, with the frame.
   return ++*(int *)context == 10;
 }
 
@@ -54,7 +56,13 @@ int main(void) {
   CHECK(counts.received == 1000 && counts.counted == 1000 && counts.interface_dropped == FOREBAY_UNKNOWN);
   CHECK_IS(forebay_capture_destroy(capture), FOREBAY_OK);
   CHECK_IS(forebay_capture_destroy(capture), FOREBAY_MISUSE);
-  CHECK_IS(forebay_capture_stop(capture), FOREBAY_MISUSE);
+  // In a signal handler it leaves everything else of the thread alone.
+  char before[200];
+  CHECK_IS(forebay_capture_read("/no/such/file", NULL, &capture), FOREBAY_NOT_FOUND);
+  snprintf(before, sizeof before, "%s", forebay_last_error());
+  errno = 77;
+  CHECK_IS(forebay_capture_stop(NULL), FOREBAY_MISUSE);
+  CHECK(errno == 77 && strcmp(forebay_last_error(), before) == 0);
 
   // By callback, which stops. The rest is unread, and every packet is counted once.
   options.filter = "greater 61";
@@ -90,7 +98,7 @@ int main(void) {
   CHECK_IS(forebay_capture_destroy(stopped), FOREBAY_OK);
 
   // A file: a header of the classic format and a packet.
-  char name[] = "/tmp/forebay-c-XXXXXX";
+  char name[] = "/tmp/forebay-c-\xff-XXXXXX"; // not UTF-8
   int fd = mkstemp(name);
   const uint32_t header[] = {0xa1b2c3d4, 4 << 16 | 2, 0, 0, 65535, 1, 7, 8, 4, 60, 0x01020304};
   CHECK(fd >= 0 && write(fd, header, sizeof header) == sizeof header && close(fd) == 0);
@@ -121,6 +129,8 @@ int main(void) {
   CHECK_IS(forebay_capture_open("no-such-if0", NULL, &capture), FOREBAY_NOT_FOUND);
   CHECK_IS(forebay_capture_open(NULL, NULL, &capture), FOREBAY_INVALID);
   CHECK_IS(forebay_capture_open("sim", NULL, NULL), FOREBAY_INVALID);
+  options.reserved = 1;
+  CHECK_IS(forebay_capture_open("sim", &options, &capture), FOREBAY_UNSUPPORTED);
   options.size = 7;
   CHECK_IS(forebay_capture_open("sim", &options, &capture), FOREBAY_INVALID);
   CHECK_IS(forebay_capture_open("sim:count=1", NULL, &capture), FOREBAY_OK);

@@ -29,6 +29,8 @@ static void null_and_sizes(void) {
   CHECK_IS(forebay_ring_consumer_destroy(consumer), FOREBAY_OK);
   larger.later = 1;
   CHECK_IS(forebay_ring_create(&larger.known, &producer, &consumer), FOREBAY_UNSUPPORTED);
+  options = (struct forebay_ring_options){.size = sizeof options, .reserved = 1};
+  CHECK_IS(forebay_ring_create(&options, &producer, &consumer), FOREBAY_UNSUPPORTED);
   // Too large, in each way.
   options = (struct forebay_ring_options){.size = sizeof options, .element_size = SIZE_MAX, .capacity = SIZE_MAX};
   CHECK(forebay_ring_create(&options, &producer, &consumer) < 0);
@@ -94,6 +96,42 @@ static void two_threads_at_one_end(void) {
   CHECK_IS(forebay_ring_producer_destroy(producer), FOREBAY_OK);
 }
 
+static _Atomic(void *) current;
+
+// Is inside the handle for a moment, again and again; it has another kind, so that nothing happens.
+static void *disturbs(void *unused) {
+  (void)unused;
+  void *handle;
+  while ((handle = current)) CHECK(forebay_loan_release(handle) < 0);
+  return NULL;
+}
+
+// A handle that ends with its call does all of it or nothing, whatever another thread does with it.
+static void all_or_nothing(void) {
+  enum { MESSAGES = 20000 };
+  forebay_sender *sender;
+  forebay_receiver *receiver;
+  CHECK_IS(forebay_queue_create(NULL, &sender, &receiver), FOREBAY_OK);
+  struct forebay_room room;
+  forebay_reservation *reservation;
+  pthread_t thread;
+  for (int i = 0; i < MESSAGES; i++) {
+    CHECK_IS(forebay_sender_reserve(sender, 1, FOREBAY_FOREVER, &room, &reservation), FOREBAY_OK);
+    current = reservation;
+    if (i == 0) CHECK(pthread_create(&thread, NULL, disturbs, NULL) == 0);
+    *(char *)room.data = 'x';
+    int code;
+    do code = forebay_reservation_commit(reservation);
+    while (code == FOREBAY_BUSY);
+    CHECK_IS(code, FOREBAY_OK);
+    CHECK_IS(forebay_receiver_receive(receiver, &(char){0}, 1, 0, NULL), 1);
+  }
+  current = NULL;
+  pthread_join(thread, NULL);
+  CHECK_IS(forebay_sender_destroy(sender), FOREBAY_OK);
+  CHECK_IS(forebay_receiver_destroy(receiver), FOREBAY_OK);
+}
+
 static void forked(void) {
   forebay_ring_producer *producer;
   forebay_ring_consumer *consumer;
@@ -127,6 +165,7 @@ int main(void) {
   null_and_sizes();
   closed_and_wrong();
   two_threads_at_one_end();
+  all_or_nothing();
   forked();
   return 0;
 }

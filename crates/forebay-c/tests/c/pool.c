@@ -56,6 +56,18 @@ int main(void) {
   CHECK_IS(forebay_packet_copy(packet, copy, sizeof copy), 303);
   CHECK(memcmp(copy, "payxxx", 6) == 0 && copy[302] == 'x');
 
+  // Small slots, and fields of a later version.
+  forebay_pool *small;
+  struct forebay_pool_options few = {.size = sizeof few, .slots = 1, .slot_bytes = 128};
+  CHECK_IS(forebay_pool_create(&few, &small), FOREBAY_OK);
+  struct {
+    struct forebay_pool_counts known;
+    uint64_t later;
+  } larger = {.known = {.size = sizeof larger}, .later = 7};
+  CHECK_IS(forebay_pool_count(small, &larger.known), FOREBAY_OK);
+  CHECK(larger.known.slots == 1 && larger.later == 0);
+  CHECK_IS(forebay_pool_destroy(small), FOREBAY_OK);
+
   // Another pool's, itself twice, and after it was returned.
   CHECK_IS(forebay_pool_put_back(other_pool, shared), FOREBAY_INVALID);
   CHECK_IS(forebay_pool_put_back(pool, shared), FOREBAY_OK);

@@ -16,6 +16,7 @@ static void single_and_bursts(void) {
   CHECK_IS(forebay_ring_create(&options, &producer, &consumer), FOREBAY_OK);
   struct event event = {1, 2, 3}, got = {0, 0, 0};
   CHECK_IS(forebay_ring_pop(consumer, &got), FOREBAY_EMPTY);
+  CHECK_IS(forebay_ring_pop_wait(consumer, &got, 0), FOREBAY_EMPTY);
   CHECK_IS(forebay_ring_push(producer, &event), FOREBAY_OK);
   CHECK_IS(forebay_ring_len(consumer), 1);
   CHECK_IS(forebay_ring_pop(consumer, &got), FOREBAY_OK);
@@ -26,6 +27,7 @@ static void single_and_bursts(void) {
     CHECK_IS(forebay_ring_push_burst(producer, many, 5), 3);
     CHECK_IS(forebay_ring_push(producer, many), FOREBAY_FULL);
     CHECK_IS(forebay_ring_push_wait(producer, many, 1000), FOREBAY_TIMED_OUT);
+    CHECK_IS(forebay_ring_push_wait(producer, many, 0), FOREBAY_FULL);
     CHECK_IS(forebay_ring_vacant(producer), 0);
     CHECK_IS(forebay_ring_pop_burst(consumer, back, 5), 3);
     CHECK(memcmp(many, back, 3 * sizeof *many) == 0);
@@ -49,8 +51,9 @@ static void in_place(void) {
     CHECK((uintptr_t)slots % _Alignof(struct event) == 0);
     struct event *events = slots;
     for (uint32_t i = 0; i < 5; i++) events[i] = (struct event){round, i, 7};
+    CHECK_IS(forebay_ring_commit(producer, 6), FOREBAY_INVALID); // vacant, but not reserved
     CHECK_IS(forebay_ring_commit(producer, 4), FOREBAY_OK);
-    CHECK_IS(forebay_ring_commit(producer, 5), FOREBAY_INVALID);
+    CHECK_IS(forebay_ring_commit(producer, 2), FOREBAY_INVALID);
     const void *elements;
     CHECK_IS(forebay_ring_peek(consumer, 100, &elements), 4);
     const struct event *seen = elements;

@@ -43,7 +43,10 @@ static void ends(void) {
   CHECK_IS(forebay_stream_reader_fail(reader, 1, NULL), FOREBAY_INVALID);
   CHECK_IS(forebay_stream_reader_fail(reader, 0, NULL), FOREBAY_OK);
   CHECK_IS(forebay_stream_push(writer, "z", 1), FOREBAY_CLOSED);
-  CHECK_IS(forebay_stream_writer_reason(writer), 0);
+  int code = 1;
+  CHECK_IS(forebay_stream_writer_reason(writer, &code), FOREBAY_OK);
+  CHECK_IS(code, 0);
+  CHECK_IS(forebay_stream_wait_vacant(writer, FOREBAY_FOREVER), FOREBAY_CLOSED);
   CHECK_IS(forebay_stream_ending(reader), FOREBAY_STREAM_FAILED);
   CHECK_IS(forebay_stream_reader_destroy(reader), FOREBAY_OK);
   CHECK_IS(forebay_stream_writer_destroy(writer), FOREBAY_OK);
@@ -59,8 +62,33 @@ static void reason(void) {
   CHECK_IS(forebay_stream_pop(reader, rest, sizeof rest), 4);
   CHECK_IS(forebay_stream_pop(reader, rest, sizeof rest), FOREBAY_CLOSED);
   CHECK(strstr(forebay_last_error(), "the page ends here") != NULL);
-  CHECK_IS(forebay_stream_reader_reason(reader), FOREBAY_DAMAGED);
+  int code = 0;
+  CHECK_IS(forebay_stream_reader_reason(reader, NULL), FOREBAY_INVALID);
+  CHECK_IS(forebay_stream_reader_reason(reader, &code), FOREBAY_OK);
+  CHECK_IS(code, FOREBAY_DAMAGED);
   CHECK(strstr(forebay_last_error(), "the page ends here") != NULL);
+  CHECK_IS(forebay_stream_reader_destroy(reader), FOREBAY_OK);
+  CHECK_IS(forebay_stream_writer_destroy(writer), FOREBAY_OK);
+}
+
+// The end that waits gets the reason, too; with a limit of 0 it does not wait.
+static void reason_for_the_writer(void) {
+  forebay_stream_writer *writer;
+  forebay_stream_reader *reader;
+  CHECK_IS(forebay_stream_create(NULL, &writer, &reader), FOREBAY_OK);
+  CHECK_IS(forebay_stream_wait_filled(reader, 0), FOREBAY_EMPTY);
+  CHECK_IS(forebay_stream_wait_filled(reader, 1000), FOREBAY_TIMED_OUT);
+  void *room;
+  intptr_t some = forebay_stream_reserve(writer, SIZE_MAX, &room);
+  CHECK_IS(forebay_stream_commit(writer, (size_t)some), FOREBAY_OK);
+  CHECK_IS(forebay_stream_wait_vacant(writer, 0), FOREBAY_FULL);
+  CHECK_IS(forebay_stream_wait_vacant(writer, 1000), FOREBAY_TIMED_OUT);
+  CHECK_IS(forebay_stream_reader_fail(reader, FOREBAY_MISUSE, "no more of this"), FOREBAY_OK);
+  CHECK_IS(forebay_stream_wait_vacant(writer, FOREBAY_FOREVER), FOREBAY_CLOSED);
+  CHECK(strstr(forebay_last_error(), "no more of this") != NULL);
+  int code = 0;
+  CHECK_IS(forebay_stream_writer_reason(writer, &code), FOREBAY_OK);
+  CHECK_IS(code, FOREBAY_MISUSE);
   CHECK_IS(forebay_stream_reader_destroy(reader), FOREBAY_OK);
   CHECK_IS(forebay_stream_writer_destroy(writer), FOREBAY_OK);
 }
@@ -115,6 +143,7 @@ static void waits_in_poll(void) {
 int main(void) {
   ends();
   reason();
+  reason_for_the_writer();
   waits_in_poll();
   return 0;
 }

@@ -45,7 +45,20 @@ fn structures(header: &str) -> BTreeMap<String, Vec<String>> {
     found
 }
 
-/// The size of each structure and the offsets of its fields, as the compiler lays them out: a line each.
+/// The public constants with a number, except that of the interface.
+fn constants(header: &str) -> impl Iterator<Item = &str> {
+    header.lines().filter_map(|line| {
+        let line = line.trim();
+        let (name, _) = match line.strip_prefix("#define ") {
+            Some(define) => define.split_once(' ').filter(|it| !it.1.starts_with('"'))?,
+            None => line.split_once(" = ").filter(|it| it.1.ends_with(','))?,
+        };
+        let is_one = name.starts_with("FOREBAY_") && name != "FOREBAY_INTERFACE";
+        is_one.then_some(name)
+    })
+}
+
+/// The size of each structure and the offsets of its fields, as the compiler lays them out, and the constants: a line each.
 fn layouts(compiler: &str) -> Vec<String> {
     let header = made();
     let mut lines = String::new();
@@ -56,6 +69,9 @@ fn layouts(compiler: &str) -> Vec<String> {
                 &format!("  printf(\" {field} %zu\", offsetof(struct {structure}, {field}));\n");
         }
         lines += "  putchar('\\n');\n";
+    }
+    for constant in constants(&header) {
+        lines += &format!("  printf(\"{constant} %lld\\n\", (long long){constant});\n");
     }
     let folder = Folder::new();
     folder.file("forebay.h", &header);
