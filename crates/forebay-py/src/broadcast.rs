@@ -4,6 +4,7 @@ use crate::{
     error::{Code, Failure},
     filter::bytes_of,
     process::{Own, limit, wait},
+    watch::Watch,
 };
 use forebay::{
     Error,
@@ -13,7 +14,11 @@ use pyo3::{
     prelude::*,
     types::{PyBytes, PyTuple},
 };
-use std::{fs::File, os::fd::AsRawFd, time::Duration};
+use std::{
+    fs::File,
+    os::fd::{AsFd, AsRawFd},
+    time::Duration,
+};
 
 /// The producer of a broadcast: each message goes to all readers, in this and in other processes. It never waits for them: a reader
 /// that is too slow loses messages, and learns how many.
@@ -96,15 +101,15 @@ impl BroadcastReader {
 }
 
 impl Received {
-    /// The length of the next message, in the buffer. Messages that were lost are passed over: they are counted.
-    fn next(&mut self, slice: Duration) -> Result<Option<usize>, Failure> {
+    /// The next message, in the buffer. Messages that were lost are passed over: they are counted.
+    fn next(&mut self, slice: Duration) -> Result<Option<&[u8]>, Failure> {
         loop {
             let received = match slice.is_zero() {
                 true => self.reader.try_recv(&mut self.buffer),
                 false => self.reader.recv_timeout(&mut self.buffer, slice),
             };
             match received {
-                Ok(received) => return Ok(Some(received.len)),
+                Ok(received) => return Ok(Some(&self.buffer[..received.len])),
                 Err(RecvError::Empty | RecvError::TimedOut) => return Ok(None),
                 Err(RecvError::TooSmall { .. }) => self.buffer.resize(self.reader.largest(), 0),
                 Err(RecvError::Overrun { .. }) => {}
@@ -134,18 +139,24 @@ impl BroadcastReader {
         timeout: Option<f64>,
     ) -> Result<Bound<'py, PyBytes>, Failure> {
         let limit = limit(timeout)?;
-        let next = |slice| self.0.with(|received| received.next(slice));
-        let len = match next(Duration::ZERO)? {
-            Some(len) => len,
-            None if limit == Some(Duration::ZERO) => {
-                return Err(Failure::new(Code::Empty, "there is no message"));
-            }
-            None => wait(py, limit, next)?.ok_or_else(|| {
-                Failure::new(Code::TimedOut, "no message came within the time limit")
-            })?,
-        };
-        self.0
-            .with(|received| Ok(PyBytes::new(py, &received.buffer[..len])))
+        // Received and copied in one step: another thread may receive after it.
+        let now = self.0.with(|received| {
+            let message = received.next(Duration::ZERO)?;
+            Ok(message.map(|message| PyBytes::new(py, message)))
+        })?;
+        if let Some(message) = now {
+            return Ok(message);
+        }
+        if limit == Some(Duration::ZERO) {
+            return Err(Failure::new(Code::Empty, "there is no message"));
+        }
+        let message = wait(py, limit, |slice| {
+            self.0
+                .with(|received| Ok(received.next(slice)?.map(<[u8]>::to_vec)))
+        })?;
+        let message = message
+            .ok_or_else(|| Failure::new(Code::TimedOut, "no message came within the time limit"))?;
+        Ok(PyBytes::new(py, &message))
     }
 
     /// Messages that this reader has lost.
@@ -170,6 +181,16 @@ impl BroadcastReader {
     fn __aiter__<'py>(this: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let module = this.py().import("forebay._async")?;
         module.call_method1("messages", (this,))
+    }
+
+    /// For `async for`: a descriptor that signals messages and the end.
+    fn _watch(this: Py<Self>) -> Result<Watch, Failure> {
+        let watch = (this.get().0).with(|received| Ok(received.reader.watch()?));
+        let mut watch = watch?;
+        Ok(Watch::new(move || {
+            let is_armed = (this.get().0).with(|received| Ok(watch.arm(&received.reader)))?;
+            Ok(is_armed.then(|| watch.as_fd().as_raw_fd()))
+        }))
     }
 
     /// Leaves the broadcast.

@@ -9,7 +9,7 @@ use crate::{
 use pyo3::{
     exceptions::{PyBufferError, PyIndexError},
     prelude::*,
-    types::{PyCapsule, PyDict, PyList, PySlice},
+    types::{PyCapsule, PyDict, PyList, PySlice, PyTuple},
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -21,8 +21,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct Burst(Mutex<Option<Arc<Packets>>>);
 
 impl Burst {
-    pub fn new(packets: Arc<Packets>) -> Burst {
-        Burst(Mutex::new(Some(packets)))
+    pub fn new(packets: Packets) -> Burst {
+        Burst(Mutex::new(Some(Arc::new(packets))))
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Packets>>> {
@@ -32,7 +32,10 @@ impl Burst {
     /// The packets. A clone counts as a view of the burst.
     pub fn packets(&self) -> Result<Arc<Packets>, Failure> {
         let packets = self.lock().clone();
-        packets.ok_or_else(|| Failure::new(Code::Misuse, "the burst was released"))
+        let packets =
+            packets.ok_or_else(|| Failure::new(Code::Misuse, "the burst was released"))?;
+        packets.check()?;
+        Ok(packets)
     }
 
     fn column<'py>(&self, py: Python<'py>, field: Field) -> Result<Bound<'py, PyAny>, Failure> {
@@ -122,7 +125,8 @@ impl Burst {
         }
     }
 
-    /// Copies the bytes out of the memory of the source, to keep the burst for longer. Columns stay valid.
+    /// Copies the bytes out of the memory of the source, to keep the burst for longer. Columns stay valid, except
+    /// `offset`: read that one again.
     ///
     /// Raises BufferError, and changes nothing, while a view of the payload exists.
     fn detach(&self) -> Result<(), Failure> {
@@ -176,9 +180,13 @@ impl Burst {
         this
     }
 
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, _exception: &Bound<'_, pyo3::types::PyTuple>) -> PyResult<()> {
-        self.release()
+    #[pyo3(signature = (*exception))]
+    fn __exit__(&self, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        match self.release() {
+            // The traceback of the exception in flight refers to views.
+            Err(_) if exception.get_item(0).is_ok_and(|kind| !kind.is_none()) => Ok(()),
+            released => released,
+        }
     }
 
     /// Whether the bytes are in memory of the source. If not, they were copied once.

@@ -28,21 +28,22 @@ use std::{
 #[pyclass(frozen, module = "forebay")]
 pub struct Capture {
     source: Arc<Own<Source>>,
+    path: Option<PathBuf>,
     stopper: Stopper,
     timeout: Option<Duration>,
     counts: Mutex<Option<Ledger>>,
+    /// A burst that `async for` took and did not return.
+    unread: Mutex<Option<Py<Burst>>>,
 }
 
 struct Source {
     capture: forebay_net::Capture,
     interfaces: Arc<[Interface]>,
+    is_file: bool,
 }
 
-/// What one step of waiting found.
-enum Found {
-    Burst(Arc<Packets>),
-    End,
-}
+/// What one step of waiting found: packets, or the end of the source.
+type Found = Option<Packets>;
 
 impl Source {
     /// Waits for a burst for up to `timeout`.
@@ -53,11 +54,11 @@ impl Source {
                 if self.interfaces.len() != self.capture.interfaces().len() {
                     self.interfaces = self.capture.interfaces().into();
                 }
-                let packets = Packets::new(batch, self.interfaces.clone());
-                Some(Found::Burst(Arc::new(packets)))
+                let packets = Packets::new(batch, self.interfaces.clone(), self.is_file);
+                Some(Some(packets))
             }
             Next::TimedOut => None,
-            _ => Some(Found::End),
+            _ => Some(None),
         })
     }
 }
@@ -76,14 +77,44 @@ impl Capture {
         let source = Source {
             capture,
             interfaces,
+            is_file: matches!(name, Name::File(_)),
         };
         Ok(Capture {
+            path: match name {
+                Name::File(path) => Some(path.clone()),
+                _ => None,
+            },
             source: Arc::new(Own::new("the capture", source)),
             stopper,
             timeout,
             counts: Mutex::new(None),
+            unread: Mutex::new(None),
         })
     }
+
+    fn unread(&self) -> Option<Py<Burst>> {
+        let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
+        unread.take()
+    }
+
+    fn count(&self, ledger: Ledger) {
+        *self.counts.lock().unwrap_or_else(PoisonError::into_inner) = Some(ledger);
+    }
+}
+
+fn late() -> Failure {
+    Failure::new(Code::TimedOut, "no packet came within the time limit")
+}
+
+/// The next burst for a reader that does not hold the interpreter: only a wait needs it.
+fn streamed(source: &Own<Source>, limit: Option<Duration>) -> Result<Found, Failure> {
+    let next = |slice| source.with(|source| source.next(slice));
+    if let Some(found) = next(Duration::ZERO)? {
+        return Ok(found);
+    }
+    let found = Python::try_attach(|py| wait(py, limit, next));
+    let ending = || Failure::new(Code::Interrupted, "the interpreter exits");
+    found.ok_or_else(ending)??.ok_or_else(late)
 }
 
 /// Reads a capture file, pcap or pcapng, plain or compressed with gzip or zstd. `-` is standard input.
@@ -136,17 +167,22 @@ pub fn capture(
 impl Capture {
     /// Waits for the next burst, for up to `timeout` seconds; returns None at the end of the source. Raises `TimedOut`.
     #[pyo3(signature = (timeout = None))]
-    fn next_burst(&self, py: Python<'_>, timeout: Option<f64>) -> Result<Option<Burst>, Failure> {
+    fn next_burst(
+        &self,
+        py: Python<'_>,
+        timeout: Option<f64>,
+    ) -> Result<Option<Py<Burst>>, Failure> {
+        self.source.with(|_| Ok(()))?;
+        if let Some(burst) = self.unread() {
+            return Ok(Some(burst));
+        }
         let limit = limit(timeout)?.or(self.timeout);
         match wait(py, limit, |slice| {
             self.source.with(|source| source.next(slice))
         })? {
-            Some(Found::Burst(packets)) => Ok(Some(Burst::new(packets))),
-            Some(Found::End) => Ok(None),
-            None => Err(Failure::new(
-                Code::TimedOut,
-                "no packet came within the time limit",
-            )),
+            Some(Some(packets)) => Ok(Some(Py::new(py, Burst::new(packets))?)),
+            Some(None) => Ok(None),
+            None => Err(late()),
         }
     }
 
@@ -154,7 +190,7 @@ impl Capture {
         this
     }
 
-    fn __next__(&self, py: Python<'_>) -> Result<Option<Burst>, Failure> {
+    fn __next__(&self, py: Python<'_>) -> Result<Option<Py<Burst>>, Failure> {
         self.next_burst(py, None)
     }
 
@@ -164,17 +200,36 @@ impl Capture {
         module.call_method1("bursts", (this,))
     }
 
+    #[getter]
+    fn _timeout(&self) -> Option<f64> {
+        self.timeout.map(|timeout| timeout.as_secs_f64())
+    }
+
+    /// Of the file that it reads.
+    #[getter]
+    fn _path(&self) -> Option<PathBuf> {
+        self.path.clone()
+    }
+
+    /// Keeps a burst for the next one that asks.
+    fn _give_back(&self, burst: Py<Burst>) {
+        *self.unread.lock().unwrap_or_else(PoisonError::into_inner) = Some(burst);
+    }
+
     /// Ends the capture, from any thread: bursts of packets that were received before still follow, then the end.
-    fn stop(&self) {
+    fn stop(&self) -> Result<(), Failure> {
+        self.source.check()?; // a forked child shares its descriptor
         self.stopper.stop();
+        Ok(())
     }
 
     /// Closes the source, and returns its counts: `counts`. Further calls return the same.
     fn close<'py>(&self, py: Python<'py>) -> Result<Option<Bound<'py, PyDict>>, Failure> {
-        self.stopper.stop();
-        if let Some(source) = self.source.take_wait(py)? {
-            let ledger = py.detach(|| source.capture.finish())?;
-            *self.counts.lock().unwrap_or_else(PoisonError::into_inner) = Some(ledger);
+        self.stop()?;
+        if let Some(mut source) = self.source.take_wait(py)? {
+            // What is known if the end fails.
+            self.count(source.capture.ledger());
+            self.count(py.detach(|| source.capture.finish())?);
         }
         self.counts(py)
     }
@@ -202,8 +257,8 @@ impl Capture {
         Ok(Some(counts))
     }
 
-    /// The packets that are left, as a stream of Arrow's C interface. The payload is not copied. Its reader ends the wait for packets
-    /// of an interface with `stop`, from another thread.
+    /// The packets that are left, as a stream of Arrow's C interface. The payload of a file is not copied; that of an interface is,
+    /// since its ring would fill up. `timeout`, Ctrl-C and `stop` end the wait for packets.
     #[pyo3(signature = (requested_schema = None))]
     fn __arrow_c_stream__<'py>(
         &self,
@@ -212,12 +267,16 @@ impl Capture {
     ) -> Result<Bound<'py, PyCapsule>, Failure> {
         let _ = requested_schema; // a producer may ignore it
         let source = self.source.clone();
-        let next = move || match source.with(|source| source.next(Duration::MAX)) {
-            Ok(Some(Found::Burst(packets))) => Some(Ok(packets)),
-            Ok(_) => None,
+        let limit = self.timeout;
+        let next = move || match streamed(&source, limit) {
+            // A table keeps all of them, and a ring that is not returned would stop.
+            Ok(Some(packets)) if packets.is_in_ring() => Some(Ok(packets.detach().into())),
+            Ok(Some(packets)) => Some(Ok(packets.into())),
+            Ok(None) => None,
             Err(failure) => Some(Err(failure)),
         };
-        arrow::stream(py, std::iter::from_fn(next))
+        let unread = self.unread().map(|burst| burst.get().packets());
+        arrow::stream(py, unread.into_iter().chain(std::iter::from_fn(next)))
     }
 
     fn __enter__(this: Py<Self>) -> Py<Self> {

@@ -12,6 +12,7 @@ mod pipe;
 mod process;
 mod queue;
 mod records;
+mod watch;
 mod writer;
 
 /// What the package `forebay` is made of.

@@ -1,5 +1,6 @@
 //! The packets of a burst: a batch of the source, and its columns.
 
+use crate::{error::Failure, process::Born};
 use arrow_buffer::{ArrowNativeType, Buffer};
 use bytes::Bytes;
 use forebay_net::{
@@ -40,6 +41,8 @@ impl Field {
 pub struct Packets {
     pub batch: OwnedBatch,
     pub interfaces: Arc<[Interface]>,
+    /// Where the source may overwrite the bytes once this process, or the one that forked it, has released them.
+    born: Option<Born>,
     columns: [OnceLock<Buffer>; 7],
 }
 
@@ -53,17 +56,30 @@ impl AsRef<[u8]> for Payload {
 }
 
 impl Packets {
-    pub fn new(batch: OwnedBatch, interfaces: Arc<[Interface]>) -> Packets {
+    /// `is_file`: nothing overwrites the memory that a file was read into.
+    pub fn new(batch: OwnedBatch, interfaces: Arc<[Interface]>, is_file: bool) -> Packets {
+        let born = (batch.is_borrowed() && !is_file).then(Born::now);
         Packets {
             batch,
             interfaces,
+            born,
             columns: Default::default(),
         }
     }
 
     /// The same, with a copy of the bytes. The offsets change.
     pub fn detach(self) -> Packets {
-        Packets::new(self.batch.detach(), self.interfaces)
+        Packets::new(self.batch.detach(), self.interfaces, false)
+    }
+
+    /// Refuses to read a ring that a forked child shares with the process that releases its parts.
+    pub fn check(&self) -> Result<(), Failure> {
+        self.born.map_or(Ok(()), |born| born.check("the burst"))
+    }
+
+    /// Whether the bytes are in a ring, which fills up meanwhile.
+    pub fn is_in_ring(&self) -> bool {
+        self.born.is_some()
     }
 
     /// The bytes, which stay where the source received them. The result keeps them there.

@@ -55,7 +55,7 @@ impl Ends {
                 let left = &bytes[pushed..];
                 let room = match slice.is_zero() {
                     true => writer.available_capacity(),
-                    false => writer.wait_vacant_timeout(unit, slice),
+                    false => writer.wait_vacant_timeout(unit, slice).unwrap_or(0),
                 };
                 if writer.is_over() {
                     return Err(Failure::new(
@@ -98,8 +98,11 @@ impl Ends {
             return Err(Failure::new(Code::Invalid, "max: at least one element"));
         }
         let ready = |reader: &mut Reader, slice| {
-            let filled = reader.wait_filled_timeout(unit, slice);
-            match (filled >= unit, reader.end()) {
+            let is_filled = reader.wait_filled_timeout(unit, slice).is_ok();
+            let end = reader.end();
+            // What came before the end may have come after the wait.
+            let is_filled = is_filled || reader.bytes_buffered() >= unit;
+            match (is_filled, end) {
                 (true, _) => Ok(Some(true)),
                 (false, Some(End::Closed)) => Ok(Some(false)),
                 (false, Some(End::WriterGone)) => Err(Failure::new(
@@ -110,25 +113,43 @@ impl Ends {
                 (false, None) => Ok(None),
             }
         };
-        let mut found = self.reader.with(|reader| ready(reader, Duration::ZERO))?;
-        if found.is_none() && limit != Some(Duration::ZERO) {
-            found = wait(py, limit, |slice| {
-                self.reader.with(|reader| ready(reader, slice))
-            })?;
+        let len = |reader: &Reader| {
+            let bytes = reader.bytes_buffered().min(max.saturating_mul(unit));
+            bytes / unit * unit
+        };
+        // Waits and takes in one step: another thread may take after it.
+        let now = self.reader.with(|reader| {
+            let is_ready = ready(reader, Duration::ZERO)?;
+            let take = |is_ready: bool| {
+                is_ready.then(|| {
+                    PyByteArray::new_with(py, len(reader), |target| {
+                        reader.pop_slice(target);
+                        Ok(())
+                    })
+                })
+            };
+            Ok(is_ready.map(take).map(Option::transpose).transpose()?)
+        })?;
+        if let Some(taken) = now {
+            return Ok(taken);
         }
-        match found {
-            Some(true) => self.reader.with(|reader| {
-                let bytes = reader.bytes_buffered().min(max.saturating_mul(unit));
-                let target = PyByteArray::new_with(py, bytes / unit * unit, |target| {
-                    reader.pop_slice(target);
-                    Ok(())
-                })?;
-                Ok(Some(target))
-            }),
-            Some(false) => Ok(None),
-            None if limit == Some(Duration::ZERO) => {
-                Err(Failure::new(Code::Empty, "there is nothing"))
-            }
+        if limit == Some(Duration::ZERO) {
+            return Err(Failure::new(Code::Empty, "there is nothing"));
+        }
+        let taken = wait(py, limit, |slice| {
+            self.reader.with(|reader| {
+                let is_ready = ready(reader, slice)?;
+                Ok(is_ready.map(|is_ready| {
+                    is_ready.then(|| {
+                        let mut bytes = vec![0; len(reader)];
+                        reader.pop_slice(&mut bytes);
+                        bytes
+                    })
+                }))
+            })
+        })?;
+        match taken {
+            Some(bytes) => Ok(bytes.map(|bytes| PyByteArray::new(py, &bytes))),
             None => Err(Failure::new(
                 Code::TimedOut,
                 "nothing came within the time limit",

@@ -38,10 +38,35 @@ pub fn _ending(py: Python<'_>) {
     }
 }
 
+/// The process in which something was made.
+#[derive(Clone, Copy)]
+pub struct Born(u32);
+
+impl Born {
+    pub fn now() -> Born {
+        Born(GENERATION.load(SeqCst))
+    }
+
+    fn is_here(self) -> bool {
+        self.0 == GENERATION.load(SeqCst)
+    }
+
+    /// The failure `Code::Misuse` in a forked child; it calls the thing `name`.
+    pub fn check(self, name: &str) -> Result<(), Failure> {
+        match self.is_here() {
+            true => Ok(()),
+            false => {
+                let what = "was made before a fork: the child cannot use it";
+                Err(Failure::new(Code::Misuse, format!("{name} {what}")))
+            }
+        }
+    }
+}
+
 /// A value that one thread at a time uses, until it is closed, and that a forked child neither uses nor drops.
 pub struct Own<T> {
     value: Mutex<Option<T>>,
-    born: u32,
+    born: Born,
     name: &'static str,
 }
 
@@ -50,19 +75,14 @@ impl<T> Own<T> {
     pub fn new(name: &'static str, value: T) -> Own<T> {
         Own {
             value: Mutex::new(Some(value)),
-            born: GENERATION.load(SeqCst),
+            born: Born::now(),
             name,
         }
     }
 
-    fn check(&self) -> Result<(), Failure> {
-        match self.born == GENERATION.load(SeqCst) {
-            true => Ok(()),
-            false => {
-                let what = "was made before a fork: the child cannot use it";
-                Err(Failure::new(Code::Misuse, format!("{} {what}", self.name)))
-            }
-        }
+    /// Whether this process made it.
+    pub fn check(&self) -> Result<(), Failure> {
+        self.born.check(self.name)
     }
 
     fn closed(&self) -> Failure {
@@ -126,7 +146,7 @@ impl<T> Own<T> {
 
 impl<T> Drop for Own<T> {
     fn drop(&mut self) {
-        if self.born != GENERATION.load(SeqCst) {
+        if !self.born.is_here() {
             let value = self.value.get_mut().unwrap_or_else(PoisonError::into_inner);
             std::mem::forget(value.take());
         }

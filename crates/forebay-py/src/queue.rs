@@ -4,6 +4,7 @@ use crate::{
     error::{Code, Failure},
     filter::bytes_of,
     process::{Own, limit, wait},
+    watch::Watch,
 };
 use forebay::queue::{
     Receiver, RecvError, SendError, Sender, WhenFull,
@@ -13,7 +14,12 @@ use pyo3::{
     prelude::*,
     types::{PyBytes, PyDict, PyList, PyTuple},
 };
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    os::fd::{AsFd, AsRawFd},
+    sync::Arc,
+    time::Duration,
+};
 
 /// How long the counts wait for a process that was stopped while it held a lock.
 const STATS_LIMIT: Duration = Duration::from_secs(1);
@@ -282,6 +288,14 @@ impl Queue {
     fn __aiter__<'py>(this: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let module = this.py().import("forebay._async")?;
         module.call_method1("messages", (this,))
+    }
+
+    /// For `async for`: a descriptor that signals messages and the end.
+    fn _watch(&self) -> Result<Watch, Failure> {
+        let mut watch = self.ends.share()?.receiver.watch()?;
+        Ok(Watch::new(move || {
+            Ok(watch.arm().then(|| watch.as_fd().as_raw_fd()))
+        }))
     }
 
     /// Closes the queue for all senders, in all processes. Receivers get what is left in it, and then `Closed`.

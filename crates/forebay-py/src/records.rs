@@ -22,6 +22,8 @@ use std::{fs::File, path::PathBuf};
 #[pyclass(frozen, module = "forebay")]
 pub struct Appender {
     records: Own<Records<[u8]>>,
+    /// A close that Ctrl-C interrupted.
+    closing: Own<Option<Closing>>,
     found: u64,
     max_record: usize,
 }
@@ -55,6 +57,7 @@ impl Appender {
         let (records, found) = opened?;
         Ok(Appender {
             records: Own::new("the appender", records),
+            closing: Own::new("the appender", None),
             found: found.records,
             max_record,
         })
@@ -109,12 +112,15 @@ impl Appender {
         Ok(counts)
     }
 
-    /// Writes and syncs what is left, and closes the file. Further calls change nothing.
+    /// Writes and syncs what is left, and closes the file. After Ctrl-C, call it again. Further calls change nothing.
     fn close(&self, py: Python<'_>) -> Result<(), Failure> {
-        let Some(records) = self.records.take()? else {
-            return Ok(());
+        let mut left = match self.records.take()? {
+            Some(records) => Some(py.detach(|| records.close())),
+            None => self.closing.with(|closing| Ok(closing.take()))?,
         };
-        let mut left: Option<Closing> = Some(py.detach(|| records.close()));
+        if left.is_none() {
+            return Ok(());
+        }
         let finished = wait(py, None, |slice| {
             let Some(closing) = left.take() else {
                 return Ok(None);
@@ -126,8 +132,12 @@ impl Appender {
                     Ok(None)
                 }
             }
+        });
+        self.closing.with(|closing| {
+            *closing = left;
+            Ok(())
         })?;
-        match finished.and_then(|finished| finished.error) {
+        match finished?.and_then(|finished| finished.error) {
             Some(error) => Err(error.into()),
             None => Ok(()),
         }
@@ -145,6 +155,8 @@ impl Appender {
 
 /// Reads a file of records: a list of bytes, or with `dtype` an array of numpy with one element for each record.
 ///
+/// Raises `Invalid` if a record has another size than an element of `dtype`.
+///
 /// Returns the records and None, or the whole ones and the reason why the rest of the file cannot be relied on.
 #[pyfunction]
 #[pyo3(signature = (path, dtype = None))]
@@ -158,16 +170,35 @@ pub fn read_records<'py>(
         .map_err(|error| Error::new(path.display().to_string(), "opening it").because(error))?;
     let mut reader = records::Reader::new(file);
     let (list, joined) = (PyList::empty(py), PyByteArray::new(py, &[]));
+    let dtype = match dtype {
+        None => None,
+        Some(dtype) => {
+            let dtype = py.import("numpy")?.call_method1("dtype", (dtype,))?;
+            let size: usize = dtype.getattr("itemsize")?.extract()?;
+            Some((dtype, size))
+        }
+    };
     while let Some(block) = reader.next_block()? {
         py.check_signals()?;
-        match dtype {
+        match &dtype {
             None => {
                 for record in block.records() {
                     list.append(PyBytes::new(py, record))?;
                 }
             }
-            Some(_) => {
-                let records: Vec<u8> = block.records().flatten().copied().collect();
+            Some((_, size)) => {
+                let mut records = Vec::new();
+                for record in block.records() {
+                    if record.len() != *size {
+                        let text = format!(
+                            "{}: a record of {} bytes: an element of dtype has {size}",
+                            path.display(),
+                            record.len()
+                        );
+                        return Err(Failure::new(Code::Invalid, text));
+                    }
+                    records.extend_from_slice(record);
+                }
                 joined.call_method1("extend", (PyBytes::new(py, &records),))?;
             }
         }
@@ -176,7 +207,7 @@ pub fn read_records<'py>(
     let cut = cut.map(|cut| format!("{} from byte {} on", cut.fault, cut.at));
     let found = match dtype {
         None => list.into_any(),
-        Some(dtype) => py
+        Some((dtype, _)) => py
             .import("numpy")?
             .call_method1("frombuffer", (joined, dtype))?,
     };

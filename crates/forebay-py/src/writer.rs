@@ -33,12 +33,29 @@ struct Output {
     name: String,
     format: Format,
     buffer: Vec<u8>,
+    /// A write failed: the file may end within a block, which nothing may follow.
+    is_torn: bool,
     interfaces: Vec<(Interface, Described)>,
 }
 
 impl Output {
+    fn check(&self) -> Result<(), Failure> {
+        match self.is_torn {
+            false => Ok(()),
+            true => Err(Failure::new(
+                Code::Io,
+                format!(
+                    "{}: a write failed before: the file is incomplete",
+                    self.name
+                ),
+            )),
+        }
+    }
+
     fn flush(&mut self) -> Result<(), Failure> {
+        self.check()?;
         let written = self.file.write_all(&self.buffer);
+        self.is_torn = written.is_err();
         self.buffer.clear();
         written.map_err(|error| Error::new(&self.name, "writing").because(error).into())
     }
@@ -72,6 +89,7 @@ impl Output {
     }
 
     fn put(&mut self, frame: &Frame<'_>, described: &Described) -> Result<(), Failure> {
+        self.check()?;
         let begin = self.buffer.len();
         let len = self.format.frame_len(frame, MAX_SNAPLEN);
         self.buffer.resize(begin + len, 0);
@@ -119,6 +137,7 @@ impl Writer {
             name,
             format,
             buffer: format.header(application),
+            is_torn: false,
             interfaces: Vec::new(),
         };
         Ok(Writer {

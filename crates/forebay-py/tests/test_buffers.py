@@ -180,6 +180,54 @@ def test_tasks_receive_and_a_cancelled_one_loses_nothing():
     assert asyncio.run(bursts()) == 1000
 
 
+def test_a_time_limit_around_async_for_loses_no_message():
+    broadcast = forebay.Broadcast()
+    for source, send in ((forebay.Queue(), None), (broadcast.reader(), broadcast.send)):
+
+        async def main():
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    async for _ in source:
+                        pass
+            (send or source.send)(b"kept")
+            assert source.recv(5) == b"kept"
+            # A message wakes a task that waits.
+            asyncio.get_running_loop().call_later(0.02, send or source.send, b"waking")
+            async for message in source:
+                return message
+
+        assert asyncio.run(main()) == b"waking"
+
+
+def test_two_tasks_share_a_queue_and_not_an_iterator():
+    queue = forebay.Queue()
+
+    async def main():
+        messages = aiter(queue)
+        tasks = [asyncio.ensure_future(anext(it)) for it in (messages, aiter(queue))]
+        await asyncio.sleep(0)
+        with pytest.raises(forebay.Busy):
+            await anext(messages)
+        queue.send_many([b"1", b"2"])
+        return sorted(await asyncio.gather(*tasks))
+
+    assert asyncio.run(main()) == [b"1", b"2"]
+
+
+def test_a_burst_that_no_task_took_is_next():
+    async def main(capture):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.02):
+                async for _ in capture:
+                    pass
+        return [burst async for burst in capture]
+
+    with forebay.capture("sim:count=40,rate=200pps") as capture:
+        asyncio.run(main(capture))
+    # All were given to a reader, or to the loop that was cancelled.
+    assert capture.counts["unread"] == 0 and capture.counts["received"] == 40
+
+
 def test_asyncio_ends_while_a_task_waits():
     async def main():
         waiting = asyncio.ensure_future(anext(aiter(forebay.Queue())))
@@ -260,6 +308,53 @@ def test_only_one_thread_at_a_time_reads():
     for thread in threads:
         thread.join()
     assert sorted(map(str, outcomes)) == ["b'one'", "busy"]
+
+
+def gathered(receive, threads=4):
+    """What some threads receive that take turns at one reader, until `receive` returns None."""
+    found = [[] for _ in range(threads)]
+
+    def run(mine):
+        while True:
+            try:
+                if (some := receive()) is None:
+                    return
+                mine.append(some)
+            except forebay.Busy:
+                pass
+            except (forebay.Closed, forebay.Misuse):
+                return
+
+    running = [threading.Thread(target=run, args=(mine,)) for mine in found]
+    for thread in running:
+        thread.start()
+    return running, found
+
+
+def test_threads_that_take_turns_at_a_reader_get_each_message_once():
+    broadcast = forebay.Broadcast(1 << 20, 8192)
+    reader = broadcast.reader()
+    running, found = gathered(lambda: reader.recv())
+    sent = [b"%d" % n for n in range(4000)]
+    for message in sent:
+        broadcast.send(message)
+    broadcast.close()
+    for thread in running:
+        thread.join()
+    assert sorted(sum(found, [])) == sorted(sent)
+
+
+def test_threads_that_take_turns_at_a_ring_get_each_element_once():
+    ring = forebay.Ring(8, "u4")
+    running, found = gathered(lambda: ring.pop(1))
+    for begin in range(0, 4000, 4):
+        ring.push(numpy.arange(begin, begin + 4, dtype="u4"))
+    ring.close()
+    for thread in running:
+        thread.join()
+    # None of them is empty: that would be the end of a stream.
+    assert all(len(some) == 1 for mine in found for some in mine)
+    assert sorted(int(some[0]) for mine in found for some in mine) == list(range(4000))
 
 
 def test_a_ring_carries_elements_of_numpy():
@@ -361,6 +456,8 @@ def test_records_are_appended_and_read_as_a_structured_array(tmp_path):
         assert log.found == 1000
     found, cut = forebay.read_records(path, RECORD)
     assert (found == records).all() and cut is None
+    with pytest.raises(forebay.Invalid):
+        forebay.read_records(path, "u8")
     path.write_bytes(path.read_bytes()[:-10])
     found, cut = forebay.read_records(path)
     assert len(found) < 1000 and "byte" in cut

@@ -107,6 +107,36 @@ def test_views_outlive_their_burst_and_capture(file):
     assert [bytes(view) for view in views] == copies
 
 
+def test_an_exception_passes_a_burst_with_views(file):
+    with pytest.raises(ZeroDivisionError):
+        with next(forebay.read(file)) as burst:
+            packet = burst[0]
+            1 / 0
+    del packet
+    with pytest.raises(BufferError):
+        with next(forebay.read(file)) as burst:
+            packet = burst[0]
+
+
+def test_a_file_is_not_written_over_what_it_is_read_from(file):
+    before = file.read_bytes()
+    with pytest.raises(forebay.Invalid):
+        forebay.write(file, forebay.read(file))
+    assert file.read_bytes() == before
+
+
+def test_nothing_is_written_after_a_torn_block():
+    if not os.path.exists("/dev/full"):
+        pytest.skip("needs /dev/full")
+    file = forebay.Writer("/dev/full")
+    file.write(bytes(60))
+    with pytest.raises(forebay.InputOutput):
+        file.flush()
+    for call in (lambda: file.write(bytes(60)), file.flush, file.close):
+        with pytest.raises(forebay.InputOutput, match="incomplete"):
+            call()
+
+
 def test_a_detached_burst_has_a_copy(file):
     burst = next(forebay.read(file))
     before = [bytes(packet) for packet in burst]
@@ -197,6 +227,31 @@ def test_arrow_readers_take_packets(file):
     assert numpy.frombuffer(burst.payload, numpy.uint8).ctypes.data in addresses
     with pytest.raises(BufferError):
         burst.release()
+
+
+def test_an_arrow_reader_of_a_capture_has_its_time_limit_and_returns_the_ring():
+    pyarrow = pytest.importorskip("pyarrow")
+    # More packets than a ring of this size holds.
+    with forebay.capture("sim:count=100000,clock=virtual", ring_bytes=1 << 20) as capture:
+        table = pyarrow.table(capture)
+    assert table.num_rows == 100_000 and sum(capture.counts["dropped"].values()) == 0
+    with forebay.capture("sim:rate=1pps", timeout=0.01) as capture:
+        begun = time.monotonic()
+        with pytest.raises(Exception, match="time limit"):
+            pyarrow.table(capture)
+        assert time.monotonic() - begun < 5
+
+
+def test_ctrl_c_ends_an_arrow_reader():
+    pytest.importorskip("pyarrow")
+    program = subprocess.Popen(
+        [sys.executable, "-c", "import forebay, pyarrow\nc = forebay.capture('sim:rate=1pps')\nprint('ready', flush=True)\npyarrow.table(c)"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert program.stdout.readline() == "ready\n"
+    program.send_signal(signal.SIGINT)
+    program.communicate(timeout=20)
+    assert program.returncode != 0
 
 
 def test_polars_and_duckdb_take_packets(file):
@@ -300,12 +355,64 @@ def test_a_forked_child_gets_an_exception():
             try:
                 next(capture)
             except forebay.Misuse:
-                assert len(burst) > 0 and len(bytes(burst[0])) == 60
                 raise SystemExit(7)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
         assert len(next(capture)) > 0
     """)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_forked_child_does_not_stop_the_capture_of_its_parent():
+    done = child("""
+        import forebay, os
+        with forebay.capture("sim:rate=100pps", timeout=10) as capture:
+            next(capture)
+            pid = os.fork()
+            if pid == 0:
+                refused = 0
+                for call in (capture.stop, capture.close, lambda: capture.__exit__(None, None, None)):
+                    try:
+                        call()
+                    except forebay.Misuse:
+                        refused += 1
+                os._exit(refused)
+            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 3
+            for _ in range(5):
+                assert len(next(capture)) > 0
+    """)
+    assert done.returncode == 0, done.stderr
+
+
+def in_child(act):
+    """The exit code of a forked child that runs it."""
+    pid = os.fork()
+    if pid == 0:
+        code = 99
+        try:
+            code = act()
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def test_a_forked_child_reads_what_its_parent_cannot_give_back(file):
+    of_file = next(forebay.read(file))
+    capture = forebay.capture("sim:count=20000,clock=virtual")
+    bursts = list(capture)
+    in_ring = next((burst for burst in bursts if burst.is_borrowed), None)
+    expected = bytes(of_file[0])
+
+    def act():
+        assert bytes(of_file[0]) == expected
+        if in_ring is not None:
+            with pytest.raises(forebay.Misuse):
+                in_ring[0]
+        return 7
+
+    assert in_child(act) == 7
+    if in_ring is not None:
+        in_ring.detach()
+        assert in_child(lambda: len(bytes(in_ring[0]))) == 60
 
 
 def test_packets_of_an_interface():

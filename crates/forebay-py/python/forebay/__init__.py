@@ -56,6 +56,9 @@ def write(path, bursts, *, format=None):
 
     The end of the name selects the format, pcap for `.pcap` and `.cap` and otherwise pcapng, unless `format` names one.
     """
+    source = getattr(bursts, "_path", None)
+    if source is not None and os.path.exists(path) and os.path.samefile(path, source):
+        raise Invalid(f"{path}: is the file that is read")
     packets = 0
     with Writer(path, format=format) as file:
         for burst in bursts:
