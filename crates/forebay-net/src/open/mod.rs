@@ -371,14 +371,12 @@ fn begin_one(name: &Name, options: &Options, clock: &Clock) -> Result<Begun> {
         Name::File(path) => Begun::File(path.clone(), options.filter.clone()),
         Name::Ssh(spec) => {
             let filter = options.filter.as_ref().map_or("", Filter::text);
-            let (snaplen, promiscuous) = (options.snaplen, options.promiscuous);
-            Begun::Ssh(remote::Connection::start(
-                spec,
-                filter,
-                snaplen,
-                promiscuous,
-                clock,
-            )?)
+            let asked = remote::Asked {
+                snaplen: options.snaplen,
+                promiscuous: options.promiscuous,
+                ring_bytes: options.ring_bytes,
+            };
+            Begun::Ssh(remote::Connection::start(spec, filter, asked, clock)?)
         }
         #[cfg(feature = "live")]
         Name::Interface(name) => Begun::Shut(Box::new(Shut::open(name, &live_config(options))?)),

@@ -18,11 +18,22 @@ const SCRIPT: &str = "f=$1; shift; set -f; \
 /// Keeps Ctrl-C from ssh: it ends the capture, whose counts still have to arrive.
 const SHIELDED: &str = "trap '' INT QUIT; exec ssh \"$@\"";
 
+/// What the capture there shall do as one here would.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// Bytes to keep of a packet.
+    pub snaplen: u32,
+    /// Also packets for other stations.
+    pub promiscuous: bool,
+    /// Size of the receive ring; `None`: as the program there has it.
+    pub ring_bytes: Option<u64>,
+}
+
 /// The program ssh, which captures packets that match `filter` there.
 ///
 /// # Errors
 /// The filter has a character that terminals and shells obey.
-pub fn ssh(target: &Target, filter: &str, snaplen: u32, promiscuous: bool) -> Result<Command> {
+pub fn ssh(target: &Target, filter: &str, asked: Asked) -> Result<Command> {
     let mut ssh = Command::new("sh");
     ssh.args(["-c", SHIELDED, "ssh", "-T", "-x", "-a", "-e", "none"]);
     // A connection that is dead ends, instead of looking like an interface without packets.
@@ -41,31 +52,30 @@ pub fn ssh(target: &Target, filter: &str, snaplen: u32, promiscuous: bool) -> Re
     if let Some(user) = &target.user {
         ssh.args(["-l", user]);
     }
-    ssh.args([
-        "--",
-        &target.host,
-        &there(target, filter, snaplen, promiscuous)?,
-    ]);
+    ssh.args(["--", &target.host, &there(target, filter, asked)?]);
     // A service here is none there.
     ssh.env_remove("NOTIFY_SOCKET").env_remove("WATCHDOG_USEC");
     Ok(ssh)
 }
 
 /// The one line for the shell there.
-fn there(target: &Target, filter: &str, snaplen: u32, promiscuous: bool) -> Result<String> {
+fn there(target: &Target, filter: &str, asked: Asked) -> Result<String> {
     // Lines of a filter in a file.
     let filter = filter.replace(['\n', '\r', '\t'], " ");
     if filter.chars().any(char::is_control) {
         let error = Error::invalid(target.to_string(), "the filter has a control character");
         return Err(error.advise("Leave it out"));
     }
-    let snaplen = snaplen.to_string();
+    let snaplen = asked.snaplen.to_string();
+    // Both programs take the number as KiB.
+    let ring = asked.ring_bytes.map(|it| it.div_ceil(1024).to_string());
     let mut words = vec!["sh", "-c", SCRIPT, "sh", &filter];
     words.extend(match target.program {
         Program::Forebay => &["forebay", "capture", "-q", "-U", "-w", "-"][..],
         Program::Tcpdump => &["tcpdump", "-n", "-U", "-w", "-"],
     });
-    words.extend((!promiscuous).then_some("-p"));
+    words.extend((!asked.promiscuous).then_some("-p"));
+    words.extend(ring.iter().flat_map(|ring| ["-B", ring]));
     words.extend(["-s", &snaplen, "-i", &target.interface]);
     let words: Vec<_> = words.into_iter().map(quoted).collect();
     Ok(format!("exec {}", words.join(" ")))
@@ -80,10 +90,16 @@ fn quoted(word: &str) -> String {
 mod tests {
     use super::*;
 
+    const ASKED: Asked = Asked {
+        snaplen: 99,
+        promiscuous: true,
+        ring_bytes: None,
+    };
+
     /// What the shell of this machine makes of the words after `sh -c SCRIPT sh`.
     fn words(filter: &str, interface: &str) -> Vec<String> {
         let target: Target = format!("h/{interface}").parse().unwrap();
-        let line = there(&target, filter, 99, true).unwrap();
+        let line = there(&target, filter, ASKED).unwrap();
         let (_, rest) = line.split_once(SCRIPT).unwrap();
         let printed = Command::new("sh")
             .arg("-c")
@@ -124,18 +140,23 @@ mod tests {
             );
         }
         let target: Target = "h/eth0".parse().unwrap();
-        assert!(there(&target, "tcp \u{1b}[2J", 99, true).is_err());
+        assert!(there(&target, "tcp \u{1b}[2J", ASKED).is_err());
     }
 
     #[test]
     fn the_host_follows_the_end_of_the_flags() {
         let target: Target = "ada@h:22/eth0".parse().unwrap();
-        let command = ssh(&target, "", 99, false).unwrap();
+        let asked = Asked {
+            promiscuous: false,
+            ring_bytes: Some(8 << 20),
+            ..ASKED
+        };
+        let command = ssh(&target, "", asked).unwrap();
         let words: Vec<_> = command.get_args().map(|it| it.to_str().unwrap()).collect();
         let at = words.iter().position(|it| *it == "--").unwrap();
         assert_eq!((words[at + 1], words.len()), ("h", at + 3));
         assert!(
-            words[at + 2].contains(" '-p' '-s' '99' '-i' 'eth0'"),
+            words[at + 2].contains(" '-p' '-B' '8192' '-s' '99' '-i' 'eth0'"),
             "{words:?}"
         );
     }

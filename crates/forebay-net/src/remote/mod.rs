@@ -15,5 +15,6 @@ mod command;
 mod port;
 mod target;
 
+pub use command::Asked;
 pub use port::{Connection, Remote};
 pub use target::{Program, Target};

@@ -1,6 +1,9 @@
 //! The running ssh, and its output as a port.
 
-use super::{command, target::Target};
+use super::{
+    command::{self, Asked},
+    target::Target,
+};
 use crate::{
     file::File,
     format::read::Kind,
@@ -33,15 +36,9 @@ impl Connection {
     ///
     /// # Errors
     /// There is no ssh, or the filter has control characters.
-    pub fn start(
-        target: &Target,
-        filter: &str,
-        snaplen: u32,
-        promiscuous: bool,
-        clock: &Clock,
-    ) -> Result<Connection> {
+    pub fn start(target: &Target, filter: &str, asked: Asked, clock: &Clock) -> Result<Connection> {
         let name = target.to_string();
-        let mut ssh = command::ssh(target, filter, snaplen, promiscuous)?;
+        let mut ssh = command::ssh(target, filter, asked)?;
         ssh.stdin(Stdio::piped()).stdout(Stdio::piped());
         let failed = |error| Error::new(&name, "starting ssh").because(error);
         let mut child = ssh.spawn().map_err(failed)?;
@@ -95,15 +92,17 @@ impl Connection {
 
 /// ssh's own code, and that of a shell that finds no program.
 fn failure(name: &str, target: &Target, status: ExitStatus) -> Error {
-    let Target { host, .. } = target;
     let (what, advice) = match status.code() {
         Some(255) => (
             "ssh cannot connect",
-            format!("It printed why. Try: ssh {host} true"),
+            format!("It printed why. Try: ssh {} true", target.words()),
         ),
         Some(127) => (
             "the program that captures is not installed there",
-            format!("Name the other one: {name},with=tcpdump or {name},with=forebay"),
+            format!(
+                "Name the other one: {0},with=tcpdump or {0},with=forebay",
+                target.source()
+            ),
         ),
         _ => ("the capture there has failed", "It printed why".to_owned()),
     };

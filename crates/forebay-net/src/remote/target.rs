@@ -109,6 +109,30 @@ impl FromStr for Target {
     }
 }
 
+impl Target {
+    /// What follows `ssh` on a command line.
+    pub(super) fn words(&self) -> String {
+        let port = self.port.map(|port| format!("-p {port} "));
+        let user = self.user.as_ref().map(|user| format!("{user}@"));
+        [port, user, Some(self.host.clone())]
+            .into_iter()
+            .flatten()
+            .collect()
+    }
+
+    /// The name that a user types, without the program.
+    pub(super) fn source(&self) -> String {
+        let user = self.user.as_ref().map(|user| format!("{user}@"));
+        let host = match self.host.contains(':') {
+            true => format!("[{}]", self.host),
+            false => self.host.clone(),
+        };
+        let port = self.port.map(|port| format!(":{port}"));
+        let place: String = [user, Some(host), port].into_iter().flatten().collect();
+        format!("ssh:{place}/{}", self.interface)
+    }
+}
+
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ssh:{}/{}", self.host, self.interface)
@@ -150,6 +174,18 @@ mod tests {
         ] {
             assert!(text.parse::<Target>().is_err(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn advice_names_the_user_and_the_port_and_has_brackets_where_they_belong() {
+        let target: Target = "ada@[fe80::1%eth0]:2222/eth1,with=tcpdump".parse().unwrap();
+        assert_eq!(target.words(), "-p 2222 ada@fe80::1%eth0");
+        assert_eq!(target.source(), "ssh:ada@[fe80::1%eth0]:2222/eth1");
+        let target: Target = "//h/eth0".parse().unwrap();
+        assert_eq!(
+            (target.words(), target.source()),
+            ("h".into(), "ssh:h/eth0".into())
+        );
     }
 
     #[test]
