@@ -21,7 +21,7 @@ Examples:
 #[command(next_help_heading = "Protocol")]
 pub struct Extcap {
     /// Link this command into DIR, which is Wireshark's folder for programs that capture. Without DIR, tshark is asked: the
-    /// folder of this user, or the one of all users if this version of Wireshark has only that
+    /// folder of this user, or the one of all users for root, or if this version of Wireshark has only that
     #[arg(help_heading = "Installation", long, value_name = "DIR", num_args = 0..=1)]
     #[arg(conflicts_with_all = ["extcap_interfaces", "extcap_interface"])]
     pub install: Option<Option<PathBuf>>,
@@ -72,7 +72,7 @@ pub struct Extcap {
 
     /// Port of its ssh server
     #[arg(long, value_name = "PORT")]
-    pub remote_port: Option<u16>,
+    pub remote_port: Option<String>,
 
     /// Interface there
     #[arg(long, value_name = "INTERFACE", default_value = "eth0")]

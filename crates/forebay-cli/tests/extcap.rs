@@ -59,6 +59,10 @@ fn names_and_settings_are_no_flags_and_no_other_sources() {
     let capture =
         |more: &str| run!("--capture --extcap-interface forebay-sim --fifo {fifo} {more}");
     capture("--sim rate=fast").fails(2, "rate=fast");
+    // Wireshark passes the empty settings, too.
+    let empty = "--remote-user= --remote-port= --remote-host=-x";
+    run!("--capture --extcap-interface forebay-ssh --fifo {fifo} {empty}")
+        .fails(2, "'-x' is no name of a host");
     capture("--extcap-capture-filter '-w /dev/null'").fails(2, "");
     run!("--capture --extcap-interface forebay-sim").fails(2, "--fifo");
     run!("extcap").fails(2, "--extcap-interfaces");

@@ -2,6 +2,7 @@
 
 use crate::{output, usage::refuse};
 use anyhow::{Context, Result, bail};
+use rustix::process::geteuid;
 use std::{
     fs, io,
     os::unix::fs::symlink,
@@ -36,7 +37,7 @@ pub fn link(folder: Option<&Path>) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The folder of this user, or that of all users if this version of Wireshark has no other.
+/// The folder that tshark names.
 fn wiresharks() -> Result<PathBuf> {
     let mut tshark = Command::new("tshark");
     tshark
@@ -45,16 +46,43 @@ fn wiresharks() -> Result<PathBuf> {
         .stdin(Stdio::null());
     let listed = tshark.output().map(|it| it.stdout).unwrap_or_default();
     let listed = String::from_utf8_lossy(&listed).into_owned();
-    let found = ["Personal Extcap path:", "Extcap path:"]
-        .into_iter()
-        .find_map(|title| {
-            let path = listed.lines().find_map(|line| line.strip_prefix(title))?;
-            Some(PathBuf::from(path.trim()))
-        });
-    match found {
+    match suitable(&listed, geteuid().is_root()) {
         Some(folder) => Ok(folder),
         None => refuse(
             "tshark does not name the folder. Wireshark does: Help, About, Folders, Extcap path. Then: forebay extcap --install DIR",
         ),
+    }
+}
+
+/// The folder of this user, or for root that of all users: Wireshark as another user does not look into root's. Versions before 4.2 have one
+/// title for that of all users, and those before 4.0 no other folder.
+fn suitable(listed: &str, is_root: bool) -> Option<PathBuf> {
+    let titles: &[&str] = match is_root {
+        true => &["Global Extcap path:", "Extcap path:"],
+        false => &["Personal Extcap path:", "Extcap path:"],
+    };
+    titles.iter().find_map(|title| {
+        let path = listed.lines().find_map(|line| line.strip_prefix(title))?;
+        Some(PathBuf::from(path.trim()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_installs_for_all_users_and_others_for_themselves() {
+        let new =
+            "Personal Extcap path:\t/home/ada/extcap\nGlobal Extcap path:  \t/usr/lib/extcap\n";
+        let old = "Temp:\t/tmp\nExtcap path:         \t/usr/lib/extcap\n";
+        let all = Some(PathBuf::from("/usr/lib/extcap"));
+        assert_eq!(suitable(new, true), all);
+        assert_eq!(suitable(new, false), Some("/home/ada/extcap".into()));
+        assert_eq!(
+            (suitable(old, true), suitable(old, false)),
+            (all.clone(), all)
+        );
+        assert_eq!(suitable("", true), None);
     }
 }

@@ -76,11 +76,8 @@ impl Source {
                 };
                 let user = flags.remote_user.iter().filter(|it| !it.is_empty());
                 let user: String = user.map(|it| format!("{it}@")).collect();
-                let port: String = flags
-                    .remote_port
-                    .iter()
-                    .map(|it| format!(":{it}"))
-                    .collect();
+                let port = flags.remote_port.iter().filter(|it| !it.is_empty());
+                let port: String = port.map(|it| format!(":{it}")).collect();
                 let host = match host.contains(':') {
                     true => format!("[{host}]"),
                     false => host.to_owned(),
