@@ -4,6 +4,7 @@ use crate::control::place;
 use clap::{Arg, Command};
 use forebay::queue;
 use forebay_net::{link, share};
+use std::{collections::BTreeSet, env, fs, path::Path};
 
 /// Words of a flag's value that clap does not know, by the subcommand (none: any) and the flag.
 const WORDS: &[(&str, &str, &[&str])] = &[
@@ -64,6 +65,11 @@ impl Candidates {
             }
         }
         let name = command.get_name();
+        // Its arguments are those of another program.
+        if name == "with" && position > 0 {
+            found.files = true;
+            return found;
+        }
         match (flag, typed.split_once('=')) {
             (Some(arg), _) => found.values(name, arg),
             (None, Some((flag, _))) if typed.starts_with("--") => {
@@ -136,6 +142,10 @@ impl Candidates {
                 self.interfaces()
             }
             (_, "INTERFACE") => self.sources(),
+            ("with", "PROGRAM") => {
+                self.programs();
+                self.files = true;
+            }
             ("control" | "trigger" | "top", "NAME") => self.captures(),
             ("send" | "recv" | "stat" | "remove", "NAME") => self.queues(),
             (_, "FILE" | "DIR" | "INPUT" | "OUTPUT" | "CMD") => self.files = true,
@@ -160,6 +170,22 @@ impl Candidates {
         for name in share::offered().unwrap_or_default() {
             self.add([format!("share:{name}")], "packets that a capture shares");
         }
+        let home = env::var_os("HOME").unwrap_or_default();
+        let ssh = fs::read_to_string(Path::new(&home).join(".ssh/config")).unwrap_or_default();
+        for host in hosts(&ssh) {
+            self.add([format!("ssh:{host}/")], "an interface of another machine");
+        }
+    }
+
+    /// Programs that a shell finds by name.
+    fn programs(&mut self) {
+        let path = env::var_os("PATH").unwrap_or_default();
+        let folders = env::split_paths(&path).filter_map(|folder| fs::read_dir(folder).ok());
+        let names: BTreeSet<String> = folders
+            .flat_map(|entries| entries.flatten())
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .collect();
+        self.add(names, "");
     }
 
     fn captures(&mut self) {
@@ -171,6 +197,16 @@ impl Candidates {
     fn queues(&mut self) {
         self.add(queue::shared::list().unwrap_or_default(), "a queue");
     }
+}
+
+/// The names of machines in a configuration of ssh: patterns are none.
+fn hosts(ssh: &str) -> impl Iterator<Item = &str> {
+    let named = ssh.lines().filter_map(|line| {
+        let (key, hosts) = line.trim().split_once([' ', '\t'])?;
+        key.eq_ignore_ascii_case("host").then_some(hosts)
+    });
+    let is_plain = |host: &&str| !host.contains(['*', '?', '!', '"']);
+    named.flat_map(str::split_whitespace).filter(is_plain)
 }
 
 /// The flag that takes the next word as its value.
@@ -231,6 +267,19 @@ mod tests {
             );
             assert!(!files, "{line}");
         }
+    }
+
+    #[test]
+    fn with_has_programs_and_then_files() {
+        let (words, files) = of("with s");
+        assert!(words.iter().any(|word| word == "sh") && files, "{words:?}");
+        assert_eq!(of("with --device sim tcpdump -i "), (Vec::new(), true));
+    }
+
+    #[test]
+    fn machines_are_those_that_the_configuration_of_ssh_names() {
+        let text = "Host one two *.example !three\n  HostName 10.0.0.1\n\thost\tfour\n#Host five\nUser six\n";
+        assert_eq!(hosts(text).collect::<Vec<_>>(), ["one", "two", "four"]);
     }
 
     #[test]
