@@ -68,8 +68,15 @@ impl Display {
         let Some(columns) = self.columns() else {
             return String::new();
         };
-        let start = self.start();
         let lines: Vec<_> = text.split('\n').map(|it| clipped(it, columns)).collect();
+        let start = match lines.len() > 1 && self.above == 0 && self.drawn > 0 {
+            // A single line that becomes the first of several may be longer than it.
+            true => {
+                self.drawn = 0;
+                "\r\x1b[J".into()
+            }
+            false => self.start(),
+        };
         self.above = lines.len() - 1;
         let width = lines.last().map_or(0, |last| width(last));
         let gone = self.drawn.min(columns).saturating_sub(width);
@@ -165,4 +172,21 @@ pub fn rows_of_stderr() -> usize {
     let size = termios::tcgetwinsize(stderr());
     let rows = size.map_or(0, |size| usize::from(size.ws_row));
     if rows < 2 { USUAL_ROWS } else { rows - 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_left_of_a_line_that_becomes_several() {
+        let mut display = Display::new(File::open("/dev/null").unwrap(), true);
+        assert_eq!(
+            display.draw("in 1 GiB/s, 50 %".into()),
+            "\rin 1 GiB/s, 50 %"
+        );
+        assert_eq!(display.draw("a\nbc".into()), "\r\x1b[Ja\nbc");
+        assert_eq!(display.draw("a\nb".into()), "\r\x1b[1A\x1b[Ja\nb ");
+        assert_eq!(display.draw("a".into()), "\r\x1b[1A\x1b[Ja ");
+    }
 }
