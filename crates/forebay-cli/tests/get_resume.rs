@@ -4,7 +4,9 @@ use server::{is_fine, serve, with_length};
 use std::{
     fs,
     os::unix::fs::symlink,
-    sync::{Arc, Mutex},
+    path::Path,
+    sync::{Arc, Mutex, mpsc},
+    thread,
 };
 use support::*;
 
@@ -93,6 +95,67 @@ fn what_has_changed_is_fetched_anew() {
         let requests = requests.lock().unwrap();
         assert_eq!(requests.len(), if second == WHOLE { 2 } else { 3 });
     }
+}
+
+/// Without a tag, the date is the version: it must be much older than the answer.
+const DATED: &str =
+    "Last-Modified: Sat, 01 Jan 2022 00:00:00 GMT\r\nDate: Sat, 28 Nov 2026 12:00:00 GMT\r\n";
+
+#[test]
+fn a_date_is_compared_as_a_tag_is() {
+    let part = |fields: &str| REST.replace("Content-Range", &format!("{fields}Content-Range"));
+    let other = part(&DATED.replace("2022", "2023"));
+    let without_range = "HTTP/1.1 416 X\r\nContent-Length: 0\r\n\r\n";
+    for (second, anew) in [
+        (&part(DATED)[..], false),
+        (&other, true),
+        (without_range, true),
+    ] {
+        let (folder, path) = Folder::with("file");
+        let (server, requests) = answers(&[&cut(DATED), second, WHOLE]);
+        let get = || run!("get -C - -o {path} http://{server}/");
+        get().fails(1, "keeps 5 bytes");
+        let ran = get();
+        is_fine(&ran, b"");
+        assert_eq!(ran.log().contains("are fetched again"), anew, "{second}");
+        assert_eq!(fs::read(&path).unwrap(), b"hello you");
+        assert_eq!(folder.names(), ["file"]);
+        let requests = requests.lock().unwrap();
+        contains(&requests[1], "If-Range: Sat, 01 Jan 2022 00:00:00 GMT\r\n");
+    }
+}
+
+#[test]
+fn an_answer_without_content_leaves_what_is_kept() {
+    let (folder, path) = Folder::with("file");
+    let (server, _) = answers(&[&cut(TAG), "HTTP/1.1 204 No Content\r\n\r\n", REST]);
+    let get = || run!("get -C - -o {path} http://{server}/");
+    get().fails(1, "keeps 5 bytes");
+    get().fails(1, "no content (status 204)");
+    is_fine(&get(), b"");
+    assert_eq!(fs::read(&path).unwrap(), b"hello you");
+    assert_eq!(folder.names(), ["file"]);
+}
+
+#[test]
+fn of_two_fetches_of_one_file_at_once_the_second_leaves_the_first_alone() {
+    let (folder, path) = Folder::with("file");
+    let (go_on, waiting) = mpsc::channel::<()>();
+    let waiting = Mutex::new(waiting);
+    let server = serve(move |client| {
+        client.send(cut(TAG));
+        let _ = waiting.lock().unwrap().recv();
+        client.send(" you");
+    });
+    let first = start!("get -C - -o {path} http://{server}/");
+    while !Path::new(&format!("{path}.part.version")).exists() {
+        thread::yield_now();
+    }
+    run!("get -C - -o {path} http://{server}/").fails(1, "another process writes this file");
+    go_on.send(()).unwrap();
+    is_fine(&first.wait_with_output().unwrap(), b"");
+    assert_eq!(fs::read(&path).unwrap(), b"hello you");
+    assert_eq!(folder.names(), ["file"]);
 }
 
 #[test]
