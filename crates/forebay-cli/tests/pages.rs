@@ -17,7 +17,7 @@ use etherparse::PacketBuilder;
 use forebay_testing::lab::{self, ip};
 use std::{
     fs,
-    io::Write,
+    io::{Read, Write},
     net::TcpListener,
     os::unix::process::CommandExt,
     process::{Command, Output, Stdio},
@@ -27,9 +27,13 @@ use std::{
 };
 use support::*;
 
-/// Commands that other programs of a pipeline stand for.
+/// Commands that other programs of a pipeline stand for. A program that forebay runs has no rights of root, so ssh captures from
+/// the simulated card for it.
 const STANDINS: [(&str, &str); 4] = [
-    ("ssh", "shift; exec \"$@\""),
+    (
+        "ssh",
+        "case $1 in -*) for line; do :; done; exec sh -c \"$(echo \"$line\" | sed s/eth0/sim:rate=1kpps/)\";; esac; shift; exec \"$@\"",
+    ),
     ("sudo", "exec \"$@\""),
     ("wireshark", "exec tcpdump -nr - -c 3"),
     ("other", "exec cat"),
@@ -273,6 +277,8 @@ fn serve() {
     thread::spawn(move || {
         for client in listener.incoming() {
             let mut client = client.unwrap();
+            // An unread request would reset the connection.
+            let _ = client.read(&mut [0; 4096]);
             let _ = client.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n");
             let _ = client.write_all(&[9; 1000]);
         }
