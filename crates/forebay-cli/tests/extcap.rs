@@ -88,12 +88,13 @@ fn a_capture_ends_in_silence_when_the_reader_leaves_or_wireshark_stops_it() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut first = [0];
+    // More than the head, which is written before signals are heard.
+    let mut first = [0; 1000];
     std::io::Read::read_exact(reader.stdout.as_mut().unwrap(), &mut first).unwrap();
     interrupt(&child, "-TERM");
     let read = reader.wait_with_output().unwrap().stdout;
     assert_eq!(child.wait_with_output().unwrap().succeeds().log(), "");
-    let file = folder.file("read.pcapng", [&first, &read[..]].concat());
+    let file = folder.file("read.pcapng", [&first[..], &read[..]].concat());
     run!("info {file}").succeeds();
 }
 
