@@ -6,7 +6,6 @@
 
 mod code;
 pub use code::Code;
-pub(crate) use code::coded;
 
 use std::{
     fmt,
@@ -186,6 +185,27 @@ impl From<Code> for Error {
         Error::coded(code, "", code.to_string())
     }
 }
+
+/// Gives an error type its code, and the way to [`Error`](super::Error), about the object `$on`.
+macro_rules! coded {
+    ([$($generics:tt)*] $type:ty, $on:literal, |$this:ident| $code:expr) => {
+        impl<$($generics)*> $type {
+            /// Its number: see [`Code`](crate::error::Code).
+            pub fn code(&self) -> $crate::error::Code {
+                use $crate::error::Code;
+                let $this = self;
+                $code
+            }
+        }
+
+        impl<$($generics)*> From<$type> for $crate::Error {
+            fn from(error: $type) -> $crate::Error {
+                $crate::Error::coded(error.code(), $on, error.to_string())
+            }
+        }
+    };
+}
+pub(crate) use coded;
 
 /// A cause that is not a number of the operating system is copied as its kind and its text.
 impl Clone for Error {

@@ -159,27 +159,6 @@ impl fmt::Display for Code {
     }
 }
 
-/// Gives an error type its code, and the way to [`Error`](super::Error), about the object `$on`.
-macro_rules! coded {
-    ([$($generics:tt)*] $type:ty, $on:literal, |$this:ident| $code:expr) => {
-        impl<$($generics)*> $type {
-            /// Its number: see [`Code`](crate::error::Code).
-            pub fn code(&self) -> $crate::error::Code {
-                use $crate::error::Code;
-                let $this = self;
-                $code
-            }
-        }
-
-        impl<$($generics)*> From<$type> for $crate::Error {
-            fn from(error: $type) -> $crate::Error {
-                $crate::Error::coded(error.code(), $on, error.to_string())
-            }
-        }
-    };
-}
-pub(crate) use coded;
-
 #[cfg(test)]
 mod tests {
     use super::*;

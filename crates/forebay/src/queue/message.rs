@@ -9,14 +9,14 @@ use crate::sync::Arc;
 use std::{borrow::Borrow, ops::Deref};
 
 /// Frames that were taken from the queue of `handles`. Dropping it releases their room.
-struct Taken<H: Borrow<Arc<Handles>>, F: IntoIterator<Item = Frame> + Default> {
+struct Frames<H: Borrow<Arc<Handles>>, F: IntoIterator<Item = Frame> + Default> {
     handles: H,
     frames: F,
 }
 
-impl<H: Borrow<Arc<Handles>>, F: IntoIterator<Item = Frame> + Default> Taken<H, F> {
-    fn into_owned(mut self) -> Taken<Arc<Handles>, F> {
-        Taken {
+impl<H: Borrow<Arc<Handles>>, F: IntoIterator<Item = Frame> + Default> Frames<H, F> {
+    fn into_owned(mut self) -> Frames<Arc<Handles>, F> {
+        Frames {
             handles: Arc::clone(self.handles.borrow()),
             frames: std::mem::take(&mut self.frames),
         }
@@ -27,7 +27,7 @@ impl<H: Borrow<Arc<Handles>>, F: IntoIterator<Item = Frame> + Default> Taken<H, 
     }
 }
 
-impl<H: Borrow<Arc<Handles>>, F: IntoIterator<Item = Frame> + Default> Drop for Taken<H, F> {
+impl<H: Borrow<Arc<Handles>>, F: IntoIterator<Item = Frame> + Default> Drop for Frames<H, F> {
     #[inline]
     fn drop(&mut self) {
         let core = &self.handles.borrow().core;
@@ -57,7 +57,7 @@ pub struct Received {
 /// A received message, borrowed from the queue's memory. Dropping it releases its room.
 ///
 /// Room is reused in order, so the queue fills up if a message is kept for long or forgotten.
-pub struct Message<'a>(Taken<&'a Arc<Handles>, Option<Frame>>);
+pub struct Message<'a>(Frames<&'a Arc<Handles>, Option<Frame>>);
 
 /// A received message in the queue's memory, which it keeps mapped: it may outlive all ends. Dropping it releases its room.
 ///
@@ -69,13 +69,13 @@ pub struct Message<'a>(Taken<&'a Arc<Handles>, Option<Frame>>);
 /// assert_eq!(&*std::thread::spawn(move || message).join().unwrap(), b"hello");
 /// # Ok::<(), forebay::Error>(())
 /// ```
-pub struct OwnedMessage(Taken<Arc<Handles>, Option<Frame>>);
+pub struct OwnedMessage(Frames<Arc<Handles>, Option<Frame>>);
 
 impl<'a> Message<'a> {
     #[inline]
     pub(super) fn new(handles: &'a Arc<Handles>, frame: Frame) -> Message<'a> {
         let frames = Some(frame);
-        Message(Taken { handles, frames })
+        Message(Frames { handles, frames })
     }
 
     /// Turns it into one that does not borrow the receiver: to keep it in a structure, or to pass it to another thread.
@@ -136,15 +136,15 @@ message!(Message<'_>);
 message!(OwnedMessage);
 
 /// Received messages, borrowed from the queue's memory, in order. Dropping the burst releases their room.
-pub struct Burst<'a>(Taken<&'a Arc<Handles>, Vec<Frame>>);
+pub struct Burst<'a>(Frames<&'a Arc<Handles>, Vec<Frame>>);
 
 /// Received messages in the queue's memory, which it keeps mapped: see [`OwnedMessage`]. Dropping the burst releases their room.
-pub struct OwnedBurst(Taken<Arc<Handles>, Vec<Frame>>);
+pub struct OwnedBurst(Frames<Arc<Handles>, Vec<Frame>>);
 
 impl<'a> Burst<'a> {
     pub(super) fn with_capacity(handles: &'a Arc<Handles>, capacity: usize) -> Burst<'a> {
         let frames = Vec::with_capacity(capacity);
-        Burst(Taken { handles, frames })
+        Burst(Frames { handles, frames })
     }
 
     pub(super) fn frames(&mut self) -> &mut Vec<Frame> {

@@ -239,7 +239,7 @@ impl<W: Wait> Writer<W> {
     /// # Errors
     /// Not enough memory, or the range is not within the capacity.
     pub fn populate(&self, bytes: Range<usize>) -> Result<()> {
-        if bytes.end > self.capacity() {
+        if bytes.start > bytes.end || bytes.end > self.capacity() {
             let what = format!("populating {bytes:?} of {}", self.capacity());
             return Err(Error::invalid("stream", what));
         }

@@ -123,21 +123,21 @@ mod modelled {
     }
 
     impl Signal {
-        pub(super) fn new() -> Result<Signal> {
+        pub(in crate::sync) fn new() -> Result<Signal> {
             Ok(Signal::default())
         }
 
-        pub(super) fn raise(&self) {
+        pub(in crate::sync) fn raise(&self) {
             *self.is_raised.lock().unwrap() = true;
             self.raised.notify_one();
         }
 
-        pub(super) fn clear(&self) {
+        pub(in crate::sync) fn clear(&self) {
             *self.is_raised.lock().unwrap() = false;
         }
 
         /// Every limit expires at once, as in `bell`.
-        pub(super) fn wait(&self, limit: Option<Duration>) -> bool {
+        pub(in crate::sync) fn wait(&self, limit: Option<Duration>) -> bool {
             let mut is_raised = self.is_raised.lock().unwrap();
             while limit.is_none() && !*is_raised {
                 is_raised = self.raised.wait(is_raised).unwrap();

@@ -28,12 +28,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// The thread, and its descriptor. The thread ends soon after this is dropped: when its `wait` looks at `is_wanted` next.
 #[derive(Debug)]
 pub(crate) struct Follower {
-    shared: Arc<Shared>,
+    request: Arc<Request>,
     thread: thread::JoinHandle<()>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct Request {
     signal: Flag,
     /// Set by the owner, cleared by both.
     wanted: AtomicBool,
@@ -50,21 +50,21 @@ impl Follower {
     pub(crate) fn start(
         mut wait: impl FnMut(&dyn Fn() -> bool) + Send + 'static,
     ) -> Result<Follower> {
-        let shared = Arc::new(Shared {
+        let request = Arc::new(Request {
             signal: Flag::new()?,
             wanted: AtomicBool::new(false),
             ended: AtomicBool::new(false),
         });
-        let theirs = shared.clone();
+        let asked = request.clone();
         let body = move || {
-            while !theirs.ended.load(Acquire) {
-                if !theirs.is_wanted() {
+            while !asked.ended.load(Acquire) {
+                if !asked.is_wanted() {
                     thread::park();
                     continue;
                 }
-                wait(&|| theirs.is_wanted());
-                if theirs.wanted.swap(false, AcqRel) {
-                    theirs.signal.raise(); // WANTED
+                wait(&|| asked.is_wanted());
+                if asked.wanted.swap(false, AcqRel) {
+                    asked.signal.raise(); // WANTED
                 }
             }
         };
@@ -72,35 +72,35 @@ impl Follower {
         let thread = thread.spawn(body).map_err(|cause| {
             Error::new("watch", "starting the thread that waits").because(cause)
         })?;
-        Ok(Follower { shared, thread })
+        Ok(Follower { request, thread })
     }
 
     /// Requests that the descriptor becomes readable once the event has happened; it is not readable until then.
     pub(crate) fn arm(&self) {
         if planted("follower-clears-late") {
-            self.shared.wanted.store(true, Release);
+            self.request.wanted.store(true, Release);
             self.thread.thread().unpark();
-            let _ = self.shared.signal.clear();
+            let _ = self.request.signal.clear();
             return;
         }
-        let _was_raised = self.shared.signal.clear();
-        self.shared.wanted.store(true, Release); // WANTED
+        let _was_raised = self.request.signal.clear();
+        self.request.wanted.store(true, Release); // WANTED
         self.thread.thread().unpark();
     }
 
     /// Cancels the request; the descriptor may still become readable.
     pub(crate) fn disarm(&self) {
-        self.shared.wanted.store(false, Release);
+        self.request.wanted.store(false, Release);
     }
 
     /// Sleeps as a poll loop does.
     #[cfg(all(test, loom))]
     fn poll(&self) {
-        self.shared.signal.wait(None);
+        self.request.signal.wait(None);
     }
 }
 
-impl Shared {
+impl Request {
     fn is_wanted(&self) -> bool {
         self.wanted.load(Acquire) // WANTED
     }
@@ -109,13 +109,13 @@ impl Shared {
 #[cfg(not(loom))]
 impl AsFd for Follower {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.shared.signal.as_fd()
+        self.request.signal.as_fd()
     }
 }
 
 impl Drop for Follower {
     fn drop(&mut self) {
-        self.shared.ended.store(true, Release);
+        self.request.ended.store(true, Release);
         self.disarm();
         self.thread.thread().unpark();
     }

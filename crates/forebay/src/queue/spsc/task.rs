@@ -42,7 +42,6 @@ impl Sender {
     /// there is room now, or a send would fail. For poll loops: see [`Receiver::arm`].
     #[cfg(not(loom))]
     pub fn arm(&mut self, len: usize, signal: &Arc<Signal>) -> bool {
-        signal.clear();
         let waker = Waker::from(signal.clone());
         poll_room(self, &mut Context::from_waker(&waker), len).is_pending()
     }
@@ -124,17 +123,21 @@ impl Receiver {
 impl Receiver {
     /// Requests that `signal` is raised when a message may be there, or when the queue closes. For poll loops.
     ///
-    /// - True: there is neither yet. Poll the signal, and arm again before the next poll.
+    /// - True: there is neither yet. Poll the signal, and clear and arm again before the next poll.
     /// - False: there is a message, or the queue is closed and empty.
     ///
-    /// A signal may be early or spurious. It stays raised until the next `arm`.
+    /// A signal may be early or spurious. It stays raised until you clear it: do so once, before you arm all ends that it is for.
     ///
     /// ```
     /// use forebay::{queue::spsc, sync::Signal};
     /// let (mut sender, mut receiver) = spsc::queue(4096)?;
     /// let signal = std::sync::Arc::new(Signal::new()?);
     /// std::thread::spawn(move || sender.send("hello"));
-    /// while receiver.arm(&signal) {
+    /// loop {
+    ///     signal.clear();
+    ///     if !receiver.arm(&signal) {
+    ///         break;
+    ///     }
     ///     signal.wait(None); // or poll it together with other descriptors
     /// }
     /// assert_eq!(receiver.try_take().unwrap().len(), 5);
@@ -142,7 +145,6 @@ impl Receiver {
     /// ```
     #[cfg(not(loom))]
     pub fn arm(&mut self, signal: &Arc<Signal>) -> bool {
-        signal.clear();
         let waker = Waker::from(signal.clone());
         poll_len(self, &mut Context::from_waker(&waker)).is_pending()
     }
@@ -223,5 +225,22 @@ fn poll_room(
         if planted("spsc-task-sends-no-further-after-padding") {
             return Poll::Pending;
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::queue::spsc::queue;
+
+    #[test]
+    fn arming_one_end_keeps_the_signal_of_another() {
+        let [(mut first, mut one), (_second, mut other)] = [0, 0].map(|_| queue(64).unwrap());
+        let signal = Arc::new(Signal::new().unwrap());
+        assert!(one.arm(&signal));
+        first.send(b"a").unwrap();
+        assert!(other.arm(&signal));
+        assert!(signal.clear());
+        assert!(!one.arm(&signal));
     }
 }

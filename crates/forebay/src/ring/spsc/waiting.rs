@@ -70,8 +70,11 @@ impl<T, W: Wait> Producer<T, W> {
     pub(crate) fn wait_vacant_until(&mut self, n: usize, deadline: &Deadline) -> usize {
         let n = n.min(self.capacity);
         let vacant = self.vacant_or_refresh(n);
-        if vacant >= n || self.is_over() {
+        if vacant >= n {
             return vacant;
+        }
+        if self.is_over() {
+            return 0;
         }
         self.shared
             .producers
