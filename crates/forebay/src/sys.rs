@@ -139,6 +139,7 @@ impl Mapping {
     }
 
     /// The same range once more, to keep beside a shared owner: dropping it unmaps nothing.
+    #[cfg_attr(any(loom, not(feature = "shared")), allow(dead_code))]
     pub(crate) fn alias(&self) -> ManuallyDrop<Mapping> {
         let (start, len) = (self.start, self.len);
         ManuallyDrop::new(Mapping { start, len })

@@ -171,11 +171,7 @@ impl End {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sync::{
-        Arc,
-        atomic::Ordering::{Relaxed, Release},
-        model, thread,
-    };
+    use crate::sync::{Arc, atomic::Ordering::Relaxed, model, thread};
 
     /// Two words and two slots, as the kernel and a program share them.
     struct Shared {
@@ -237,7 +233,7 @@ mod tests {
                 capacity: 4,
             });
             assert_eq!(end.available(&word, 1), damaged);
-            word.store(1, Release);
+            word.store(1, Relaxed);
             assert_eq!(end.available(&word, 1), damaged);
         }
         let mut end = End::producer(4);

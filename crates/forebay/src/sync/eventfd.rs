@@ -117,7 +117,7 @@ mod modelled {
     use std::time::Duration;
 
     #[derive(Debug, Default)]
-    pub(super) struct Signal {
+    pub(in crate::sync) struct Signal {
         is_raised: Mutex<bool>,
         raised: Condvar,
     }
