@@ -143,7 +143,7 @@ struct Counters {
     packets: u64,
     /// The drops that packets record, by interface.
     drops: Vec<u64>,
-    /// Of the last frame: the length of its record, its interface, and the drops it records.
+    /// Of the last frame: the length of its record, its interface, and the drops it records. 0: there is none to put back.
     record_len: usize,
     interface: u32,
     dropped_before: u64,
@@ -174,6 +174,7 @@ impl Counters {
 
     fn put_back(&mut self) {
         self.budget = 0;
+        self.record_len = 0;
         self.packets -= 1;
         if self.dropped_before > 0 {
             let sum = &mut self.drops[self.interface as usize];
@@ -591,12 +592,15 @@ impl Frames for File {
             }
         }
         self.counters.budget = 0;
+        self.counters.record_len = 0; // other blocks may have followed it
         None
     }
 
     fn put_back(&mut self) {
-        self.window.begin -= self.counters.record_len;
-        self.counters.put_back();
+        if self.counters.record_len > 0 {
+            self.window.begin -= self.counters.record_len;
+            self.counters.put_back();
+        }
     }
 
     fn take_blocks(&mut self) -> Vec<Block> {
@@ -608,6 +612,7 @@ impl Frames for File {
     }
 
     fn lend(&mut self) -> Option<LentMemory> {
+        self.counters.record_len = 0;
         Some(Arc::new(self.window.lend()))
     }
 
@@ -628,6 +633,7 @@ impl Port for File {
 
     /// A fault of the file is reported once, after all packets before it were taken.
     fn receive(&mut self, budget: usize) -> Result<Burst<'_>> {
+        self.counters.record_len = 0;
         self.counters.budget = match self.find_packet() {
             Ahead::Packet => budget,
             _ => 0,

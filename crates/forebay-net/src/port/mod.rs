@@ -224,7 +224,7 @@ impl<'a> Frame<'a> {
 pub trait Frames {
     /// Returns the next frame, or `None` at the end of this burst.
     fn next_frame(&mut self) -> Option<Frame<'_>>;
-    /// Puts the last frame back, as if it had not been handed out.
+    /// Puts the last frame back, as if it had not been handed out; nothing if there is none, as after [`lend`](Frames::lend).
     fn put_back(&mut self);
     /// For sources whose packets are encoded already, such as files: the frames as runs. Other ports leave the default.
     fn encoded_runs(&mut self) -> Option<&mut dyn EncodedRuns> {
@@ -307,7 +307,8 @@ impl<'a> Burst<'a> {
         self.0.take_blocks()
     }
 
-    /// Puts the last frame back; the next burst begins with it. Call it at most once per frame.
+    /// Puts the last frame back; the next burst begins with it. Call it right after the frame, at most once: at another time it may do
+    /// nothing.
     pub fn put_back(&mut self) {
         self.0.put_back();
     }
@@ -516,3 +517,6 @@ impl<P: Port + ?Sized> Port for Box<P> {
         (**self).info()
     }
 }
+
+#[cfg(test)]
+mod put_back_tests;

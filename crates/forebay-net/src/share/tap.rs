@@ -47,6 +47,8 @@ pub struct Tap {
     poll_every_ns: u64,
     /// The last packet fetched was not handed out yet, or was put back.
     is_held: bool,
+    /// The last packet was handed out, and can be put back.
+    is_taken: bool,
     /// Overruns before the last packet fetched, and since it.
     overrun_before: u64,
     overrun_since: u64,
@@ -107,6 +109,7 @@ impl Tap {
             clock: config.clock.clone(),
             poll_every_ns: (config.poll_every.as_nanos() as u64).max(1),
             is_held: false,
+            is_taken: false,
             overrun_before: 0,
             overrun_since: 0,
             left: 0,
@@ -339,7 +342,8 @@ impl Tap {
 impl Frames for Tap {
     #[inline]
     fn next_frame(&mut self) -> Option<Frame<'_>> {
-        if self.left == 0 || !self.fetch() {
+        self.is_taken = self.left > 0 && self.fetch();
+        if !self.is_taken {
             return None;
         }
         self.left -= 1;
@@ -359,8 +363,10 @@ impl Frames for Tap {
 
     fn put_back(&mut self) {
         self.left = 0;
-        self.delivered -= 1;
-        self.is_held = true;
+        if std::mem::take(&mut self.is_taken) {
+            self.delivered -= 1;
+            self.is_held = true;
+        }
     }
 
     fn release(&mut self) {
@@ -379,6 +385,7 @@ impl Port for Tap {
 
     fn receive(&mut self, budget: usize) -> Result<Burst<'_>> {
         self.left = budget;
+        self.is_taken = false;
         Ok(Burst::new(self))
     }
 

@@ -77,8 +77,8 @@ struct BurstState {
     /// Frames that the budget still allows.
     left: u64,
     taken: u64,
-    /// Drops before the next frame, reported with it.
-    dropped_before: u64,
+    /// Drops before the last frame, if it can be put back.
+    last_gap: Option<u64>,
     /// The wall time of this burst, and of the first poll.
     time_ns: u64,
     epoch_ns: u64,
@@ -152,7 +152,7 @@ impl Frames for Sim {
         let (sequence, dropped_before) = self.card.next()?;
         self.burst.left -= 1;
         self.burst.taken += 1;
-        self.burst.dropped_before = dropped_before;
+        self.burst.last_gap = Some(dropped_before);
         let time_ns = match &mut self.stamps {
             Some(stamps) => self.burst.epoch_ns + stamps.of(sequence),
             None => self.burst.time_ns,
@@ -167,9 +167,11 @@ impl Frames for Sim {
     }
 
     fn put_back(&mut self) {
-        self.card.put_back(self.burst.dropped_before);
         self.burst.left = 0;
-        self.burst.taken -= 1;
+        if let Some(gap) = self.burst.last_gap.take() {
+            self.card.put_back(gap);
+            self.burst.taken -= 1;
+        }
     }
 
     fn release(&mut self) {
@@ -186,6 +188,7 @@ impl Port for Sim {
 
     fn receive(&mut self, budget: usize) -> Result<Burst<'_>> {
         let since = self.advance();
+        self.burst.last_gap = None;
         self.burst.left = self.card.visible(since).min(budget as u64);
         self.burst.time_ns = self.clock.wall(self.at(since));
         self.burst.epoch_ns = self.clock.wall(self.at(0));

@@ -44,7 +44,7 @@ impl Frames for Bursting {
     }
 
     fn put_back(&mut self) {
-        self.next -= 1;
+        self.next = self.next.saturating_sub(1);
         self.end = self.next;
     }
 

@@ -64,6 +64,7 @@ impl ParallelFile {
     /// Counts the next packets of the batch, all at once.
     fn hand_out(&mut self, frames: usize) {
         self.position.next += frames;
+        self.position.last_at = None;
         self.counters.handed_out += frames as u64;
         self.counters.reported_losses = 0;
         if let Some(last) = self.position.batch.ordinal(self.position.next - 1) {
@@ -125,7 +126,7 @@ impl Frames for ParallelFile {
             counters.reported_losses = self.metadata.take_losses(interface);
         }
         let (frame, len) = position.batch.frame(position.next, position.at);
-        (position.last_at, position.at) = (position.at, position.at + len);
+        (position.last_at, position.at) = (Some(position.at), position.at + len);
         position.next += 1;
         Some(Frame {
             dropped_before: frame
@@ -144,8 +145,11 @@ impl Frames for ParallelFile {
     }
 
     fn put_back(&mut self) {
+        let Some(at) = self.position.last_at.take() else {
+            return;
+        };
         self.position.next -= 1;
-        self.position.at = self.position.last_at;
+        self.position.at = at;
         self.counters.received -= 1;
         self.counters.handed_out -= 1;
         self.counters.budget = 0;
@@ -166,6 +170,7 @@ impl Frames for ParallelFile {
             return None;
         }
         position.next_run = position.batch.runs.len();
+        position.last_at = None;
         let memory = std::mem::take(&mut position.batch.bytes);
         Some(Arc::new(self.workers.buffers.lent(memory)))
     }
@@ -226,6 +231,7 @@ impl Port for ParallelFile {
 
     /// A fault of the file is reported once, after all packets before it were taken.
     fn receive(&mut self, budget: usize) -> Result<Burst<'_>> {
+        self.position.last_at = None;
         self.counters.budget = match self.find_packet() {
             Ahead::Packet => budget,
             _ => 0,

@@ -16,9 +16,9 @@ pub(super) struct Position {
     pub next_run: usize,
     next_event: usize,
     next_loss: usize,
-    /// In a plain batch: where the records of the next packet and of the last one begin.
+    /// In a plain batch: where the records of the next packet and of the last one begin. `None`: there is none to put back.
     pub at: usize,
-    pub last_at: usize,
+    pub last_at: Option<usize>,
     /// Bursts end before this ordinal: an event or a loss has to be applied first, or a run begins with it.
     pub burst_end: u32,
 }
