@@ -581,6 +581,7 @@ impl Drop for Reader {
     fn drop(&mut self) {
         if self.ring.ours() > 0 {
             let _ = self.socket.detach();
+            let _ = self.socket.leave_promiscuous(); // an error if it was not asked for
         }
     }
 }

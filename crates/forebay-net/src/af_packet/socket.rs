@@ -258,17 +258,27 @@ impl Socket {
 
     /// Enables promiscuous mode until the socket is closed.
     pub(super) fn promiscuous(&self) -> Result<()> {
+        let what = "switching to promiscuous mode";
+        self.set_promiscuous(libc::PACKET_ADD_MEMBERSHIP, what)
+    }
+
+    /// Takes that back.
+    ///
+    /// # Errors
+    /// The socket did not request it, or the interface is gone.
+    pub(super) fn leave_promiscuous(&self) -> Result<()> {
+        let what = "switching promiscuous mode off";
+        self.set_promiscuous(libc::PACKET_DROP_MEMBERSHIP, what)
+    }
+
+    fn set_promiscuous(&self, option: libc::c_int, what: &str) -> Result<()> {
         let request = libc::packet_mreq {
             mr_ifindex: self.index as libc::c_int,
             mr_type: libc::PACKET_MR_PROMISC as u16,
             mr_alen: 0,
             mr_address: [0; 8],
         };
-        self.set(
-            libc::PACKET_ADD_MEMBERSHIP,
-            &request,
-            "switching to promiscuous mode",
-        )
+        self.set(option, &request, what)
     }
 
     /// Binds the socket: frames of this protocol arrive from here on.

@@ -129,8 +129,8 @@ impl fmt::Debug for Batch<'_> {
 /// Frames that stay until it is dropped, in any thread, also without their [`Capture`](super::Capture).
 ///
 /// It may hold on to memory of the source ([`is_borrowed`](OwnedBatch::is_borrowed)). For an interface, that is a part of its ring: the
-/// kernel needs its parts in order, and drops packets once it reaches one that is not yet returned. [`detach`](OwnedBatch::detach) it to keep it
-/// for longer.
+/// kernel needs its parts in order, and drops packets once it reaches one that is not yet returned. Without its capture, a batch holds the
+/// memory of the whole ring. [`detach`](OwnedBatch::detach) it to keep it for longer.
 pub struct OwnedBatch {
     rows: Vec<Row>,
     bytes: LentMemory,

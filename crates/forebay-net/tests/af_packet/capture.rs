@@ -4,7 +4,7 @@ use crate::support::{
     lab,
     sender::{self, Sender},
 };
-use crate::{LONG, SHORT};
+use crate::{LONG, SHORT, opening::promiscuity};
 use forebay_net::{Capture, Next, OwnedBatch, open::Options};
 
 #[test]
@@ -129,14 +129,20 @@ fn dropping_a_capture_ends_it_although_a_batch_is_lent() {
         Sender::open("va").numbers(0..2000, 1000).unwrap();
         let batch = lent(&mut capture);
         let before = numbers(&batch);
+        // The protocol that each packet socket of this thread's namespace receives.
+        let protocols = || {
+            let list = std::fs::read_to_string("/proc/thread-self/net/packet").unwrap();
+            let lines = list.lines().skip(1);
+            let protocols = lines.filter_map(|it| it.split_whitespace().nth(3));
+            protocols.map(String::from).collect::<Vec<_>>()
+        };
+        assert_eq!(protocols(), ["0003"], "every one");
+        assert_eq!(promiscuity(), "1");
         drop(capture);
-        // The socket receives no more: its packet type is off.
-        let sockets = std::fs::read_to_string("/proc/self/net/packet").unwrap();
-        let running = sockets
-            .lines()
-            .skip(1)
-            .filter(|it| it.split_whitespace().nth(5) == Some("1"));
-        assert_eq!(running.count(), 0, "{sockets}");
+        assert_eq!(protocols(), ["ffff"], "none");
+        assert_eq!(promiscuity(), "0");
         assert_eq!(numbers(&batch), before);
+        drop(batch);
+        assert!(protocols().is_empty());
     });
 }

@@ -11,16 +11,17 @@ fn error(name: &str) -> String {
     opened.unwrap_err().to_string()
 }
 
+/// Promiscuous mode requested with PACKET_MR_PROMISC does not show in the flags, but in the count.
+pub fn promiscuity() -> String {
+    let text = ip("-d link show vb");
+    let mut words = text.split_whitespace();
+    words.find(|&word| word == "promiscuity");
+    words.next().unwrap().to_string()
+}
+
 #[test]
 fn promiscuous_mode_is_on_while_the_port_is_open_and_only_if_asked_for() {
     lab(&[], || {
-        // Promiscuous mode requested with PACKET_MR_PROMISC does not show in the flags, but in the count.
-        let promiscuity = || {
-            let text = ip("-d link show vb");
-            let mut words = text.split_whitespace();
-            words.find(|&word| word == "promiscuity");
-            words.next().unwrap().to_string()
-        };
         for promiscuous in [true, false] {
             let port = open(|it| it.promiscuous = promiscuous);
             assert_eq!(promiscuity(), if promiscuous { "1" } else { "0" });
