@@ -336,7 +336,8 @@ impl Poller {
         self.run_timeout(source, stop, Duration::MAX)
     }
 
-    /// Like [`run`](Poller::run), for up to `timeout` of the poller's clock.
+    /// Like [`run`](Poller::run), for up to `timeout` of the poller's clock. It takes at least one turn: however short the time is, items
+    /// that are there are found.
     ///
     /// # Errors
     /// Those of `run`.
@@ -348,8 +349,11 @@ impl Poller {
     ) -> Result<u64, S::Error> {
         let limit = self.limit(stop, timeout);
         let mut taken = 0;
-        while !limit.is_over() && !source.has_ended() {
+        while !stop.is_raised() && !source.has_ended() {
             taken += self.turn_within(source, &limit)? as u64;
+            if limit.is_over() {
+                break;
+            }
         }
         Ok(taken)
     }
@@ -427,11 +431,25 @@ impl Poller {
         source.look(self.budget)
     }
 
+    /// Leaves a time out of [`modes`](Poller::modes): in it, between two turns, the program did something else.
+    ///
+    /// ```
+    /// use forebay::{poll::Poller, time::Clock};
+    /// let clock = Clock::virtual_time();
+    /// let mut poller = Poller::new(64, clock.clone());
+    /// clock.sleep(std::time::Duration::from_secs(1)); // other work
+    /// poller.leave_out(0, clock.now());
+    /// assert!(poller.modes().busy.is_zero());
+    /// ```
+    pub fn leave_out(&mut self, from: u64, to: u64) {
+        self.began = self.began.saturating_add(to.saturating_sub(from));
+    }
+
     /// Time in each mode since the poller was made.
     pub fn modes(&self) -> Modes {
-        let all = self.clock.now() - self.began;
+        let all = self.clock.now().saturating_sub(self.began);
         Modes {
-            busy: Duration::from_nanos(all - self.asleep_ns),
+            busy: Duration::from_nanos(all.saturating_sub(self.asleep_ns)),
             asleep: Duration::from_nanos(self.asleep_ns),
             looks: self.looks,
             sleeps: self.sleeps,

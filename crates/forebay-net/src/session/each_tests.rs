@@ -126,7 +126,10 @@ fn a_capture_in_steps_comes_back_in_time_and_has_the_counts_of_one_call() {
         assert!(running.step(Duration::ZERO, &mut |_| {}));
     }
     assert_eq!(clock.now(), 0);
+    clock.sleep(second); // other work
     control.stop();
     assert!(!running.step(second, &mut |_| {}));
-    assert_eq!(running.finish(&mut |_| {}).ledger.check(), Ok(()));
+    let summary = running.finish(&mut |_| {});
+    assert_eq!(summary.ledger.check(), Ok(()));
+    assert!(summary.modes.busy.is_zero(), "{:?}", summary.modes);
 }

@@ -70,6 +70,8 @@ pub(super) struct Intake {
     sleeper: Sleeper,
     clock: Clock,
     deadline: u64,
+    /// When the caller wants to do something else.
+    pub pause_at: u64,
 }
 
 impl Intake {
@@ -106,6 +108,7 @@ impl Intake {
             sleeper,
             // The first tick sets it.
             deadline: clock.now(),
+            pause_at: u64::MAX,
             clock,
         }
     }
@@ -388,6 +391,7 @@ impl Intake {
 
     /// Flushes when the flush period has elapsed, and sets the time of the next call, at the latest `next`.
     pub fn tick(&mut self, now: u64, next: u64) -> std::result::Result<(), Broken> {
+        let next = next.min(self.pause_at);
         self.deadline = next;
         if let Some(writing) = &mut self.writing
             && self.discarding.is_none()
@@ -584,7 +588,9 @@ impl poll::Source for Intake {
         match (self.blocked, &mut self.writing) {
             // The ports have frames and we have no room: only the writer can help.
             (Some(Blocked::Store), Some(writing)) => {
-                if !writing.store.wait_empty(Duration::from_millis(20)) && self.clock.is_virtual() {
+                let left = self.pause_at.saturating_sub(self.clock.now());
+                let wait = Duration::from_nanos(left).min(Duration::from_millis(20));
+                if !writing.store.wait_empty(wait) && self.clock.is_virtual() {
                     self.clock.sleep_until(self.deadline);
                 }
                 Ok(())

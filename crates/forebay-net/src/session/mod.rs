@@ -297,6 +297,7 @@ impl Session {
             troubles,
             has_broken: false,
             began,
+            left_at: began,
             cpu_began,
         }
     }
@@ -463,6 +464,10 @@ impl Session {
 }
 
 /// A [`Session`] that captures in steps ([`Session::start`]). Between them packets stay in their sources.
+///
+/// Call [`finish`](SessionRun::finish) at the end. If it is dropped without that, its file has no trailer and its packets are not accounted
+/// for.
+#[must_use = "its file is complete only after `finish`"]
 pub struct SessionRun {
     session: Session,
     poller: Poller,
@@ -470,6 +475,8 @@ pub struct SessionRun {
     troubles: Troubles,
     has_broken: bool,
     began: u64,
+    /// When the last step ended.
+    left_at: u64,
     cpu_began: Duration,
 }
 
@@ -479,9 +486,11 @@ impl SessionRun {
     pub fn step(&mut self, timeout: Duration, observe: &mut dyn FnMut(Event<'_>)) -> bool {
         let timeout = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
         let now = self.session.clock.now();
-        self.watch.pause_at = now.saturating_add(timeout);
+        self.poller.leave_out(self.left_at, now);
+        self.session.intake.pause_at = now.saturating_add(timeout);
         let ticked = self.session.intake.tick(now, self.watch.next_look());
         let captured = ticked.and_then(|()| self.capture(observe));
+        self.left_at = self.session.clock.now();
         captured.unwrap_or_else(|broken| {
             self.troubles.note(broken);
             self.has_broken = true;
@@ -500,7 +509,7 @@ impl SessionRun {
         {
             self.poller.turn(&mut session.intake)?;
             session.housekeeping(&self.poller, &mut self.watch, observe)?;
-            if session.clock.now() >= self.watch.pause_at {
+            if session.clock.now() >= session.intake.pause_at {
                 return Ok(true);
             }
         }
@@ -515,10 +524,12 @@ impl SessionRun {
             mut watch,
             mut troubles,
             began,
+            left_at,
             cpu_began,
             ..
         } = self;
-        watch.pause_at = u64::MAX;
+        session.intake.pause_at = u64::MAX;
+        poller.leave_out(left_at, session.clock.now());
         let sources_ended = session.intake.is_ended();
         session.control.finish();
         for error in session.intake.stop_ports() {

@@ -25,8 +25,6 @@ pub(super) struct Watch {
     /// When the session has to stop.
     pub stop_at: u64,
     pub is_time_up: bool,
-    /// When the caller wants to do something else.
-    pub pause_at: u64,
     is_warned: bool,
     /// Counts with their times: the newest last, and at the front the one that rates are computed from.
     samples: VecDeque<Sample>,
@@ -75,7 +73,6 @@ impl Watch {
             next: began + every,
             stop_at: began.saturating_add(stop_after),
             is_time_up: false,
-            pause_at: u64::MAX,
             is_warned: false,
             samples: VecDeque::from([Sample {
                 at: began,
@@ -86,10 +83,9 @@ impl Watch {
 
     /// The latest time of the next check, even without packets.
     pub fn next_look(&self) -> u64 {
-        let next = self.next.min(self.pause_at);
         match self.is_time_up {
-            true => next,
-            false => next.min(self.stop_at),
+            true => self.next,
+            false => self.next.min(self.stop_at),
         }
     }
 
