@@ -79,7 +79,7 @@ def standard_queue(count):
     return timed(standard, multiprocessing.get_context("spawn").Queue(), count, receive)
 
 
-def iceoryx2_service():
+def iceoryx2_service(name):
     import ctypes
 
     import iceoryx2
@@ -89,13 +89,13 @@ def iceoryx2_service():
 
     iceoryx2.set_log_level(iceoryx2.LogLevel.Error)
     node = iceoryx2.NodeBuilder.new().create(iceoryx2.ServiceType.Ipc)
-    service = node.service_builder(iceoryx2.ServiceName.new(NAME)).publish_subscribe(Message)
+    service = node.service_builder(iceoryx2.ServiceName.new(name)).publish_subscribe(Message)
     service = service.subscriber_max_buffer_size(1024).enable_safe_overflow(False).open_or_create()
     return node, service, Message, iceoryx2
 
 
-def iceoryx2_sender(count):
-    node, service, message, iceoryx2 = iceoryx2_service()
+def iceoryx2_sender(name, count):
+    node, service, message, iceoryx2 = iceoryx2_service(name)
     publisher = service.publisher_builder().backpressure_strategy(iceoryx2.BackpressureStrategy.RetryUntilDelivered).create()
     content = message()
     while not service.dynamic_config.number_of_subscribers:
@@ -105,9 +105,9 @@ def iceoryx2_sender(count):
 
 
 def iceoryx2_queue(count):
-    node, service, _, _ = iceoryx2_service()
+    node, service, _, _ = iceoryx2_service(NAME)
     subscriber = service.subscriber_builder().buffer_size(1024).create()
-    process = multiprocessing.get_context("spawn").Process(target=iceoryx2_sender, args=(count,))
+    process = multiprocessing.get_context("spawn").Process(target=iceoryx2_sender, args=(NAME, count))  # NAME is another one there
     process.start()
 
     def receive(left):
