@@ -519,6 +519,11 @@ impl Archive {
             None => Ok(()),
         }
     }
+
+    /// The error of the store, with what to do about it.
+    pub fn explain(&self, error: Error, tried: &str) -> anyhow::Error {
+        fault::explain(&self.name, error, tried)
+    }
 }
 
 /// Whether an object is so new that its rows may not be in the index yet: sending a segment over a slow network and reading it back

@@ -1,70 +1,68 @@
 //! Why a request failed, and what to do about it.
 
-use super::{Archive, name::without_passwords};
+use super::name::without_passwords;
 use object_store::Error;
 use std::{fmt, io};
 
-impl Archive {
-    /// The error of the store, with what to do about it.
-    pub fn explain(&self, error: Error, tried: &str) -> anyhow::Error {
-        let text = error.to_string();
-        let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
-        let advice = if has(&[
-            "NoSuchBucket",
-            "NoSuchContainer",
-            "ContainerNotFound",
-            "bucket does not exist",
-        ]) {
-            "The bucket does not exist: create it, or correct its name"
-        } else if matches!(error, Error::Unauthenticated { .. })
-            || has(&[
-                "InvalidAccessKeyId",
-                "SignatureDoesNotMatch",
-                "ExpiredToken",
-                "401 Unauthorized",
-                "169.254.169.254",
-            ])
-        {
-            "The credentials are missing, wrong or expired: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or those of your store"
-        } else if matches!(error, Error::PermissionDenied { .. })
-            || has(&["AccessDenied", "403 Forbidden"])
-        {
-            "These credentials may not do this: give them the rights of their role, which are in docs/archive-roles.md"
-        } else if has(&[
-            "error sending request",
-            "onnection refused",
-            "dns error",
-            "timed out",
-        ]) {
-            "The store does not answer: check the address (AWS_ENDPOINT_URL) and the network"
-        } else if has(&[
-            "500 Internal",
-            "502 Bad",
-            "503 Service",
-            "504 Gateway",
-            "SlowDown",
-        ]) {
-            "The store cannot answer now: try again later"
-        } else if has(&["No space left"]) {
-            "The disk of the archive is full"
-        } else {
-            ""
-        };
-        let what = match advice {
-            "" => format!("{}: {tried}", self.name),
-            advice => format!("{}: {tried}. {advice}", self.name),
-        };
-        let fault = StoreFault {
-            tried: what,
-            text: innermost(&error),
-            is_missing: matches!(error, Error::NotFound { .. }),
-            is_refused: matches!(
-                error,
-                Error::PermissionDenied { .. } | Error::Unauthenticated { .. }
-            ) || anyhow::Chain::new(&error).any(is_denied),
-        };
-        fault.error()
-    }
+/// An error of the store, with what to do about it.
+pub(super) fn explain(archive: &str, error: Error, tried: &str) -> anyhow::Error {
+    let text = error.to_string();
+    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    let advice = if has(&[
+        "NoSuchBucket",
+        "NoSuchContainer",
+        "ContainerNotFound",
+        "bucket does not exist",
+    ]) {
+        "The bucket does not exist: create it, or correct its name"
+    } else if matches!(error, Error::Unauthenticated { .. })
+        || has(&[
+            "InvalidAccessKeyId",
+            "SignatureDoesNotMatch",
+            "ExpiredToken",
+            "401 Unauthorized",
+            "169.254.169.254",
+        ])
+    {
+        "The credentials are missing, wrong or expired: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or those of your store"
+    } else if matches!(error, Error::PermissionDenied { .. })
+        || has(&["AccessDenied", "403 Forbidden"])
+    {
+        "These credentials may not do this: give them the rights of their role, which are in docs/archive-roles.md"
+    } else if has(&[
+        "error sending request",
+        "onnection refused",
+        "dns error",
+        "timed out",
+    ]) {
+        "The store does not answer: check the address (AWS_ENDPOINT_URL) and the network"
+    } else if has(&[
+        "500 Internal",
+        "502 Bad",
+        "503 Service",
+        "504 Gateway",
+        "SlowDown",
+    ]) {
+        "The store cannot answer now: try again later"
+    } else if has(&["No space left"]) {
+        "The disk of the archive is full"
+    } else {
+        ""
+    };
+    let what = match advice {
+        "" => format!("{archive}: {tried}"),
+        advice => format!("{archive}: {tried}. {advice}"),
+    };
+    let fault = StoreFault {
+        tried: what,
+        text: innermost(&error),
+        is_missing: matches!(error, Error::NotFound { .. }),
+        is_refused: matches!(
+            error,
+            Error::PermissionDenied { .. } | Error::Unauthenticated { .. }
+        ) || anyhow::Chain::new(&error).any(is_denied),
+    };
+    fault.error()
 }
 
 /// The cause of every error that a store has answered, or that it has not answered. Other errors are about what it holds.
