@@ -29,6 +29,7 @@ use std::{path::Path, time::Duration};
 ///     Event::Finished { path } => eprintln!("{} is complete", path.display()),
 ///     Event::Outage { source, outages } => eprintln!("{source}: {outages:?}"),
 ///     Event::Triggered => eprintln!("a recorder is to write its packets"),
+///     _ => {}
 /// });
 /// assert_eq!(rates.len(), 2); // a quarter and a half of a virtual second
 /// assert!(rates.iter().all(|rate| (rate - 1_488_095.0).abs() < 2_000.0), "{rates:?}");
