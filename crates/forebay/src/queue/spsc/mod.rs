@@ -252,12 +252,12 @@ impl Sender {
         if !ONE_VIEW {
             return true; // mapped twice, the room is always contiguous
         }
-        let in_one_piece = self.producer.reserve(n).len();
+        let in_one_piece = self.producer.lend(n).len(); // also if the receiver was dropped meanwhile
         if in_one_piece == n {
             return true;
         }
         let padding = header(PADDING, in_one_piece as u32);
-        let reserved = self.producer.reserve(in_one_piece);
+        let reserved = self.producer.lend(in_one_piece);
         reserved.fill(std::iter::repeat_n(padding, in_one_piece));
         false
     }
