@@ -222,8 +222,8 @@ impl Outlet {
         if self.left == 0
             && let Some(next) = self.next.take()
         {
-            let pushed = self.vacant.try_push(self.pipe);
-            pushed.expect("there are no more pipes than there is room for");
+            // There are no more pipes than there is room for; the reader of the input may have ended.
+            let _ended = self.vacant.try_push(self.pipe);
             (self.pipe, self.left) = (next.pipe, next.bytes);
         }
         self.left > 0
