@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
 // Forebay's buffers for C++17 and later, over forebay.h: objects that own their handle, can be moved and not copied, and close it at the
-// end of their scope. An object that was moved from may only be destroyed, or assigned to. Calls throw forebay::error. Those whose name begins with `try_` throw nothing and never wait: they return a number
-// of at least 0, or one of the negative numbers of `enum forebay_code`.
+// end of their scope. An object that was moved from may only be destroyed, or assigned to. Calls throw forebay::error. Those whose name begins
+// with `try_` do not wait for room or content. They are noexcept and return a number of at least 0, or one of the negative numbers of
+// `enum forebay_code`; only pool::try_take returns an object or none, and may throw.
 
 #ifndef FOREBAY_HPP
 #define FOREBAY_HPP
@@ -73,7 +74,12 @@ private:
 };
 
 using nanoseconds = std::chrono::nanoseconds;
-inline constexpr nanoseconds forever{-1};
+// No time limit. Any other negative limit has passed already.
+inline constexpr nanoseconds forever = nanoseconds::min();
+
+inline std::int64_t limit(nanoseconds timeout) noexcept {
+  return timeout == forever ? FOREBAY_FOREVER : timeout.count() < 0 ? 0 : timeout.count();
+}
 
 // The end of a ring that pushes elements `T`. One thread at a time may use it.
 template <class T> class producer {
@@ -91,7 +97,7 @@ public:
   // Pushes one element, and waits for room.
   void push(const T &element, nanoseconds timeout = forever) {
     if (try_push(element) != 0) {
-      check(forebay_ring_push_wait(handle_.get(), &element, timeout.count()));
+      check(forebay_ring_push_wait(handle_.get(), &element, limit(timeout)));
     }
   }
 
@@ -118,6 +124,7 @@ template <class T> class consumer {
 public:
   using owned = handle<forebay_ring_consumer, forebay_ring_consumer_destroy>;
   explicit consumer(owned end) : handle_(std::move(end)) {
+    static_assert(std::is_trivially_copyable_v<T>, "a ring copies its elements as bytes");
     check(forebay_ring_consumer_open_view(handle_.get(), sizeof(T), &view_));
   }
 
@@ -128,7 +135,7 @@ public:
   T pop(nanoseconds timeout = forever) {
     T element;
     if (try_pop(element) != 0) {
-      check(forebay_ring_pop_wait(handle_.get(), &element, timeout.count()));
+      check(forebay_ring_pop_wait(handle_.get(), &element, limit(timeout)));
     }
     return element;
   }
@@ -151,7 +158,7 @@ private:
   forebay_ring_consumer_view view_{};
 };
 
-// A ring of `capacity` elements, all usable.
+// A ring of `capacity` elements, all usable; 0 is the default of forebay_ring_options.
 template <class T> std::pair<producer<T>, consumer<T>> ring(std::size_t capacity) {
   forebay_ring_options options{};
   options.size = sizeof options;
@@ -179,14 +186,18 @@ public:
   }
 
   // Pushes all bytes, and waits for room. It throws if the stream accepts no more; some bytes may be in it.
-  void push(std::string_view bytes) {
+  // Its text is then the reason that the reader gave. The time limit is that of each wait for room.
+  void push(std::string_view bytes, nanoseconds timeout = forever) {
     while (!bytes.empty()) {
       const std::ptrdiff_t pushed = try_push(bytes);
-      if (pushed == FOREBAY_FULL) {
-        check(forebay_stream_wait_vacant(handle_.get(), forever.count()));
+      if (pushed >= 0) {
+        bytes.remove_prefix(static_cast<std::size_t>(pushed));
         continue;
       }
-      bytes.remove_prefix(static_cast<std::size_t>(check(pushed)));
+      const std::ptrdiff_t vacant = forebay_stream_wait_vacant(handle_.get(), limit(timeout));
+      if (vacant < 0) {
+        throw error(static_cast<int>(vacant), forebay_last_error(), forebay_last_errno());
+      }
     }
   }
 
@@ -222,7 +233,7 @@ public:
 
   // Waits until there are bytes. False: there will be none any more; see `end`. It throws when the time is over.
   bool wait(nanoseconds timeout = forever) {
-    const std::ptrdiff_t filled = forebay_stream_wait_filled(handle_.get(), timeout.count());
+    const std::ptrdiff_t filled = forebay_stream_wait_filled(handle_.get(), limit(timeout));
     return filled == FOREBAY_CLOSED ? false : check(filled) > 0;
   }
 
@@ -235,7 +246,7 @@ private:
   forebay_stream_reader_view view_{};
 };
 
-// A stream of bytes between two threads, with room for `capacity` bytes.
+// A stream of bytes between two threads, with room for `capacity` bytes; 0 is the default of forebay_stream_options.
 inline std::pair<stream_writer, stream_reader> stream(std::size_t capacity) {
   forebay_stream_options options{};
   options.size = sizeof options;

@@ -177,7 +177,7 @@ FOREBAY_INLINE ptrdiff_t forebay_ring_push_burst_inline(struct forebay_ring_prod
   size_t wanted = count <= (size_t)PTRDIFF_MAX / size ? count * size : (size_t)PTRDIFF_MAX / size * size;
   size_t available = forebay_end_available(end, wanted);
   size_t bytes = available < wanted ? available : wanted;
-  if (FOREBAY_UNLIKELY(bytes == 0)) {
+  if (FOREBAY_UNLIKELY(bytes == 0 || forebay_end_is_over(end))) {
     return forebay_ring_push_burst(view->handle, elements, count);
   }
   memcpy(end->at, elements, bytes);

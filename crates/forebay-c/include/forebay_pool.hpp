@@ -70,7 +70,7 @@ public:
   // A packet without data; waits for a free slot.
   packet take(nanoseconds timeout = forever) {
     forebay_packet *taken = nullptr;
-    check(forebay_pool_take(handle_.get(), timeout.count(), &taken));
+    check(forebay_pool_take(handle_.get(), limit(timeout), &taken));
     return packet(packet::owned(taken));
   }
   forebay_pool *get() const noexcept { return handle_.get(); }

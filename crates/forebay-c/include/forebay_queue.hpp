@@ -13,14 +13,14 @@ public:
   using owned = handle<forebay_sender, forebay_sender_destroy>;
   explicit sender(owned end) noexcept : handle_(std::move(end)) {}
 
-  // Sends a copy: 0, FOREBAY_FULL, FOREBAY_CLOSED, or FOREBAY_TOO_LONG.
+  // Sends a copy: 0, FOREBAY_FULL, FOREBAY_CLOSED, FOREBAY_TOO_LONG, or FOREBAY_TIMED_OUT if others held the queue for 10 ms.
   int try_send(std::string_view message) const noexcept {
     return forebay_sender_send(handle_.get(), message.data(), message.size(), 0);
   }
 
   // Sends a copy, and waits for room.
   void send(std::string_view message, nanoseconds timeout = forever) const {
-    check(forebay_sender_send(handle_.get(), message.data(), message.size(), timeout.count()));
+    check(forebay_sender_send(handle_.get(), message.data(), message.size(), limit(timeout)));
   }
 
   // Another sending end of the same queue.
@@ -59,7 +59,8 @@ public:
   using owned = handle<forebay_receiver, forebay_receiver_destroy>;
   explicit receiver(owned end) noexcept : handle_(std::move(end)) {}
 
-  // Copies the next message: its length, FOREBAY_EMPTY, FOREBAY_CLOSED, or FOREBAY_TOO_LONG, which leaves it in the queue.
+  // Copies the next message: its length, FOREBAY_EMPTY, FOREBAY_CLOSED, FOREBAY_TIMED_OUT if others held the
+  // queue for 10 ms, or FOREBAY_TOO_LONG, which leaves it in the queue.
   std::ptrdiff_t try_receive(void *buffer, std::size_t room) const noexcept {
     return forebay_receiver_receive(handle_.get(), buffer, room, 0, nullptr);
   }
@@ -68,7 +69,7 @@ public:
   message take(nanoseconds timeout = forever) const {
     forebay_message taken{};
     forebay_loan *loan = nullptr;
-    check(forebay_receiver_take(handle_.get(), timeout.count(), &taken, &loan));
+    check(forebay_receiver_take(handle_.get(), limit(timeout), &taken, &loan));
     return message(taken, message::owned(loan));
   }
 
@@ -89,7 +90,7 @@ private:
   owned handle_;
 };
 
-// A queue between the threads of a process, with both its ends.
+// A queue between the threads of a process, with both its ends. A capacity of 0 is the default of forebay_queue_options.
 class queue {
 public:
   explicit queue(std::size_t capacity) : queue(ends_of(capacity)) {}
@@ -98,7 +99,7 @@ public:
   bool put(const void *data, std::size_t size) noexcept {
     return sender_.try_send({static_cast<const char *>(data), size}) == 0;
   }
-  // False: there is no message, or it is longer or shorter than `size`.
+  // False: there is no message; or the next one is longer than `size`, and stays; or it was shorter, and is lost.
   bool get(void *data, std::size_t size) noexcept {
     return receiver_.try_receive(data, size) == static_cast<std::ptrdiff_t>(size);
   }

@@ -18,6 +18,7 @@ use forebay::{
 };
 use std::{
     ffi::{c_char, c_int, c_void},
+    ops::{Deref, DerefMut},
     os::fd::AsFd,
     time::Duration,
 };
@@ -29,7 +30,28 @@ pub struct forebay_stream_writer(());
 pub struct forebay_stream_reader(());
 
 impl Handle for forebay_stream_writer {
-    type Object = ForeignEnd<Writer<Eventfd>>;
+    type Object = Output;
+}
+
+/// The end that writes.
+pub struct Output {
+    end: ForeignEnd<Writer<Eventfd>>,
+    /// The position up to which room was lent.
+    reserved: u64,
+}
+
+impl Deref for Output {
+    type Target = ForeignEnd<Writer<Eventfd>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.end
+    }
+}
+
+impl DerefMut for Output {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.end
+    }
 }
 
 impl Handle for forebay_stream_reader {
@@ -124,7 +146,7 @@ fn keep(reason: Option<&Error>, place: &Place<c_int>) -> Result<c_int> {
 
 pub(super) fn writer<R>(
     handle: *const forebay_stream_writer,
-    body: impl FnOnce(&mut ForeignEnd<Writer<Eventfd>>) -> Result<R>,
+    body: impl FnOnce(&mut Output) -> Result<R>,
 ) -> Result<R> {
     exclusive(handle, |it| {
         it.catch_up(); // with what a view has done
@@ -161,7 +183,11 @@ pub extern "C" fn forebay_stream_create(
             huge_pages: options.huge_pages != 0,
         })?;
         let (writer, reader) = ends;
-        let ends = (ForeignEnd::new(writer), ForeignEnd::new(reader));
+        let writer = Output {
+            end: ForeignEnd::new(writer),
+            reserved: 0,
+        };
+        let ends = (writer, ForeignEnd::new(reader));
         give_both::<forebay_stream_writer, forebay_stream_reader>(ends, places)
     })
 }
@@ -222,6 +248,7 @@ pub extern "C" fn forebay_stream_reserve(
             let mut vacant = it.reserve(count);
             let len = vacant.len();
             place.put(vacant.as_mut_ptr().cast());
+            it.reserved = it.bytes_pushed() + len as u64;
             match len {
                 0 if count > 0 => Err(refusal(it)),
                 len => Ok(len as isize),
@@ -235,12 +262,15 @@ pub extern "C" fn forebay_stream_reserve(
 pub extern "C" fn forebay_stream_commit(handle: *mut forebay_stream_writer, count: usize) -> c_int {
     answer(|| {
         writer(handle, |it| {
-            let vacant = it.reserve(count);
-            if vacant.len() < count {
+            if count as u64 > it.reserved.saturating_sub(it.bytes_pushed()) {
                 return match it.is_over() {
                     true => Err(refusal(it)),
                     false => Err(Failure::invalid("more bytes than were reserved")),
                 };
+            }
+            let vacant = it.reserve(count);
+            if vacant.len() < count {
+                return Err(refusal(it)); // lent room stays vacant until the stream has ended
             }
             vacant.commit(count);
             Ok(0)

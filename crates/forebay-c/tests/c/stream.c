@@ -21,6 +21,8 @@ static void ends(void) {
   memcpy(room, "xy", 2);
   CHECK_IS(forebay_stream_commit(writer, 2), FOREBAY_OK);
   CHECK_IS(forebay_stream_commit(writer, 2), FOREBAY_INVALID);
+  CHECK_IS(forebay_stream_reserve(writer, 0, &room), 0);
+  CHECK_IS(forebay_stream_commit(writer, 1), FOREBAY_INVALID); // there is room, but it was not reserved
   CHECK_IS(forebay_stream_close(writer), FOREBAY_OK);
   CHECK_IS(forebay_stream_push(writer, "z", 1), FOREBAY_CLOSED);
   CHECK_IS(forebay_stream_ending(reader), FOREBAY_STREAM_CLOSED);

@@ -23,8 +23,11 @@ use std::ops::{Deref, DerefMut};
 /// 1. The bytes from `position` up to `limit` are at `at` and after it, also beyond `seam`.
 /// 2. If they do not suffice, load `theirs` (acquire). The limit of a producer is that plus `capacity`.
 /// 3. Write or read `n` bytes. Then store `position + n` to `mine` (release).
-/// 4. If `bell` is not 0 after that, call [`catch_up`](ForeignEnd::catch_up), which wakes the other end.
+/// 4. After a fence of the compiler (`compiler_fence(SeqCst)`), load `bell`. If it is not 0, call [`catch_up`](ForeignEnd::catch_up), which wakes the other end.
 /// 5. If `state` is not 0 (acquire), an end of the ring or stream has ended it: call the end itself to learn what happened.
+///
+/// Between an access through one view and one through the other there is a fence of the compiler, too. If `mine` is not `position`,
+/// Rust has used the end meanwhile: get the addresses again.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct RawEnd {
