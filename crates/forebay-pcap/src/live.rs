@@ -411,10 +411,10 @@ impl Live {
                 let _ = selectable.watch(None);
                 flag.set();
             }
-            Some(Wake::Fd(fd)) if reports_exactly => match selectable.watch(Some(fd)) {
-                Ok(()) => flag.clear(),
-                Err(_) => flag.set(),
-            },
+            Some(Wake::Fd(fd)) if reports_exactly && selectable.watch(Some(fd)).is_ok() => {
+                flag.clear();
+            }
+            // Without a descriptor for that, a thread tries again.
             Some(wake) => {
                 let has_thread = |watcher: &Option<Watcher>| {
                     watcher.as_ref().is_some_and(|watcher| watcher.is_here())
