@@ -147,8 +147,13 @@ fn of_two_fetches_of_one_file_at_once_the_second_leaves_the_first_alone() {
         let _ = waiting.lock().unwrap().recv();
         client.send(" you");
     });
-    let first = start!("get -C - -o {path} http://{server}/");
+    let mut first = start!("get -C - -o {path} http://{server}/");
     while !Path::new(&format!("{path}.part.version")).exists() {
+        assert_eq!(
+            first.try_wait().unwrap(),
+            None,
+            "it ended before it had a part"
+        );
         thread::yield_now();
     }
     run!("get -C - -o {path} http://{server}/").fails(1, "another process writes this file");

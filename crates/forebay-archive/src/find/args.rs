@@ -8,8 +8,8 @@ use std::path::PathBuf;
 /// Reads the index, then only the blocks of segments in which packets may match, and prints or writes the matching packets of all
 /// sensors in the order of time.
 ///
-/// Exit codes: 0 the search is complete, 1 it failed or a segment could not be read, 2 the command line is wrong, 130 it was
-/// interrupted.
+/// Exit codes: 0 the search is complete, 1 it failed or a segment is damaged, 2 the command line is wrong, 3 the store did not
+/// answer or refused a request, 130 it was interrupted.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "find", display_name = "forebay-find")]
 pub struct Args {
