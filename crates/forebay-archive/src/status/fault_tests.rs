@@ -229,5 +229,5 @@ fn a_store_that_does_not_answer_is_no_damage_and_the_next_run_does_what_this_one
 fn check((text, is_of_store): &Failure, what: &str) {
     assert!(is_of_store, "{what}: {text}");
     assert!(!text.contains("damaged"), "{what}: {text}");
-    assert_eq!(text.matches("503").count(), 1, "{what}: {text}");
+    assert_eq!(text.matches("503 Service").count(), 1, "{what}: {text}");
 }
