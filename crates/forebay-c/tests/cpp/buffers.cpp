@@ -52,8 +52,9 @@ static void streams() {
   });
   std::string all;
   while (out.wait(10s)) {
-    all += out.peek().substr(0, 77);
-    out.pop(77);
+    const std::string_view some = out.peek().substr(0, 77);
+    all += some;
+    out.pop(some.size());
   }
   thread.join();
   CHECK(out.end() == FOREBAY_STREAM_CLOSED && all.size() == 200000 && out.peek().empty());
