@@ -473,7 +473,12 @@ fn the_reason_of_a_failure_reaches_the_other_end_after_the_content() {
     let (mut writer, reader) = stream(8).unwrap();
     writer.set_error(); // without a reason
     assert!(reader.has_error() && reader.error().is_none());
+}
 
+#[test]
+#[cfg_attr(miri, ignore = "mirrored memory")]
+fn a_local_stream_keeps_the_reason_of_its_failure() {
+    use crate::error::Code;
     let mut local = LocalStream::new(8).unwrap();
     local.fail(Code::TimedOut);
     assert_eq!(

@@ -187,7 +187,7 @@ fn a_closed_and_a_dead_sender_are_reported_differently_after_their_last_message(
 
     let (mut sender, dies, socket) = join(&hub, 1);
     sender.try_send(b"last words").unwrap();
-    mem::forget(sender); // as if its process was killed
+    // As if its process was killed: the sender stays until the test ends, and says nothing.
     socket.shutdown(std::net::Shutdown::Both).unwrap();
     assert_eq!(hub.try_recv(&mut [0; 10]).unwrap().peer, dies);
     assert_eq!(ended(&hub).0, (dies, Ending::Died));
