@@ -115,7 +115,7 @@ impl<T, W: Wait> Producer<T, W> {
             };
             pushed += filled;
             // With a mirror the burst had all the room there was. With one view the rest may follow the seam.
-            if !ONE_VIEW || filled < room || pushed == 0 || self.cursor.cached_available() == 0 {
+            if !ONE_VIEW || filled < room || room == 0 || self.cursor.cached_available() == 0 {
                 return pushed;
             }
         }

@@ -1,7 +1,7 @@
 //! The calls of both ends, in one thread.
 
 use super::{oracle_tests::bytes, *};
-use crate::sync::{Block, Eventfd, Spin};
+use crate::sync::{Block, Spin};
 use forebay_testing::dice::times;
 use std::{
     thread,
@@ -159,7 +159,7 @@ fn timeouts_and_deadlines_end_every_way_of_waiting() {
     ends::<Spin>();
     ends::<Park>();
     #[cfg(not(miri))] // it has no poll
-    ends::<Eventfd>();
+    ends::<crate::sync::Eventfd>();
 }
 
 #[test]
