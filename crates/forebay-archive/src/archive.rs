@@ -13,6 +13,7 @@ mod fault;
 pub(crate) mod faulty;
 mod folder;
 mod name;
+mod ranges;
 mod salvage;
 mod sensors;
 
@@ -33,7 +34,6 @@ use object_store::{
 use std::{
     fs::File,
     io::Read,
-    ops::Range,
     path::PathBuf,
     sync::Arc,
     time::{Duration, SystemTime},
@@ -210,27 +210,6 @@ impl Archive {
     /// The store; paths are relative to the archive.
     pub fn store(&self) -> &Arc<dyn ObjectStore> {
         &self.store
-    }
-
-    /// Reads a range of bytes of an object.
-    ///
-    /// # Errors
-    /// The store failed, or the object is missing or shorter.
-    pub async fn range(&self, key: &str, range: Range<u64>) -> Result<Bytes> {
-        let len = range.end - range.start;
-        let path = Path::from(key);
-        // Of a folder, this opens and reads the file in one step.
-        let ranges = [range];
-        let bytes = timed(len, self.bulk.get_ranges(&path, &ranges)).await;
-        let bytes = bytes.map_err(|error| self.explain(error, &format!("reading {key}")))?;
-        let bytes = bytes.into_iter().next().unwrap_or_default();
-        match bytes.len() as u64 == len {
-            true => Ok(bytes),
-            false => bail!(
-                "{}: {key} is shorter than its directory says: it is damaged",
-                self.name
-            ),
-        }
     }
 
     /// Reads a whole object; `None`: there is none.

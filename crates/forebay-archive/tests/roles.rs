@@ -5,15 +5,11 @@ mod common;
 
 use common::{
     Outcome, assert_counts, captured, done, json_of, ok, python_or_skip, reports, runtime,
-    servers::{Running, Server, TO, with_store},
+    servers::{self, Running, Server, TO, with_store},
 };
 use forebay_testing::folder::Folder;
 use futures::TryStreamExt;
-use object_store::{
-    ObjectStore, ObjectStoreExt,
-    aws::{AmazonS3, AmazonS3Builder},
-    path::Path as ObjectPath,
-};
+use object_store::{ObjectStore, ObjectStoreExt, aws::AmazonS3, path::Path as ObjectPath};
 use serde_json::Value;
 use std::{
     fs,
@@ -83,13 +79,7 @@ impl Store {
 
     /// The bucket, with the keys of a user.
     fn bucket(&self, user: &str) -> AmazonS3 {
-        let [id, secret] = self.keys(user);
-        let builder = AmazonS3Builder::new().with_endpoint(&self.endpoint);
-        let builder = builder.with_allow_http(true).with_region("us-east-1");
-        let builder = builder
-            .with_access_key_id(id)
-            .with_secret_access_key(secret);
-        builder.with_bucket_name("captures").build().unwrap()
+        servers::bucket(&self.endpoint, self.keys(user))
     }
 
     /// All objects with their hashes.

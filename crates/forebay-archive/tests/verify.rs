@@ -1,6 +1,8 @@
 //! `verify` reads what `status` does not: a changed byte in the middle of a segment is found and named.
 
 mod common;
+#[path = "verify/faults.rs"]
+mod faults;
 
 use common::{
     assert_counts, captured, captures, damage, json_of, ok, python_or_skip, reports, run, segments,

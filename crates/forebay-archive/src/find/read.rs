@@ -358,11 +358,10 @@ async fn fetch_blocks(
     let open = || open_segment(archive, segment, end);
     let opened = opened.get_or_try_init(open).await?.clone();
     let mut range = fetch.range();
-    if opened.error.is_some() {
-        let last = opened.directory.blocks.last();
-        let intact = last.map_or(0, |it| it.offset + it.length);
-        range.end = range.end.min(intact).max(range.start);
-    }
+    // A damaged index may have a block of any length.
+    let last = opened.directory.blocks.last();
+    let intact = last.map_or(0, |it| it.offset + it.length);
+    range.end = range.end.min(intact).max(range.start);
     let bytes = match range.is_empty() {
         true => Bytes::new(),
         false => archive.range(segment, range).await?,

@@ -2,6 +2,11 @@
 
 use super::{Outcome, archive, done};
 use forebay_testing::{dice::Dice, folder::Folder};
+use object_store::{
+    ObjectStoreExt,
+    aws::{AmazonS3, AmazonS3Builder},
+    path::Path as ObjectPath,
+};
 use std::{
     fs,
     net::{TcpListener, TcpStream},
@@ -126,6 +131,16 @@ pub fn with_store(endpoint: &str, args: &[&str]) -> Command {
     command
 }
 
+/// The bucket of a store at this address, with these keys.
+pub fn bucket(endpoint: &str, [id, secret]: [&str; 2]) -> AmazonS3 {
+    let builder = AmazonS3Builder::new().with_endpoint(endpoint);
+    let builder = builder.with_allow_http(true).with_region("us-east-1");
+    let builder = builder
+        .with_access_key_id(id)
+        .with_secret_access_key(secret);
+    builder.with_bucket_name("captures").build().unwrap()
+}
+
 /// An archive in an object store, and a queue of announcements.
 pub struct Fleet {
     pub store: Server,
@@ -177,7 +192,12 @@ impl Fleet {
 
     /// The keys of all segments.
     pub fn segments(&self) -> Vec<String> {
-        let list = "captures?list-type=2&prefix=lab/segments/";
+        self.keys("segments")
+    }
+
+    /// The keys in this folder of the archive.
+    pub fn keys(&self, folder: &str) -> Vec<String> {
+        let list = format!("captures?list-type=2&prefix=lab/{folder}/");
         let list = format!("{}/{list}", self.endpoint());
         let list = Command::new("curl").args(["-fsS", &list]).output().unwrap();
         let list = String::from_utf8(list.stdout).unwrap();
@@ -185,6 +205,23 @@ impl Fleet {
         let keys = keys.map(|it| it.split('<').next().unwrap());
         keys.map(|it| it.strip_prefix("lab/").unwrap().to_owned())
             .collect()
+    }
+
+    pub fn get(&self, key: &str) -> Vec<u8> {
+        let (bucket, path) = (self.bucket(), ObjectPath::from(format!("lab/{key}")));
+        let got = async { bucket.get(&path).await?.bytes().await };
+        super::runtime().block_on(got).unwrap().to_vec()
+    }
+
+    /// Replaces an object.
+    pub fn put(&self, key: &str, bytes: &[u8]) {
+        let path = ObjectPath::from(format!("lab/{key}"));
+        let put = async { self.bucket().put(&path, bytes.to_vec().into()).await };
+        super::runtime().block_on(put).unwrap();
+    }
+
+    fn bucket(&self) -> AmazonS3 {
+        bucket(&self.endpoint(), ["key", "secret"])
     }
 
     pub fn url(&self) -> String {
