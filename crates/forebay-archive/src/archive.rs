@@ -17,6 +17,7 @@ mod ranges;
 mod salvage;
 mod sensors;
 
+pub(crate) use fault::Faults;
 pub use fault::{OtherSegment, StoreFault};
 pub use name::{BadRequest, printable, without_password, without_passwords};
 
@@ -461,14 +462,19 @@ impl Archive {
     }
 
     /// Reads the directories of segments, several at a time. The results have the order of `segments`.
-    pub async fn directories(&self, segments: &[ObjectMeta]) -> Vec<Result<Directory>> {
+    ///
+    /// # Errors
+    /// The store did not return many of them, one after the other.
+    pub async fn directories(&self, segments: &[ObjectMeta]) -> Result<Vec<Result<Directory>>> {
         let read = segments
             .iter()
             .map(async |it| self.directory(it.location.as_ref(), Some(it.size)).await);
-        futures::stream::iter(read)
-            .buffered(MAX_AT_ONCE)
-            .collect()
-            .await
+        let mut read = std::pin::pin!(futures::stream::iter(read).buffered(MAX_AT_ONCE));
+        let (mut directories, mut faults) = (Vec::with_capacity(segments.len()), Faults::default());
+        while let Some(directory) = read.next().await {
+            directories.push(faults.pass(directory)?);
+        }
+        Ok(directories)
     }
 
     /// Reads one block of a segment and unpacks it.

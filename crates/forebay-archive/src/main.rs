@@ -257,9 +257,13 @@ async fn print_status(flags: &args::Status) -> Result<ExitCode> {
         text::note(&format!("{}: {what}", archive.name()));
     }
     let clocks = clock::wrong(&archive, sensors.keys()).await?;
-    let mut is_sound = true;
+    let mut code = 0;
     for (name, sensor) in &sensors {
-        is_sound &= sensor.is_sound();
+        code = match sensor {
+            it if it.is_sound() => code,
+            it if it.adds_up() => job::worst(code, 3),
+            _ => 1,
+        };
         let ahead_s = clocks.get(&**name).copied();
         let mut object = text::sensor_json(name, sensor);
         object["clock_ahead_s"] = json!(ahead_s);
@@ -271,7 +275,7 @@ async fn print_status(flags: &args::Status) -> Result<ExitCode> {
             text::line(&text::wrong_clock(ahead_s))?;
         }
     }
-    Ok(ExitCode::from(u8::from(!is_sound)))
+    Ok(ExitCode::from(code))
 }
 
 async fn rebuild(flags: &args::Rebuild, counts: &mut Value) -> Result<u8> {
@@ -288,7 +292,7 @@ async fn rebuild(flags: &args::Rebuild, counts: &mut Value) -> Result<u8> {
     }
     let mut code = 0;
     let mut failed = |error: Error| {
-        code = job::code_of(&error).max(code);
+        code = job::worst(code, job::code_of(&error));
         text::note(&format!("{error:#}"));
     };
     let done = rebuild::rebuild(&archive, &mut failed).await?;
@@ -300,16 +304,20 @@ async fn rebuild(flags: &args::Rebuild, counts: &mut Value) -> Result<u8> {
         let segments = counted(accepted, "segment", "segments");
         text::note(&format!("accepted that {segments} are gone"));
     }
-    let failed = done.missing - done.added;
-    *counts = json!({"schema": 1, "segments": done.segments, "missing": done.missing, "added": done.added, "removed": done.removed, "undeleted": undeleted.segments, "accepted": accepted});
+    *counts = json!({"schema": 1, "segments": done.segments, "missing": done.missing, "added": done.added, "unreadable": done.unreadable, "removed": done.removed, "undeleted": undeleted.segments, "accepted": accepted});
     text::line(&match flags.json {
         true => counts.to_string(),
         false => format!(
-            "{} segments, {} of them without rows; added the rows of {}, and removed those of {} that do not exist; {} do not count as expired any more",
-            done.segments, done.missing, done.added, done.removed, undeleted.segments
+            "{} segments, {} of them without rows, and {} not returned by the store; added the rows of {}, and removed those of {} that do not exist; {} do not count as expired any more",
+            done.segments,
+            done.missing,
+            done.unreadable,
+            done.added,
+            done.removed,
+            undeleted.segments
         ),
     })?;
-    Ok(code.max(u8::from(failed > 0 || undeleted.young > 0)))
+    Ok(job::worst(code, u8::from(undeleted.young > 0)))
 }
 
 async fn expire(flags: &args::Expire, counts: &mut Value) -> Result<u8> {
@@ -328,7 +336,7 @@ async fn expire(flags: &args::Expire, counts: &mut Value) -> Result<u8> {
     let mut code = 0;
     let mut report = |event: Verdict<'_>| match event {
         Verdict::Failed(error) => {
-            code = job::code_of(&error).max(code);
+            code = job::worst(code, job::code_of(&error));
             text::note(&format!("{error:#}; it stays"));
         }
         Verdict::Goes(..) | Verdict::Stays(..) if !flags.dry_run => {}
@@ -341,7 +349,7 @@ async fn expire(flags: &args::Expire, counts: &mut Value) -> Result<u8> {
         true => counts.to_string(),
         false => text::expired(flags.dry_run, &done),
     })?;
-    Ok(code.max(u8::from(done.over_bytes > 0)))
+    Ok(job::worst(code, u8::from(done.over_bytes > 0)))
 }
 
 async fn hold(flags: &args::Hold) -> Result<ExitCode> {

@@ -2,7 +2,7 @@
 //! removed.
 
 use crate::{
-    archive::{self, Archive, StoreFault},
+    archive::{self, Archive, Faults, StoreFault},
     index::Indexer,
     ledger,
     segment::{self, Directory},
@@ -24,6 +24,8 @@ pub struct Rebuilt {
     pub missing: u64,
     /// Of these, segments whose rows are now in the index.
     pub added: u64,
+    /// Segments that the store did not return: whether the index has their packets is not known, or they were not added.
+    pub unreadable: u64,
     /// Segments that do not exist and whose rows were removed.
     pub removed: u64,
 }
@@ -53,14 +55,17 @@ pub async fn rebuild(archive: &Archive, failed: &mut dyn FnMut(anyhow::Error)) -
         removed: gone.len() as u64,
         ..Rebuilt::default()
     };
-    let directories = archive.directories(&objects).await;
+    let directories = archive.directories(&objects).await?;
+    let mut faults = Faults::default();
     for (object, directory) in objects.iter().zip(directories) {
         let key = object.location.as_ref();
         let packets = match directory {
             Ok(directory) => directory.packets,
-            Err(error) if StoreFault::is_outage(&error) => return Err(error),
             Err(error) => {
-                done.missing += 1;
+                match StoreFault::is_cause(&error) {
+                    true => done.unreadable += 1,
+                    false => done.missing += 1,
+                }
                 failed(error);
                 continue;
             }
@@ -70,7 +75,7 @@ pub async fn rebuild(archive: &Archive, failed: &mut dyn FnMut(anyhow::Error)) -
             continue;
         }
         done.missing += 1;
-        match rows_of(archive, key).await {
+        match faults.pass(rows_of(archive, key).await)? {
             Ok(rows) => {
                 if is_known || known.contains_key(key) {
                     let replaced = HashMap::from([(key, u64::MAX)]);
@@ -80,8 +85,10 @@ pub async fn rebuild(archive: &Archive, failed: &mut dyn FnMut(anyhow::Error)) -
                 }
                 done.added += 1;
             }
-            Err(error) if StoreFault::is_outage(&error) => return Err(error),
-            Err(error) => failed(error),
+            Err(error) => {
+                done.unreadable += u64::from(StoreFault::is_cause(&error));
+                failed(error);
+            }
         }
     }
     Ok(done)

@@ -73,6 +73,10 @@ pub struct Sensor {
     pub lost: [Option<u64>; 2],
     /// Segments and records that are damaged, and why.
     pub damaged: Vec<String>,
+    /// Segments that the store did not return, and why: their packets are in no count but that of the index.
+    pub unreadable: Vec<String>,
+    /// Their length as stored.
+    pub unreadable_bytes: u64,
     /// Segments whose statistics count other packets than they have: the segment, the packets in its statistics, and its packets.
     pub differing: Vec<(String, u64, u64)>,
     /// Files in the spool that are in no count, by kind (`unfinished`, `cut`, `failed`): their number and their bytes.
@@ -94,6 +98,10 @@ impl Sensor {
         if let Some(damage) = &it.damage {
             add(&mut self.damaged_bytes, it.bytes);
             self.damaged.push(damage.clone());
+        }
+        if let Some(why) = &it.unreadable {
+            add(&mut self.unreadable_bytes, it.bytes);
+            self.unreadable.push(why.clone());
         }
         let Some(entry) = &it.entry else {
             return;
@@ -136,8 +144,13 @@ impl Sensor {
         parts.into_iter().fold(0, u64::saturating_add)
     }
 
-    /// Whether everything adds up.
+    /// Whether everything is known, and adds up.
     pub fn is_sound(&self) -> bool {
+        self.adds_up() && self.unreadable.is_empty()
+    }
+
+    /// Whether everything adds up that the store has returned.
+    pub fn adds_up(&self) -> bool {
         self.captured == self.parts()
             && self.missing.is_empty()
             && self.unindexed.is_empty()

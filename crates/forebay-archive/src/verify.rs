@@ -3,7 +3,7 @@
 //! `status` reads only directories and the index, so it does not notice a byte that has changed in the middle of a segment.
 
 use crate::{
-    archive::{Archive, OtherSegment, StoreFault},
+    archive::{Archive, Faults, OtherSegment, StoreFault},
     ledger, rebuild, segment,
     table::now_ms,
 };
@@ -18,9 +18,6 @@ use std::{
     time::Duration,
 };
 use tokio::task::JoinSet;
-
-/// Segments that the store may not return one after the other before it counts as absent.
-const MAX_FAULTS: u32 = 16;
 
 /// Which segments are read.
 #[derive(Clone, Debug, Default)]
@@ -132,7 +129,7 @@ pub async fn verify(
         .map_or(1, NonZero::get)
         .max(2);
     let (mut objects, mut running) = (objects.into_iter(), JoinSet::new());
-    let mut faults = 0;
+    let mut faults = Faults::default();
     loop {
         while running.len() < at_once
             && let Some(object) = objects.next()
@@ -142,23 +139,15 @@ pub async fn verify(
         let Some(read) = running.join_next().await else {
             return Ok(done);
         };
-        let goes_on = match read? {
+        let goes_on = match faults.pass(read?)? {
             Ok(None) => true,
             Ok(Some((packets, bytes))) => {
-                faults = 0;
                 done.sound += 1;
                 done.packets += packets;
                 done.bytes += bytes;
                 progress(&done, None)
             }
             Err(error) if StoreFault::of(&error).is_some() => {
-                // A store that refuses a segment, in cold storage for example, answers.
-                let fault = StoreFault::of(&error);
-                faults = match fault.is_some_and(|it| it.is_refused || it.is_missing) {
-                    true => 0,
-                    false => faults + 1,
-                };
-                ensure!(faults < MAX_FAULTS, error);
                 done.unreadable += 1;
                 progress(&done, Some(&error))
             }

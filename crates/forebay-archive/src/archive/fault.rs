@@ -1,6 +1,7 @@
 //! Why a request failed, and what to do about it.
 
 use super::name::without_passwords;
+use anyhow::Result;
 use object_store::Error;
 use std::{fmt, io};
 
@@ -95,6 +96,31 @@ impl StoreFault {
     /// This fault, with what was tried, and without what others added.
     pub(crate) fn error(&self) -> anyhow::Error {
         anyhow::Error::new(self.clone()).context(self.tried.clone())
+    }
+}
+
+/// Counts requests that the store did not answer: it may be unable to return one object for ever.
+#[derive(Debug, Default)]
+pub(crate) struct Faults(u32);
+
+impl Faults {
+    /// Requests that may fail one after the other before the store counts as absent.
+    const MAX: u32 = 16;
+
+    /// Passes on what a request returned.
+    ///
+    /// # Errors
+    /// Its own error, if the store counts as absent.
+    pub(crate) fn pass<T>(&mut self, done: Result<T>) -> Result<Result<T>> {
+        self.0 = match &done {
+            Err(error) if StoreFault::is_outage(error) => self.0 + 1,
+            // A store that refuses an object, in cold storage for example, answers.
+            _ => 0,
+        };
+        match done {
+            Err(error) if self.0 == Faults::MAX => Err(error),
+            done => Ok(done),
+        }
     }
 }
 

@@ -22,6 +22,15 @@ pub fn code_of(error: &Error) -> u8 {
     }
 }
 
+/// The exit code of a command for which both would be right. That something is known to be wrong must not be hidden by a store that did
+/// not answer.
+pub fn worst(one: u8, other: u8) -> u8 {
+    match (one, other) {
+        (1, _) | (_, 1) => 1,
+        _ => one.max(other),
+    }
+}
+
 const SUCCESS: &str = "last_success_timestamp_seconds";
 
 /// Does the work of a command on an archive, and writes its metrics. The work returns its exit code, and fills in the object that `--json`

@@ -160,7 +160,7 @@ pub fn sensor(name: &str, sensor: &Sensor) -> String {
     let packed = match sensor.plain_bytes {
         0 => String::new(),
         plain => {
-            let stored = sensor.stored_bytes - sensor.damaged_bytes;
+            let stored = sensor.stored_bytes - sensor.damaged_bytes - sensor.unreadable_bytes;
             format!(", {} % of the captures", stored * 100 / plain)
         }
     };
@@ -219,7 +219,7 @@ pub fn sensor(name: &str, sensor: &Sensor) -> String {
             "\n  the index has rows of {key}, which is missing: run `forebay-archive rebuild`"
         );
     }
-    for what in &sensor.damaged {
+    for what in sensor.damaged.iter().chain(&sensor.unreadable) {
         text += &format!("\n  {what}");
     }
     text
@@ -261,6 +261,8 @@ pub fn sensor_json(name: &str, sensor: &Sensor) -> Value {
         "unindexed": sensor.unindexed,
         "dangling": sensor.dangling,
         "damaged": sensor.damaged,
+        "unreadable": sensor.unreadable,
+        "unreadable_bytes": sensor.unreadable_bytes,
         "is_sound": sensor.is_sound(),
     })
 }

@@ -7,7 +7,7 @@ use super::{
     rule::{self, Keeps, Rule},
 };
 use crate::{
-    archive::{self, Archive, StoreFault},
+    archive::{self, Archive},
     hold::{self, Hold},
     ledger, segment,
     table::Table,
@@ -135,11 +135,10 @@ impl Run<'_> {
     async fn segments(&mut self, objects: Vec<ObjectMeta>, why: &str) -> Result<Vec<Segment>> {
         let mut segments = Vec::with_capacity(objects.len());
         for objects in objects.chunks(AT_ONCE) {
-            let directories = self.archive.directories(objects).await;
+            let directories = self.archive.directories(objects).await?;
             for (object, directory) in objects.iter().zip(directories) {
                 match directory {
                     Ok(directory) => segments.push(Segment::of(object, directory, why)),
-                    Err(error) if StoreFault::is_outage(&error) => return Err(error),
                     Err(error) => {
                         self.unreadable.insert(object.location.to_string());
                         (self.report)(Verdict::Failed(error));

@@ -135,7 +135,12 @@ async fn run(command: &str, archive: &Archive) -> Result<String, Vec<Failure>> {
 
 async fn try_run(command: &str, archive: &Archive, errors: &mut Vec<Failure>) -> Result<String> {
     let done = match command {
-        "status" => format!("{:?}", status(archive, &StatusConfig::default()).await?),
+        "status" => {
+            let sensors = status(archive, &StatusConfig::default()).await?;
+            let unreadable = sensors.values().flat_map(|it| &it.unreadable);
+            errors.extend(unreadable.map(|it| (it.clone(), true)));
+            format!("{sensors:?}")
+        }
         "hold" => {
             let hold = Hold::new("x", "", [None, None], &[])?;
             hold::segments(archive, &hold).await?.to_string()

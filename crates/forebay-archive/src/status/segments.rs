@@ -26,6 +26,8 @@ pub(super) struct Segment {
     pub(super) entry: Option<Entry>,
     /// Why it is damaged.
     pub(super) damage: Option<String>,
+    /// Why the store did not return its directory.
+    pub(super) unreadable: Option<String>,
 }
 
 impl Segment {
@@ -103,17 +105,21 @@ pub(super) async fn known(
             is_expired,
             entry: entry.cloned(),
             damage,
+            unreadable: None,
             key,
         });
     }
     let (places, objects): (Vec<_>, Vec<_>) = unknown.into_iter().unzip();
-    for (at, directory) in places.into_iter().zip(archive.directories(&objects).await) {
+    let directories = archive.directories(&objects).await?;
+    for (at, directory) in places.into_iter().zip(directories) {
         let segment = &mut segments[at];
         match directory {
             Ok(directory) => {
                 segment.entry = Some(Entry::of(&segment.key, &directory, segment.bytes))
             }
-            Err(error) if StoreFault::is_outage(&error) => return Err(error),
+            Err(error) if StoreFault::is_cause(&error) => {
+                segment.unreadable = Some(format!("{error:#}"));
+            }
             Err(error) => segment.damage = Some(format!("{error:#}")),
         }
     }

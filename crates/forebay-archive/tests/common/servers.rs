@@ -220,6 +220,12 @@ impl Fleet {
         super::runtime().block_on(put).unwrap();
     }
 
+    pub fn delete(&self, key: &str) {
+        let path = ObjectPath::from(format!("lab/{key}"));
+        let deleted = async { self.bucket().delete(&path).await };
+        super::runtime().block_on(deleted).unwrap();
+    }
+
     fn bucket(&self) -> AmazonS3 {
         bucket(&self.endpoint(), ["key", "secret"])
     }

@@ -1,7 +1,7 @@
 //! Objects that became shorter, and objects that the store can never return.
 
 use crate::common::{
-    self, Outcome, captures, ok, python_or_skip, reports,
+    self, Outcome, assert_counts, captures, last_json, ok, python_or_skip, reports,
     servers::{Fleet, TO},
 };
 use forebay_testing::folder::Folder;
@@ -86,4 +86,75 @@ fn objects_of_an_object_store_that_became_shorter_are_damaged() {
         put: &|key, bytes| fleet.put(key, bytes),
     }
     .check();
+}
+
+/// A store with an archive of this number of segments of 1,000 packets.
+fn fleet(python: &std::path::Path, segments: u64) -> Fleet {
+    let mut fleet = Fleet::new(python);
+    fleet.start_store();
+    let spool = common::spool(&fleet.folder, "spool");
+    captures(&fleet.folder, 1..=segments, 1000);
+    ok(fleet.run(&["ship", &spool, TO, "--sensor", "hall", "--once"]));
+    // What is in no account is known only by its directory.
+    for page in fleet.keys("sensors/hall/shipped") {
+        fleet.put(&page, br#"{"schema": 1, "segments": []}"#);
+    }
+    fleet
+}
+
+#[test]
+fn a_segment_that_the_store_never_returns_is_named_and_all_others_are_dealt_with() {
+    let python = python_or_skip!();
+    let fleet = fleet(&python, 3);
+    let segment = &fleet.segments()[1];
+    let run = |args: &[&str]| {
+        let (code, out, err) = fleet.run(&[args, &["--json"]].concat());
+        let is_named = out.contains(&**segment) || err.contains(&**segment);
+        assert!(is_named && !err.contains("damaged"), "{args:?}: {out}{err}");
+        assert_eq!(code, 3, "{args:?}: {out}{err}");
+        last_json(&out)
+    };
+    for key in fleet.keys("index") {
+        fleet.delete(&key);
+    }
+    for (status, added) in [("500", 2), ("403", 0)] {
+        fleet.store.fail(&format!("{status} 1 {segment}"));
+        let done = run(&["rebuild", TO]);
+        assert_counts(
+            &done,
+            [("added", added), ("missing", added), ("unreadable", 1)],
+        );
+        let sensor = run(&["status", TO]);
+        let counts = [("captured", 2000), ("shipped", 2000), ("indexed", 2000)];
+        assert_counts(&sensor, counts);
+        assert_eq!(sensor["damaged"], serde_json::json!([]));
+        assert_eq!(sensor["unreadable"].as_array().unwrap().len(), 1);
+    }
+    fleet.store.fail("");
+    assert_eq!(
+        common::json_of(fleet.run(&["rebuild", TO, "--json"]))["added"],
+        1
+    );
+    fleet.store.fail(&format!("500 1 {segment}"));
+    let done = run(&["expire", TO, "--older-than", "1d"]);
+    assert_counts(&done, [("segments", 2), ("packets", 2000)]);
+    assert_eq!(fleet.segments(), [&**segment]);
+    fleet.store.fail("");
+    let sensor = last_json(&ok(fleet.run(&["status", TO, "--json"])));
+    let counts = [("captured", 3000), ("shipped", 1000), ("expired", 2000)];
+    assert_counts(&sensor, counts);
+}
+
+#[test]
+fn a_store_that_returns_no_segment_at_all_ends_the_command() {
+    let python = python_or_skip!();
+    let fleet = fleet(&python, 20);
+    fleet.store.fail("500 1 /segments/sensor");
+    for args in [&["status", TO][..], &["expire", TO, "--older-than", "1d"]] {
+        let (code, out, err) = fleet.run(args);
+        assert_eq!((code, &*out), (3, ""), "{err}");
+        assert_eq!(err.lines().count(), 1, "{err}");
+    }
+    fleet.store.fail("");
+    assert_eq!(fleet.segments().len(), 20);
 }
