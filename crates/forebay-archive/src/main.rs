@@ -217,7 +217,9 @@ async fn index(flags: &args::Index) -> Result<ExitCode> {
         true => text::gathered_json(&counts).to_string(),
         false => text::gathered(&counts),
     })?;
-    done.map(|()| ExitCode::from(u8::from(counts.set_aside > 0)))
+    let code = u8::from(counts.set_aside > 0);
+    let code = done.map_or_else(|error| job::after(code, error), |()| Ok(code));
+    code.map(ExitCode::from)
 }
 
 fn with_credentials(address: &Address, file: Option<&Path>) -> Result<Address> {
@@ -295,7 +297,10 @@ async fn rebuild(flags: &args::Rebuild, counts: &mut Value) -> Result<u8> {
         code = job::worst(code, job::code_of(&error));
         text::note(&format!("{error:#}"));
     };
-    let done = rebuild::rebuild(&archive, &mut failed).await?;
+    let done = match rebuild::rebuild(&archive, &mut failed).await {
+        Ok(done) => done,
+        Err(error) => return job::after(code, error),
+    };
     let accepted = match flags.accept_missing {
         true => ledger::accept(&archive).await?,
         false => 0,
@@ -343,7 +348,10 @@ async fn expire(flags: &args::Expire, counts: &mut Value) -> Result<u8> {
         Verdict::Goes(key, bytes, why) => text::chosen(flags.json, key, bytes, true, why),
         Verdict::Stays(key, bytes, why) => text::chosen(flags.json, key, bytes, false, why),
     };
-    let done = expire::expire(&archive, &config, &mut report).await?;
+    let done = match expire::expire(&archive, &config, &mut report).await {
+        Ok(done) => done,
+        Err(error) => return job::after(code, error),
+    };
     *counts = text::expired_json(flags.dry_run, &done);
     text::line(&match flags.json {
         true => counts.to_string(),
@@ -360,17 +368,17 @@ async fn hold(flags: &args::Hold) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let Some(case) = &flags.case else {
-        let mut is_whole = true;
+        let mut code = 0;
         for hold in hold::list(&archive).await? {
             match hold {
                 Ok(hold) => text::line(&text::hold(flags.json, &hold))?,
                 Err(error) => {
-                    is_whole = false;
+                    code = job::worst(code, job::code_of(&error));
                     text::note(&format!("{error:#}"));
                 }
             }
         }
-        return Ok(ExitCode::from(u8::from(!is_whole)));
+        return Ok(ExitCode::from(code));
     };
     let times = [flags.from.as_deref(), flags.to.as_deref()];
     let hold = Hold::new(case, &flags.expression.join(" "), times, &flags.sensor)?;

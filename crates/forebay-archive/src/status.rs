@@ -73,7 +73,7 @@ pub struct Sensor {
     pub lost: [Option<u64>; 2],
     /// Segments and records that are damaged, and why.
     pub damaged: Vec<String>,
-    /// Segments that the store did not return, and why: their packets are in no count but that of the index.
+    /// Segments that the store did not return, and why: their packets are only in the count of the index.
     pub unreadable: Vec<String>,
     /// Their length as stored.
     pub unreadable_bytes: u64,

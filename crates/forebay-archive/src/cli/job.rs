@@ -3,6 +3,7 @@
 use super::{
     args::JobFlags,
     metrics::{Page, replace_file},
+    text,
 };
 use anyhow::{Context, Error, Result};
 use forebay_archive::archive::{BadRequest, StoreFault, without_password};
@@ -29,6 +30,18 @@ pub fn worst(one: u8, other: u8) -> u8 {
         (1, _) | (_, 1) => 1,
         _ => one.max(other),
     }
+}
+
+/// The end of a command with this error, if those that it has reported before have this exit code.
+///
+/// # Errors
+/// This one, if it decides about the exit code.
+pub fn after(code: u8, error: Error) -> Result<u8> {
+    if worst(code, code_of(&error)) == code_of(&error) {
+        return Err(error);
+    }
+    text::note(&format!("{error:#}"));
+    Ok(code)
 }
 
 const SUCCESS: &str = "last_success_timestamp_seconds";
@@ -92,4 +105,17 @@ pub async fn run(
         done.as_ref().map_or(Ok(()), |_| written)?;
     }
     done.map(ExitCode::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_known_to_be_wrong_decides_about_the_exit_code() {
+        let codes = [(0, 3), (3, 0), (1, 3), (3, 1), (0, 1), (2, 3)];
+        assert_eq!(codes.map(|it| worst(it.0, it.1)), [3, 3, 1, 1, 1, 3]);
+        let other = || Error::msg("other");
+        assert!(after(0, other()).is_err() && after(3, other()).is_err());
+    }
 }

@@ -1,6 +1,6 @@
 //! `verify`, as it is run and printed.
 
-use super::{args, text};
+use super::{args, job, text};
 use anyhow::{Error, Result};
 use forebay_archive::{
     archive::Archive,
@@ -35,9 +35,11 @@ pub async fn run(flags: &args::Verify, counts: &mut Value) -> Result<u8> {
         sample: flags.sample,
     };
     let (is_terminal, mut drawn) = (io::stderr().is_terminal(), None::<Instant>);
+    let mut code = 0;
     let clear = || write!(io::stderr(), "\r\x1b[K");
     let mut progress = |done: &Verified, error: Option<&Error>| {
         if let Some(error) = error {
+            code = job::worst(code, job::code_of(error));
             let _ = drawn.take().map(|_| clear()); // progress is not worth an error
             text::note(&format!("{error:#}"));
         }
@@ -55,7 +57,10 @@ pub async fn run(flags: &args::Verify, counts: &mut Value) -> Result<u8> {
     };
     let done = verify::verify(&archive, &config, &mut progress).await;
     let _ = drawn.map(|_| clear());
-    let done = done?;
+    let done = match done {
+        Ok(done) => done,
+        Err(error) => return job::after(code, error),
+    };
     *counts = json!({
         "schema": 1,
         "segments": done.read(),
@@ -69,16 +74,7 @@ pub async fn run(flags: &args::Verify, counts: &mut Value) -> Result<u8> {
         true => counts.to_string(),
         false => lines(&done),
     })?;
-    Ok(match done {
-        _ if stop.load(Relaxed) => 130,
-        Verified {
-            damaged: 0,
-            unreadable: 0,
-            ..
-        } => 0,
-        Verified { damaged: 0, .. } => 3,
-        _ => 1,
-    })
+    Ok(if stop.load(Relaxed) { 130 } else { code })
 }
 
 fn lines(done: &Verified) -> String {

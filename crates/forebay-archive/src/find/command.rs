@@ -61,8 +61,8 @@ pub async fn run(args: &Args) -> Result<ExitCode> {
     };
     report(args, &request, &outcome, &reads)?;
     Ok(match &outcome.reading {
-        reading if reading.store_failed => ExitCode::from(3),
-        reading if !reading.failed.is_empty() => ExitCode::from(1),
+        reading if reading.failed.iter().any(|it| !it.is_of_store) => ExitCode::from(1),
+        reading if !reading.failed.is_empty() => ExitCode::from(3),
         reading if reading.stopped => ExitCode::from(130),
         _ => ExitCode::SUCCESS,
     })

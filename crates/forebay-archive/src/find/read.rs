@@ -14,7 +14,7 @@ use crate::{
     index::flow,
     segment::{self, Directory},
 };
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Error, Result, anyhow};
 use bytes::Bytes;
 use forebay_net::{
     filter::Programs,
@@ -94,8 +94,6 @@ pub struct Reading {
     pub read: HashMap<Arc<str>, u64>,
     /// Segments that could not be read whole.
     pub failed: Vec<Failed>,
-    /// Of these, the store did not return one.
-    pub store_failed: bool,
     /// It was stopped before all blocks were read.
     pub stopped: bool,
     heap: BinaryHeap<Earliest>,
@@ -110,6 +108,8 @@ pub struct Failed {
     pub lost: u64,
     /// Its directory could not be read, so it was read from its beginning.
     pub is_salvaged: bool,
+    /// It is not damaged or missing, as far as is known: the store did not return it.
+    pub is_of_store: bool,
 }
 
 /// A packet in a heap whose greatest element is the earliest.
@@ -252,13 +252,12 @@ pub async fn read(
                         Ok(done) => {
                             if let Some(error) = &done.opened.error {
                                 let is_salvaged = !done.opened.directory.blocks.is_empty();
-                                reading.fail(blocks[0], error, is_salvaged);
+                                let failed = reading.fail(blocks[0], error, is_salvaged);
+                                failed.is_of_store = false;
                             }
                             fetched.insert(next_fetch, (done, blocks.len()));
                         }
                         Err(error) => {
-                            reading.store_failed |= StoreFault::is_cause(&error);
-                            let error = format!("{error:#}");
                             for block in blocks {
                                 reading.lose(block, &error);
                             }
@@ -286,7 +285,7 @@ pub async fn read(
             };
             match added {
                 Ok(()) => *reading.read.entry(block.segment.clone()).or_default() += block.packets,
-                Err(error) => reading.lose(block, &format!("{error:#}")),
+                Err(error) => reading.lose(block, &error),
             }
             if is_last {
                 fetched.remove(number);
@@ -379,6 +378,7 @@ impl Reading {
                 error: error.into(),
                 lost: 0,
                 is_salvaged,
+                is_of_store: true,
             });
             self.failed.len() - 1
         });
@@ -386,8 +386,10 @@ impl Reading {
     }
 
     /// Counts a block that is missing from the result.
-    fn lose(&mut self, block: &Block, error: &str) {
-        self.fail(block, error, false).lost += block.packets;
+    fn lose(&mut self, block: &Block, error: &Error) {
+        let failed = self.fail(block, &format!("{error:#}"), false);
+        failed.lost += block.packets;
+        failed.is_of_store &= StoreFault::is_cause(error);
     }
 
     /// Decodes a block and keeps its matching packets.

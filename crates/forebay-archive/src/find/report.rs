@@ -150,6 +150,7 @@ fn missing(failed: &Failed, outcome: &Outcome) -> String {
         error,
         lost,
         is_salvaged,
+        ..
     } = failed;
     let all = may_match(failed, &outcome.plan);
     let found = outcome.reading.read.get(segment).copied().unwrap_or(0);

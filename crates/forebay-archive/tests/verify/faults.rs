@@ -146,6 +146,31 @@ fn a_segment_that_the_store_never_returns_is_named_and_all_others_are_dealt_with
 }
 
 #[test]
+fn a_damaged_segment_decides_about_the_exit_code_when_the_store_does_not_return_another() {
+    let python = python_or_skip!();
+    let fleet = fleet(&python, 3);
+    let keys = fleet.segments();
+    let damaged = fleet.get(&keys[0]);
+    fleet.put(&keys[0], &damaged[..100]);
+    fleet.store.fail(&format!("500 1 {}", keys[2]));
+    for args in [
+        &["find", "--in", TO, "udp", "-w", "/dev/null"][..],
+        &["status", TO],
+        &["verify", TO],
+        &["rebuild", TO],
+        &["expire", TO, "--older-than", "1d"],
+    ] {
+        let (code, out, err) = fleet.run(args);
+        assert_eq!(code, 1, "{args:?}: {out}{err}");
+        let is_named = |key: &String| out.contains(&**key) || err.contains(&**key);
+        assert!(
+            is_named(&keys[0]) && is_named(&keys[2]),
+            "{args:?}: {out}{err}"
+        );
+    }
+}
+
+#[test]
 fn a_store_that_returns_no_segment_at_all_ends_the_command() {
     let python = python_or_skip!();
     let fleet = fleet(&python, 20);
