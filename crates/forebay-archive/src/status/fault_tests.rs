@@ -23,7 +23,7 @@ use std::{
     fs,
     path::Path,
     sync::{
-        Arc,
+        Arc, LazyLock,
         atomic::{AtomicU32, Ordering::Relaxed},
     },
     time::SystemTime,
@@ -51,10 +51,13 @@ fn dangling(time: u64) -> Rows {
     Rows { segment, files }
 }
 
+/// The midnight (UTC) at which the tests began, in seconds since 1970.
+static MIDNIGHT: LazyLock<u64> = LazyLock::new(|| now_ms() as u64 / 86_400_000 * 86_400);
+
 /// Six segments of two days, three weeks ago. The rows of all but the last one are in the index, in files with rows of several segments.
 async fn fill(folder: &Folder) {
     let archive = Archive::open(&folder.path("base"), true).unwrap();
-    let midnight = now_ms() as u64 / 86_400_000 * 86_400;
+    let midnight = *MIDNIGHT;
     let mut table = Table::open_or_create(&archive).await.unwrap();
     let mut pages: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
     for numbers in [[0, 3], [1, 4], [2, 5]] {
@@ -164,8 +167,10 @@ async fn try_run(command: &str, archive: &Archive, errors: &mut Vec<Failure>) ->
             format!("{done:?}")
         }
         _ => {
+            // The noon between both days, whatever the time is now.
+            let limit = *MIDNIGHT - 20 * 86_400 - 43_200;
             let config = ExpireConfig {
-                older_than: Some(Duration::from_hours(20 * 24)),
+                older_than: Some(Duration::from_secs(now_ms() as u64 / 1000 - limit)),
                 ..ExpireConfig::default()
             };
             let mut report = |it: Verdict<'_>| {
