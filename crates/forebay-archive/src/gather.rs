@@ -8,6 +8,9 @@
 //! A message is acknowledged only after the rows of its segment are committed. So an indexer that is killed anywhere loses
 //! nothing: the server delivers its messages to another one, and a commit adds no segment twice.
 
+#[cfg(test)]
+mod tests;
+
 use crate::{
     announce::{Announcement, Queue, Taken},
     archive::{Archive, StoreFault},

@@ -85,6 +85,11 @@ fn small_files_become_one_with_the_same_rows_and_searches_find_the_same() {
     let found = find("before.pcapng");
     let plan = json_of(run(&["compact", &to, "-n", "--json"]));
     assert_counts(&plan, [("merged_files", 9), ("files", 1)]);
+    let text = ok(run(&["compact", &to, "-n"]));
+    assert!(
+        text.starts_with("would merge 9 of the 9 files of the index ("),
+        "{text}"
+    );
     assert_eq!(rows(&to).0, 9, "a dry run changes nothing");
     let done = json_of(run(&["compact", &to, "--json"]));
     assert_counts(&done, [("merged_files", 9), ("files", 1)]);
@@ -105,6 +110,8 @@ fn small_files_become_one_with_the_same_rows_and_searches_find_the_same() {
     // A second run has nothing to do.
     let (_, out, _) = run(&["compact", &to]);
     assert!(out.contains("merged 0 files"), "{out}");
+    let plan = ok(run(&["compact", &to, "-n"]));
+    assert_eq!(plan, "would merge none of the 1 files of the index\n");
 }
 
 #[test]

@@ -413,6 +413,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_dry_run_of_compact_says_what_it_would_do() {
+        let mut done = Compacted {
+            files_before: 9,
+            ..Compacted::default()
+        };
+        let nothing = "would merge none of the 9 files of the index";
+        assert_eq!(compacted(true, &done, None), nothing);
+        (done.merged, done.merged_bytes, done.made) = (7, 2048, 2);
+        (done.accounts.objects, done.accounts.closed) = (20, 3);
+        let vacuumed = Vacuumed {
+            files: 4,
+            bytes: 1024,
+        };
+        assert_eq!(
+            compacted(true, &done, Some(&vacuumed)),
+            "would merge 7 of the 9 files of the index (2 KiB) into 2, and these again if they are small; would merge 20 records of \
+             sensors, and only sums are left of 3 days; would delete 4 old files (1 KiB)"
+        );
+    }
+
+    #[test]
     fn one_file_is_counted_in_the_singular() {
         let mut counts = Counts::default();
         counts.shipped.files = 1;
