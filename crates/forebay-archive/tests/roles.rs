@@ -204,12 +204,27 @@ fn the_commands_of_a_role_work_and_those_of_another_role_fail_and_change_nothing
         &["--announce", &queue, "--no-compress"],
     ));
     let index = [
-        "index", TO, "--from", &queue, "--once", "--wait", "1s", "--json",
+        "index",
+        TO,
+        "--from",
+        &queue,
+        "--once",
+        "--wait",
+        "1s",
+        "--take-over",
+        "3s",
+        "--json",
     ];
+    let shipped = store.objects();
+    for user in ["hall", "dmz", "analyst"] {
+        reports(store.run(user, &index), 3, "may not do this");
+    }
+    assert_eq!(store.objects(), shipped);
     assert_counts(
         &json_of(store.run("indexer", &index)),
         [("packets", 10_500)],
     );
+    ok(store.run("janitor", &["hold", TO, "kept", "--sensor", "dmz"]));
 
     let before = store.objects();
     let status = store.run("analyst", &["status", TO]);
@@ -219,13 +234,20 @@ fn the_commands_of_a_role_work_and_those_of_another_role_fail_and_change_nothing
     assert_eq!(found(), 10_500);
     let expire = ["expire", TO, "--older-than", "1d", "--json"];
     for (user, _) in USERS.iter().take(4) {
-        for args in [&expire[..], &["hold", TO, "case", "udp"]] {
+        for args in [
+            &expire[..],
+            &["hold", TO, "case", "udp"],
+            &["hold", TO, "--release", "kept"],
+        ] {
             let (code, out, err) = store.run(user, args);
             assert_eq!(code, 3, "{args:?} as {user}: {out}{err}");
         }
     }
     let planned = [&expire[..], &["-n"]].concat();
-    assert_counts(&json_of(store.run("analyst", &planned)), [("segments", 2)]);
+    assert_counts(
+        &json_of(store.run("analyst", &planned)),
+        [("segments", 1), ("held", 1)],
+    );
     for user in ["hall", "analyst"] {
         for args in [&["compact", TO][..], &["rebuild", TO]] {
             let refused = store.run(user, args);
@@ -237,10 +259,20 @@ fn the_commands_of_a_role_work_and_those_of_another_role_fail_and_change_nothing
             );
         }
     }
-    // A sensor cannot ship as another one, and an analyst as none.
+    // A sensor reads nothing of another one, and no index.
+    for args in [&find[..], &["status", TO], &["verify", TO]] {
+        reports(store.run("hall", args), 3, "may not do this");
+    }
+    // A sensor cannot ship as another one, and other roles as none.
     let other = spool("other");
     capture("other", "count=10,seed=3");
-    for (user, sensor) in [("hall", "dmz"), ("hall", "new"), ("analyst", "new")] {
+    for (user, sensor) in [
+        ("hall", "dmz"),
+        ("hall", "new"),
+        ("analyst", "new"),
+        ("indexer", "new"),
+        ("janitor", "new"),
+    ] {
         reports(ship(user, sensor, &other, &["--announce", &queue]), 3, "");
         let _ = fs::remove_dir_all(format!("{other}/.forebay-ship"));
     }
@@ -259,8 +291,6 @@ fn the_commands_of_a_role_work_and_those_of_another_role_fail_and_change_nothing
     ok(ship("hall", "hall", &hall, &["--announce", &queue]));
     assert_counts(&json_of(store.run("indexer", &index)), [("packets", 20)]);
 
-    let hold = ["hold", TO, "case", "--sensor", "dmz"];
-    ok(store.run("janitor", &hold));
     let done = json_of(store.run("janitor", &expire));
     assert_counts(
         &done,
@@ -271,7 +301,7 @@ fn the_commands_of_a_role_work_and_those_of_another_role_fail_and_change_nothing
             ("not_deleted", 0),
         ],
     );
-    ok(store.run("janitor", &["hold", TO, "--release", "case"]));
+    ok(store.run("janitor", &["hold", TO, "--release", "kept"]));
     ok(store.run("janitor", &["compact", TO, "--vacuum", "1d"]));
     assert_counts(
         &json_of(store.run("janitor", &expire)),
