@@ -5,7 +5,7 @@
 mod common;
 
 use common::{
-    assert_counts, captured, done, json_of, ok, places, python_or_skip, reports,
+    assert_counts, captured, done, files_below, json_of, ok, places, python_or_skip, reports,
     servers::{Fleet, Running, TO},
     ship,
 };
@@ -130,4 +130,30 @@ fn requests_that_fail_in_the_middle_of_a_search_are_repeated_or_the_loss_is_name
     }
     fleet.store.fail("");
     assert_eq!(find(&["--count"]).1.trim(), "4000");
+}
+
+/// Each scenario of the decision about faults has tests, and each of them is there.
+#[test]
+fn the_tests_that_the_decision_about_faults_names_exist() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let decision = "docs/decisions/82-a-fault-is-that-of-one-object-or-of-the-store.md";
+    let decision = fs::read_to_string(format!("{root}/{decision}")).unwrap();
+    let files = ["src", "tests"].map(|it| format!("{}/{it}", env!("CARGO_MANIFEST_DIR")));
+    let files = files.iter().flat_map(files_below);
+    let sources = files.filter(|it| it.extension().is_some_and(|it| it == "rs"));
+    let sources: String = sources.map(|it| fs::read_to_string(it).unwrap()).collect();
+    let (_, table) = decision.split_once("| Tests |\n").unwrap();
+    for row in table.lines().skip(1) {
+        let tests = row.trim_end_matches('|').rsplit('|').next().unwrap();
+        let names: Vec<&str> = tests.split('`').skip(1).step_by(2).collect();
+        assert!(!names.is_empty(), "{row}");
+        for name in names {
+            let test = format!("#[test]\nfn {name}()");
+            let indented = format!("#[test]\n    fn {name}()");
+            assert!(
+                sources.contains(&test) || sources.contains(&indented),
+                "{name}"
+            );
+        }
+    }
 }
