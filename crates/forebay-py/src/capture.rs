@@ -32,22 +32,36 @@ pub struct Capture {
     stopper: Stopper,
     timeout: Option<Duration>,
     counts: Mutex<Option<Ledger>>,
-    /// A burst that `async for` took and did not return.
-    unread: Mutex<Option<Py<Burst>>>,
 }
 
 struct Source {
     capture: forebay_net::Capture,
     interfaces: Arc<[Interface]>,
     is_file: bool,
+    /// What `find` found, for the next call that takes it.
+    found: Option<Found>,
 }
 
 /// What one step of waiting found: packets, or the end of the source.
 type Found = Option<Packets>;
 
 impl Source {
+    /// Waits for a burst for up to `timeout`, and leaves it for `next`. Whether there is one, or the end.
+    fn find(&mut self, timeout: Duration) -> Result<bool, Failure> {
+        self.found = self.next(timeout)?;
+        Ok(self.found.is_some())
+    }
+
+    /// The counts so far.
+    fn ledger(&mut self) -> Ledger {
+        without(&self.found, self.capture.ledger())
+    }
+
     /// Waits for a burst for up to `timeout`.
     fn next(&mut self, timeout: Duration) -> Result<Option<Found>, Failure> {
+        if let Some(found) = self.found.take() {
+            return Ok(Some(found));
+        }
         Ok(match self.capture.take_batch(timeout)? {
             Next::Ready(batch) => {
                 // Those of a file may follow later.
@@ -78,6 +92,7 @@ impl Capture {
             capture,
             interfaces,
             is_file: matches!(name, Name::File(_)),
+            found: None,
         };
         Ok(Capture {
             path: match name {
@@ -88,18 +103,21 @@ impl Capture {
             stopper,
             timeout,
             counts: Mutex::new(None),
-            unread: Mutex::new(None),
         })
-    }
-
-    fn unread(&self) -> Option<Py<Burst>> {
-        let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
-        unread.take()
     }
 
     fn count(&self, ledger: Ledger) {
         *self.counts.lock().unwrap_or_else(PoisonError::into_inner) = Some(ledger);
     }
+}
+
+/// Does not count as taken what no call has taken.
+fn without(found: &Option<Found>, mut ledger: Ledger) -> Ledger {
+    if let Some(Some(packets)) = found {
+        ledger.counted -= packets.batch.len() as u64;
+        ledger.unread += packets.batch.len() as u64;
+    }
+    ledger
 }
 
 fn late() -> Failure {
@@ -172,10 +190,6 @@ impl Capture {
         py: Python<'_>,
         timeout: Option<f64>,
     ) -> Result<Option<Py<Burst>>, Failure> {
-        self.source.with(|_| Ok(()))?;
-        if let Some(burst) = self.unread() {
-            return Ok(Some(burst));
-        }
         let limit = limit(timeout)?.or(self.timeout);
         match wait(py, limit, |slice| {
             self.source.with(|source| source.next(slice))
@@ -211,9 +225,13 @@ impl Capture {
         self.path.clone()
     }
 
-    /// Keeps a burst for the next one that asks.
-    fn _give_back(&self, burst: Py<Burst>) {
-        *self.unread.lock().unwrap_or_else(PoisonError::into_inner) = Some(burst);
+    /// For `async for`: waits for a burst, or the end, for up to `timeout` seconds. The next call takes what this one finds.
+    fn _find(&self, py: Python<'_>, timeout: f64) -> Result<bool, Failure> {
+        let found = wait(py, limit(Some(timeout))?, |slice| {
+            self.source
+                .with(|source| Ok(source.find(slice)?.then_some(())))
+        })?;
+        Ok(found.is_some())
     }
 
     /// Ends the capture, from any thread: bursts of packets that were received before still follow, then the end.
@@ -228,8 +246,10 @@ impl Capture {
         self.stop()?;
         if let Some(mut source) = self.source.take_wait(py)? {
             // What is known if the end fails.
-            self.count(source.capture.ledger());
-            self.count(py.detach(|| source.capture.finish())?);
+            self.count(source.ledger());
+            let found = source.found.take();
+            let ledger = py.detach(|| source.capture.finish())?;
+            self.count(without(&found, ledger));
         }
         self.counts(py)
     }
@@ -275,8 +295,7 @@ impl Capture {
             Ok(None) => None,
             Err(failure) => Some(Err(failure)),
         };
-        let unread = self.unread().map(|burst| burst.get().packets());
-        arrow::stream(py, unread.into_iter().chain(std::iter::from_fn(next)))
+        arrow::stream(py, std::iter::from_fn(next))
     }
 
     fn __enter__(this: Py<Self>) -> Py<Self> {

@@ -228,6 +228,47 @@ def test_a_burst_that_no_task_took_is_next():
     assert capture.counts["unread"] == 0 and capture.counts["received"] == 40
 
 
+def test_two_cancelled_tasks_of_a_capture_lose_no_burst():
+    async def main(capture):
+        times, iterators = [], [aiter(capture), aiter(capture)]
+        for _ in range(5):
+            tasks = [asyncio.ensure_future(anext(it)) for it in iterators]
+            await asyncio.wait(tasks, timeout=0.02)
+            for task in tasks:
+                task.cancel()
+            for found in await asyncio.gather(*tasks, return_exceptions=True):
+                times.extend(found.time.tolist() if isinstance(found, forebay.Burst) else [])
+        del tasks, iterators
+        async for burst in capture:
+            times.extend(burst.time.tolist())
+        return times
+
+    with forebay.capture("sim:count=60,rate=200pps") as capture:
+        times = asyncio.run(main(capture))
+    assert len(times) == len(set(times)) == 60
+
+
+def test_a_task_waits_at_an_iterator_of_bursts_and_a_second_one_does_not():
+    async def main(capture):
+        bursts = aiter(capture)
+        first = asyncio.ensure_future(anext(bursts))
+        await asyncio.sleep(0)
+        with pytest.raises(forebay.Busy):
+            await anext(bursts)
+        first.cancel()
+
+    with forebay.capture("sim:rate=1pps") as capture:
+        asyncio.run(main(capture))
+
+
+def test_a_burst_that_was_found_and_not_taken_is_unread():
+    capture = forebay.capture("sim:count=10,clock=virtual")
+    assert capture._find(20) and capture._find(20)
+    counts = capture.close()
+    assert counts["received"] == 10 and counts["unread"] > 0
+    assert counts["received"] == counts["unread"] + counts["counted"] + sum(counts["dropped"].values())
+
+
 def test_asyncio_ends_while_a_task_waits():
     async def main():
         waiting = asyncio.ensure_future(anext(aiter(forebay.Queue())))

@@ -10,9 +10,13 @@ from ._errors import Busy, Closed, Empty, TimedOut
 _SLICE = 0.05  # seconds after which a thread notices that its iterator is gone
 
 
-def _wake(future):
-    if not future.done():
+def _wake(future, failure=None):
+    if future.done():
+        return  # its task was cancelled
+    if failure is None:
         future.set_result(None)
+    else:
+        future.set_exception(failure)
 
 
 class _Messages:
@@ -58,92 +62,76 @@ class _Work:
 
     def __init__(self, capture):
         self.capture = capture
-        self.asked = queue.SimpleQueue()  # one entry for each burst to wait for, and None at the end
-        self.lock = threading.RLock()
-        self.found = []  # at most one: a burst, an exception, or None at the end of the source
-        self.future = None  # to wake
+        self.asked = queue.SimpleQueue()  # a future for each wait, and None at the end
         self.is_over = False
 
     def run(self):
-        while self.asked.get() is not None:
+        while (future := self.asked.get()) is not None:
+            failure = None
             try:
-                found = self.take()
+                self.wait(future)
             except BaseException as error:
-                found = error
-            with self.lock:
-                if self.is_over:
-                    return self.give_back(found)
-                self.found.append(found)
-                future = self.future
+                failure = error
             try:
-                future.get_loop().call_soon_threadsafe(_wake, future)
+                future.get_loop().call_soon_threadsafe(_wake, future, failure)
             except RuntimeError:
                 pass  # the loop is closed; another one may ask
 
-    def take(self):
-        waited, limit = 0.0, self.capture._timeout
-        while True:
+    def wait(self, future):
+        """Waits for a burst, or the end, until the task is cancelled."""
+        begun, limit = time.monotonic(), self.capture._timeout
+        while not (self.is_over or future.done()):
+            waited = time.monotonic() - begun
             slice = _SLICE if limit is None else max(min(_SLICE, limit - waited), 0)
             try:
-                return self.capture.next_burst(slice)
-            except TimedOut:
-                if self.is_over or (limit is not None and waited + slice >= limit):
-                    raise
+                if self.capture._find(slice):
+                    return
             except Busy:
                 # The thread of an iterator before this one ends within a slice.
                 if waited > 10 * _SLICE:
                     raise
-                time.sleep(slice)
-            waited += slice
-
-    def give_back(self, found):
-        if found is not None and not isinstance(found, BaseException):
-            self.capture._give_back(found)
-
-    def end(self):
-        with self.lock:
-            self.is_over = True
-            while self.found:
-                self.give_back(self.found.pop())
-        self.asked.put(None)
+                time.sleep(_SLICE / 10)
+            else:
+                if limit is not None and waited + slice >= limit:
+                    raise TimedOut("no packet came within the time limit")
 
 
 class _Bursts:
-    """A thread makes the calls that wait, one for each burst that a task asks for, and then wakes the event loop."""
+    """A thread makes the calls that wait, and wakes the event loop. The burst stays in the capture until a task takes it."""
 
     def __init__(self, capture):
         self._work = _Work(capture)
         self._thread = None  # made by the first call
-        self._is_asked = False
+        self._is_waiting = False
 
     def __aiter__(self):
         return self
 
     async def __anext__(self):
-        work = self._work
-        while True:
-            future = asyncio.get_running_loop().create_future()
-            with work.lock:
-                if work.found:
-                    found = work.found.pop()
-                    break
-                work.future = future
-            if self._thread is None:
-                self._thread = threading.Thread(target=work.run, daemon=True)
-                self._thread.start()
-            if not self._is_asked:
-                self._is_asked = True
-                work.asked.put(True)
-            await future  # if the task is cancelled here, the next one gets the burst
-        self._is_asked = False
-        if found is None:
-            raise StopAsyncIteration
-        if isinstance(found, BaseException):
-            raise found
-        return found
+        if self._is_waiting:
+            raise Busy("another task waits at this iterator")
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work.run, daemon=True)
+            self._thread.start()
+        self._is_waiting = True
+        try:
+            while True:
+                ready = asyncio.get_running_loop().create_future()
+                self._work.asked.put(ready)
+                await ready
+                try:
+                    burst = self._work.capture.next_burst(0)
+                except (Busy, TimedOut):
+                    continue  # another reader took it
+                if burst is None:
+                    raise StopAsyncIteration
+                return burst
+        finally:
+            self._is_waiting = False
 
     def __del__(self):
-        self._work.end()
+        self._work.is_over = True
+        self._work.asked.put(None)
 
 
 bursts = _Bursts
