@@ -1,0 +1,195 @@
+"""Programs in C, C++ and Rust at the other end of a queue, with one of the two killed.
+
+The environment variable FOREBAY_BUILT names the folder in which cargo has built the library for C and the command.
+"""
+
+import itertools
+import os
+import pathlib
+import shutil
+import struct
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import forebay
+
+CRATE = pathlib.Path(__file__).parents[2] / "forebay-c"
+NUMBER = struct.Struct("=Q")
+END = (1 << 64) - 1
+
+
+def built(name):
+    """A file that cargo built."""
+    folder = pathlib.Path(os.environ.get("FOREBAY_BUILT", "/nonexistent"))
+    for path in (folder / name, folder / "deps" / name):
+        if path.exists():
+            return path
+    pytest.skip(f"needs {name}: FOREBAY_BUILT names the folder in which cargo built it")
+
+
+def compiled(compiler, language, source, folder):
+    """A program in C or C++, linked to the library that cargo built."""
+    if shutil.which(compiler) is None:
+        pytest.skip(f"needs {compiler}")
+    library = built("libforebay_c.so")
+    for name in ("libforebay.so", "libforebay.so.0"):
+        (folder / name).symlink_to(library)
+    program = folder / pathlib.Path(source).stem
+    subprocess.run(
+        [compiler, "-x", language, CRATE / source, "-I", CRATE / "include", "-o", program,
+         f"-L{folder}", "-lforebay", f"-Wl,-rpath,{folder}"],
+        check=True,
+    )  # fmt: skip
+    return program
+
+
+class Compiled:
+    """The program `peer.c`, in C or in C++."""
+
+    def __init__(self, compiler, language, folder):
+        self.program = compiled(compiler, language, "tests/peer.c", folder)
+
+    def send(self, name, first, count):
+        return subprocess.Popen([self.program, "send", name, str(first), str(count)])
+
+    def receive(self, name):
+        return subprocess.Popen([self.program, "receive", name, "0"], stdout=subprocess.PIPE)
+
+    def numbers(self, receives):
+        return map(int, receives.stdout)
+
+
+class Command:
+    """The command `forebay queue`, which is written in Rust. Each record is a number, preceded by its length."""
+
+    def __init__(self):
+        self.program = built("forebay")
+
+    def send(self, name, first, count):
+        sends = subprocess.Popen([self.program, "queue", "send", "--framed", name], stdin=subprocess.PIPE)
+
+        def feed():
+            try:
+                with sends.stdin as records:
+                    for number in range(first, first + count):
+                        records.write(struct.pack(">I", 8) + NUMBER.pack(number))
+            except BrokenPipeError:
+                pass  # it was killed
+
+        threading.Thread(target=feed, daemon=True).start()
+        return sends
+
+    def receive(self, name):
+        return subprocess.Popen([self.program, "queue", "recv", "--framed", name], stdout=subprocess.PIPE)
+
+    def numbers(self, receives):
+        while len(record := receives.stdout.read(12)) == 12:
+            yield NUMBER.unpack(record[4:])[0]
+
+
+@pytest.fixture(params=["C", "C++", "Rust"])
+def peer(request, tmp_path):
+    match request.param:
+        case "C":
+            return Compiled("gcc", "c", tmp_path)
+        case "C++":
+            return Compiled("g++", "c++", tmp_path)
+        case "Rust":
+            return Command()
+
+
+@pytest.fixture
+def queue():
+    name = f"python-peer-{os.getpid()}"
+    with forebay.Queue.create(name) as queue:
+        yield queue
+    forebay.Queue.remove(name)
+
+
+def python(program, queue):
+    """Runs a program in another interpreter, where `queue` is the queue."""
+    begin = f"import forebay, struct\nnumber = struct.Struct('=Q')\nqueue = forebay.Queue.attach({queue.name!r})\n"
+    return subprocess.Popen([sys.executable, "-c", begin + program], stdout=subprocess.PIPE)
+
+
+def send(queue, numbers):
+    assert queue.send_many([NUMBER.pack(number) for number in numbers], timeout=30) == len(numbers)
+
+
+def killed(child, printed):
+    """Kills a program, and returns how many more numbers it had printed."""
+    child.kill()
+    more = sum(1 for _ in printed)
+    child.communicate()
+    return more
+
+
+def complete(queue, printed, end):
+    """Nothing but the message that a killed receiver had in its hands is missing, and nothing is there twice."""
+    missing, found = set(range(printed + 1, end)), set()
+    while missing:
+        number = NUMBER.unpack(queue.recv(30))[0]
+        assert number not in found and number < end
+        found.add(number)
+        missing.discard(number)
+
+
+def test_a_python_process_and_another_language_talk_both_ways(peer, queue):
+    receives = peer.receive(queue.name)
+    send(queue, range(1000))
+    printed = peer.numbers(receives)
+    assert list(itertools.islice(printed, 1000)) == list(range(1000))
+    # A killed receiver: the rest is there for the next one. A pipe does not hold all of it.
+    send(queue, range(1000, 30_000))
+    assert list(itertools.islice(printed, 500)) == list(range(1000, 1500))
+    complete(queue, 1500 + killed(receives, printed), 30_000)
+    # A killed sender: what it has sent arrives once and in order, and the queue goes on.
+    first = 1_000_000
+    sends = peer.send(queue.name, first, 10**12)
+    received = (NUMBER.unpack(queue.recv(30))[0] for _ in itertools.count())
+    received = filter(lambda number: number >= first, received)  # the killed receiver's are delivered again at any time
+    assert list(itertools.islice(received, 5000)) == list(range(first, first + 5000))
+    sends.kill()
+    sends.wait()
+    sender = threading.Thread(target=queue.send, args=(NUMBER.pack(END), 30))
+    sender.start()
+    up_to_end = itertools.takewhile(lambda number: number != END, received)
+    assert all(number == at for at, number in enumerate(up_to_end, first + 5000))
+    sender.join()
+
+
+def test_another_language_goes_on_when_a_python_process_is_killed(peer, queue):
+    # A sender.
+    sends = python("n = 0\nwhile queue.send_many([number.pack(m) for m in range(n, n + 100)]):\n    n += 100", queue)
+    receives = peer.receive(queue.name)
+    printed = peer.numbers(receives)
+    assert list(itertools.islice(printed, 10_000)) == list(range(10_000))
+    sends.kill()
+    sends.communicate()
+    sender = threading.Thread(target=queue.send, args=(NUMBER.pack(END), 30))
+    sender.start()
+    assert all(number == at for at, number in enumerate(itertools.takewhile(lambda number: number != END, printed), 10_000))
+    sender.join()
+    killed(receives, printed)
+    # A receiver.
+    receives = python("while True: print(number.unpack(queue.recv())[0], flush=True)", queue)
+    sends = peer.send(queue.name, 0, 30_000)
+    printed = map(int, receives.stdout)
+    assert list(itertools.islice(printed, 500)) == list(range(500))
+    complete(queue, 500 + killed(receives, printed), 30_000)
+    assert sends.wait(30) == 0
+
+
+def test_the_examples_in_c_and_python_share_a_queue(tmp_path):
+    jobs = compiled("gcc", "c", "examples/jobs.c", tmp_path)
+    name = f"python-jobs-{os.getpid()}"
+    subprocess.run([jobs, "give", name, "one", "two"], check=True)
+    try:
+        example = CRATE.with_name("forebay-py") / "examples/jobs.py"
+        done = subprocess.run([sys.executable, example, name], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0 and done.stdout == "one\ntwo\n", done.stderr
+    finally:
+        forebay.Queue.remove(name)
