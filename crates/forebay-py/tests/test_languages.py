@@ -1,4 +1,4 @@
-"""Programs in C, C++ and Rust at the other end of a queue, with one of the two killed.
+"""Programs in C, C++ and Rust at the other end of a queue, with one of the two killed; and shares of the command's captures.
 
 The environment variable FOREBAY_BUILT names the folder in which cargo has built the library for C and the command.
 """
@@ -193,3 +193,53 @@ def test_the_examples_in_c_and_python_share_a_queue(tmp_path):
         assert done.returncode == 0 and done.stdout == "one\ntwo\n", done.stderr
     finally:
         forebay.Queue.remove(name)
+
+
+@pytest.fixture
+def shared(tmp_path):
+    """A capture of the command that shares its packets, and writes them."""
+    name, path = f"python-{os.getpid()}", tmp_path / "shared.pcapng"
+    line = f"capture -i sim:rate=20kpps,host=none,ring=1000000 --share {name} -w {path}"
+    capture = subprocess.Popen([built("forebay"), *line.split()], stderr=subprocess.PIPE, text=True)
+    lines = iter(capture.stderr)
+    assert any("sharing as" in line for line in lines)
+    threading.Thread(target=lambda: list(lines), daemon=True).start()
+    yield capture, name, path
+    capture.kill()
+    capture.wait()
+
+
+def packets(burst):
+    return [bytes(packet) for packet in burst]
+
+
+def test_a_share_is_tapped_until_its_capture_ends(shared):
+    capture, name, path = shared
+    with forebay.capture(f"share:{name}", timeout=30) as tap, forebay.capture(f"share:{name}", "tcp", timeout=30) as none:
+        tapped = packets(next(tap))
+        capture.terminate()
+        for burst in tap:
+            tapped.extend(packets(burst))
+        assert list(none) == []
+    assert capture.wait(30) == 0
+    # Each of the packets that the capture wrote after the tap began, or a count of it.
+    counts = tap.counts
+    assert counts["received"] == counts["counted"] + counts["dropped"]["overrun"] and counts["counted"] == len(tapped)
+    assert none.counts["received"] == none.counts["filtered"] + none.counts["dropped"]["overrun"] > 0
+    with forebay.read(path) as file:
+        written = [packet for burst in file for packet in packets(burst)]
+    assert written[-len(tapped) :] == tapped or counts["dropped"]["overrun"] > 0
+
+
+def test_a_tap_of_a_killed_capture_raises_after_its_last_packet(shared):
+    capture, name, _ = shared
+    seen = 0
+    with forebay.capture(f"share:{name}", timeout=30) as tap:
+        seen += len(next(tap))
+        capture.kill()
+        with pytest.raises(forebay.Error, match="was killed"):
+            for burst in tap:
+                seen += len(burst)
+    assert tap.counts["counted"] == seen
+    with pytest.raises(forebay.NotFound):
+        forebay.capture("share:python-no-such-share")
