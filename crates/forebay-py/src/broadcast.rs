@@ -1,9 +1,9 @@
 //! Messages to any number of readers, which may be too slow.
 
 use crate::{
-    error::{Code, Failure},
+    error::Failure,
     filter::bytes_of,
-    process::{Own, limit, wait},
+    process::{Own, or_end, receive},
     watch::Watch,
 };
 use forebay::{
@@ -138,25 +138,14 @@ impl BroadcastReader {
         py: Python<'py>,
         timeout: Option<f64>,
     ) -> Result<Bound<'py, PyBytes>, Failure> {
-        let limit = limit(timeout)?;
-        // Received and copied in one step: another thread may receive after it.
-        let now = self.0.with(|received| {
-            let message = received.next(Duration::ZERO)?;
-            Ok(message.map(|message| PyBytes::new(py, message)))
-        })?;
-        if let Some(message) = now {
-            return Ok(message);
-        }
-        if limit == Some(Duration::ZERO) {
-            return Err(Failure::new(Code::Empty, "there is no message"));
-        }
-        let message = wait(py, limit, |slice| {
-            self.0
-                .with(|received| Ok(received.next(slice)?.map(<[u8]>::to_vec)))
-        })?;
-        let message = message
-            .ok_or_else(|| Failure::new(Code::TimedOut, "no message came within the time limit"))?;
-        Ok(PyBytes::new(py, &message))
+        let object = |message: &[u8]| PyBytes::new(py, message);
+        receive(
+            py,
+            timeout,
+            || (self.0).with(|received| Ok(received.next(Duration::ZERO)?.map(object))),
+            |slice| (self.0).with(|received| Ok(received.next(slice)?.map(<[u8]>::to_vec))),
+            |message| Ok(object(&message)),
+        )
     }
 
     /// Messages that this reader has lost.
@@ -170,11 +159,7 @@ impl BroadcastReader {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> Result<Option<Bound<'py, PyBytes>>, Failure> {
-        match self.recv(py, None) {
-            Ok(message) => Ok(Some(message)),
-            Err(failure) if failure.code() == Some(Code::Closed) => Ok(None),
-            Err(failure) => Err(failure),
-        }
+        or_end(self.recv(py, None))
     }
 
     /// `async for message in reader`: until the producer is closed.
@@ -193,8 +178,17 @@ impl BroadcastReader {
         }))
     }
 
-    /// Leaves the broadcast.
+    /// Leaves the broadcast. `with` does this at its end.
     fn close(&self, py: Python<'_>) -> Result<(), Failure> {
         self.0.take_wait(py).map(drop)
+    }
+
+    fn __enter__(this: Py<Self>) -> Py<Self> {
+        this
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> Result<(), Failure> {
+        self.close(py)
     }
 }

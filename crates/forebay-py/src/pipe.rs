@@ -3,7 +3,7 @@
 use crate::{
     error::{Code, Failure},
     filter::bytes_of,
-    process::{Own, limit, wait},
+    process::{Own, full, limit, receive, wait},
 };
 use forebay::stream::{End, Reader, Writer, stream};
 use pyo3::{
@@ -76,13 +76,7 @@ impl Ends {
             _ if pushed > 0 => Ok(pushed / unit),
             Err(failure) => Err(failure),
             Ok(Some(())) => Ok(0),
-            Ok(None) if limit == Some(Duration::ZERO) => {
-                Err(Failure::new(Code::Full, "there is no room"))
-            }
-            Ok(None) => Err(Failure::new(
-                Code::TimedOut,
-                "there was no room within the time limit",
-            )),
+            Ok(None) => Err(full(limit)),
         }
     }
 
@@ -93,7 +87,7 @@ impl Ends {
         max: usize,
         seconds: Option<f64>,
     ) -> Result<Option<Bound<'py, PyByteArray>>, Failure> {
-        let (unit, limit) = (self.unit, limit(seconds)?);
+        let unit = self.unit;
         if max == 0 {
             return Err(Failure::new(Code::Invalid, "max: at least one element"));
         }
@@ -117,44 +111,37 @@ impl Ends {
             let bytes = reader.bytes_buffered().min(max.saturating_mul(unit));
             bytes / unit * unit
         };
-        // Waits and takes in one step: another thread may take after it.
-        let now = self.reader.with(|reader| {
-            let is_ready = ready(reader, Duration::ZERO)?;
-            let take = |is_ready: bool| {
-                is_ready.then(|| {
-                    PyByteArray::new_with(py, len(reader), |target| {
-                        reader.pop_slice(target);
-                        Ok(())
-                    })
+        receive(
+            py,
+            seconds,
+            || {
+                self.reader.with(|reader| {
+                    let is_ready = ready(reader, Duration::ZERO)?;
+                    let take = |is_ready: bool| {
+                        is_ready.then(|| {
+                            PyByteArray::new_with(py, len(reader), |target| {
+                                reader.pop_slice(target);
+                                Ok(())
+                            })
+                        })
+                    };
+                    Ok(is_ready.map(take).map(Option::transpose).transpose()?)
                 })
-            };
-            Ok(is_ready.map(take).map(Option::transpose).transpose()?)
-        })?;
-        if let Some(taken) = now {
-            return Ok(taken);
-        }
-        if limit == Some(Duration::ZERO) {
-            return Err(Failure::new(Code::Empty, "there is nothing"));
-        }
-        let taken = wait(py, limit, |slice| {
-            self.reader.with(|reader| {
-                let is_ready = ready(reader, slice)?;
-                Ok(is_ready.map(|is_ready| {
-                    is_ready.then(|| {
-                        let mut bytes = vec![0; len(reader)];
-                        reader.pop_slice(&mut bytes);
-                        bytes
-                    })
-                }))
-            })
-        })?;
-        match taken {
-            Some(bytes) => Ok(bytes.map(|bytes| PyByteArray::new(py, &bytes))),
-            None => Err(Failure::new(
-                Code::TimedOut,
-                "nothing came within the time limit",
-            )),
-        }
+            },
+            |slice| {
+                self.reader.with(|reader| {
+                    let is_ready = ready(reader, slice)?;
+                    Ok(is_ready.map(|is_ready| {
+                        is_ready.then(|| {
+                            let mut bytes = vec![0; len(reader)];
+                            reader.pop_slice(&mut bytes);
+                            bytes
+                        })
+                    }))
+                })
+            },
+            |bytes: Option<Vec<u8>>| Ok(bytes.map(|bytes| PyByteArray::new(py, &bytes))),
+        )
     }
 
     /// Ends the stream: what is in it can still be read. Later calls change nothing.

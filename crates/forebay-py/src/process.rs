@@ -195,3 +195,50 @@ pub fn wait<T: Send>(
         }
     }
 }
+
+/// What a call raises that found nothing to take within its time limit.
+pub fn nothing(limit: Option<Duration>) -> Failure {
+    match limit {
+        Some(Duration::ZERO) => Failure::new(Code::Empty, "there is nothing now"),
+        _ => Failure::new(Code::TimedOut, "nothing came within the time limit"),
+    }
+}
+
+/// What a call raises that found no room within its time limit.
+pub fn full(limit: Option<Duration>) -> Failure {
+    match limit {
+        Some(Duration::ZERO) => Failure::new(Code::Full, "there is no room now"),
+        _ => Failure::new(Code::TimedOut, "there was no room within the time limit"),
+    }
+}
+
+/// Receives what is there `now`. If that is nothing, `later` waits for it without the interpreter, for up to the time that it is called
+/// with, and `object` makes Python's object of what it found.
+///
+/// Each of the two finds and takes in one step: another thread may take after it.
+pub fn receive<T: Send, O>(
+    py: Python<'_>,
+    seconds: Option<f64>,
+    now: impl FnOnce() -> Result<Option<O>, Failure>,
+    later: impl FnMut(Duration) -> Result<Option<T>, Failure> + Send,
+    object: impl FnOnce(T) -> PyResult<O>,
+) -> Result<O, Failure> {
+    let limit = limit(seconds)?;
+    if let Some(found) = now()? {
+        return Ok(found);
+    }
+    let found = match limit {
+        Some(Duration::ZERO) => None,
+        _ => wait(py, limit, later)?,
+    };
+    Ok(object(found.ok_or_else(|| nothing(limit))?)?)
+}
+
+/// The next of an iteration that ends where the other end was closed.
+pub fn or_end<T>(received: Result<T, Failure>) -> Result<Option<T>, Failure> {
+    match received {
+        Ok(message) => Ok(Some(message)),
+        Err(failure) if failure.code() == Some(Code::Closed) => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}

@@ -3,7 +3,7 @@
 use crate::{
     error::{Code, Failure},
     filter::bytes_of,
-    process::{Own, limit, wait},
+    process::{Own, full, limit, or_end, receive, wait},
     watch::Watch,
 };
 use forebay::queue::{
@@ -12,7 +12,7 @@ use forebay::queue::{
 };
 use pyo3::{
     prelude::*,
-    types::{PyBytes, PyDict, PyList, PyTuple},
+    types::{PyBytes, PyDict, PyTuple},
 };
 use std::{
     borrow::Cow,
@@ -90,14 +90,6 @@ fn awaited<T>(received: Result<T, RecvError>) -> Result<Option<T>, Failure> {
     }
 }
 
-/// The failure of a wait that found nothing within its time limit.
-fn nothing(limit: Option<Duration>) -> Failure {
-    match limit {
-        Some(Duration::ZERO) => RecvError::Empty.into(),
-        _ => RecvError::TimedOut.into(),
-    }
-}
-
 #[pymethods]
 impl Queue {
     #[new]
@@ -154,13 +146,14 @@ impl Queue {
             Err(SendError::Full | SendError::TimedOut) if timeout != Some(0.0) => {}
             sent => return Ok(sent?),
         }
-        let sent = wait(py, limit(timeout)?, |slice| {
+        let limit = limit(timeout)?;
+        let sent = wait(py, limit, |slice| {
             match ends.sender.send_timeout(&message, slice) {
                 Err(SendError::TimedOut) => Ok(None),
                 sent => Ok(Some(sent?)),
             }
         })?;
-        sent.ok_or_else(|| SendError::TimedOut.into())
+        sent.ok_or_else(|| full(limit))
     }
 
     /// Sends many messages, faster than one by one, and returns how many were sent: all, or fewer after `timeout` seconds.
@@ -206,10 +199,7 @@ impl Queue {
         };
         match (sent, done) {
             (0, Err(failure)) => Err(failure),
-            (0, Ok(None)) => Err(match limit {
-                Some(Duration::ZERO) => SendError::Full.into(),
-                _ => SendError::TimedOut.into(),
-            }),
+            (0, Ok(None)) => Err(full(limit)),
             // Ctrl-C is not swallowed.
             (_, Err(failure @ Failure::Python(_))) => Err(failure),
             _ => Ok(sent),
@@ -225,20 +215,15 @@ impl Queue {
         py: Python<'py>,
         timeout: Option<f64>,
     ) -> Result<Bound<'py, PyBytes>, Failure> {
-        let ends = self.ends.share()?;
-        if let Some(message) = awaited(ends.receiver.try_take())? {
-            return Ok(PyBytes::new(py, &message));
-        }
-        let limit = limit(timeout)?;
-        let received = wait(py, limit, |slice| {
-            awaited(
-                ends.receiver
-                    .take_timeout(slice)
-                    .map(|message| message.to_vec()),
-            )
-        })?;
-        let message = received.ok_or_else(|| nothing(limit))?;
-        Ok(PyBytes::new(py, &message))
+        let receiver = &self.ends.share()?.receiver;
+        let object = |message: &[u8]| PyBytes::new(py, message);
+        receive(
+            py,
+            timeout,
+            || awaited(receiver.try_take().map(|message| object(&message))),
+            |slice| awaited(receiver.take_timeout(slice).map(|message| message.to_vec())),
+            |message| Ok(object(&message)),
+        )
     }
 
     /// Receives up to `max` messages, faster than one by one. Waits for the first one as `recv` does.
@@ -248,28 +233,32 @@ impl Queue {
         py: Python<'py>,
         max: usize,
         timeout: Option<f64>,
-    ) -> Result<Bound<'py, PyList>, Failure> {
+    ) -> Result<Vec<Bound<'py, PyBytes>>, Failure> {
         if max == 0 {
             return Err(Failure::new(
                 Code::Invalid,
                 "max: a burst has at least one message",
             ));
         }
-        let ends = self.ends.share()?;
-        if let Some(burst) = awaited(ends.receiver.try_take_burst(max))? {
-            let messages = burst.iter().map(|(_, message)| PyBytes::new(py, message));
-            return Ok(PyList::new(py, messages.collect::<Vec<_>>())?);
-        }
-        let limit = limit(timeout)?;
-        let received = wait(py, limit, |slice| {
-            awaited(ends.receiver.take_burst_timeout(max, slice).map(|burst| {
-                let messages = burst.iter().map(|(_, message)| message.to_vec());
-                messages.collect::<Vec<_>>()
-            }))
-        })?;
-        let messages = received.ok_or_else(|| nothing(limit))?;
-        let messages = messages.iter().map(|message| PyBytes::new(py, message));
-        Ok(PyList::new(py, messages.collect::<Vec<_>>())?)
+        let receiver = &self.ends.share()?.receiver;
+        let object = |message: &[u8]| PyBytes::new(py, message);
+        receive(
+            py,
+            timeout,
+            || {
+                let burst = awaited(receiver.try_take_burst(max))?;
+                let objects =
+                    burst.map(|burst| burst.iter().map(|(_, message)| object(message)).collect());
+                Ok(objects)
+            },
+            |slice| {
+                let burst = awaited(receiver.take_burst_timeout(max, slice))?;
+                let copied =
+                    burst.map(|burst| burst.iter().map(|(_, message)| message.to_vec()).collect());
+                Ok(copied)
+            },
+            |messages: Vec<Vec<u8>>| Ok(messages.iter().map(|message| object(message)).collect()),
+        )
     }
 
     fn __iter__(this: Py<Self>) -> Py<Self> {
@@ -277,11 +266,7 @@ impl Queue {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> Result<Option<Bound<'py, PyBytes>>, Failure> {
-        match self.recv(py, None) {
-            Ok(message) => Ok(Some(message)),
-            Err(failure) if failure.code() == Some(Code::Closed) => Ok(None),
-            Err(failure) => Err(failure),
-        }
+        or_end(self.recv(py, None))
     }
 
     /// `async for message in queue`: until the queue is closed and empty.
