@@ -6,6 +6,7 @@ import re
 import pytest
 
 import forebay
+from forebay import _errors
 
 PAGE = pathlib.Path(__file__).parents[3] / "docs" / "python.md"
 
@@ -24,8 +25,7 @@ def test_the_examples_run(tmp_path, monkeypatch):
 
 def test_the_table_of_exceptions_is_complete():
     page = PAGE.read_text()
-    for name in forebay.__all__:
-        cls = getattr(forebay, name)
-        if isinstance(cls, type) and issubclass(cls, forebay.Error) and cls is not forebay.Error:
-            row = next(line for line in page.splitlines() if line.startswith("|") and f"`{name}`" in line)
-            assert str(cls.code) in row
+    for code, cls in _errors._CLASSES.items():
+        assert getattr(forebay, cls.__name__) is cls and cls.__name__ in forebay.__all__
+        row = next(line for line in page.splitlines() if line.startswith("|") and f"`{cls.__name__}`" in line)
+        assert str(code) in row

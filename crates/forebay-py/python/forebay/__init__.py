@@ -14,6 +14,7 @@ from ._errors import (
     Busy,
     Closed,
     Damaged,
+    Defect,
     Empty,
     Error,
     Exists,
@@ -25,6 +26,7 @@ from ._errors import (
     NoMemory,
     NoPermission,
     NotFound,
+    Overrun,
     TimedOut,
     TooLong,
     Unsupported,
@@ -68,7 +70,7 @@ def write(path, bursts, *, format=None):
 
 
 __all__ = [
-    "Appender", "Broadcast", "BroadcastReader", "Burst", "Busy", "Capture", "Closed", "Damaged", "Empty", "Error", "Exists", "Filter", "Full",
-    "InputOutput", "Interrupted", "Invalid", "Misuse", "NoMemory", "NoPermission", "NotFound", "Queue", "Ring", "Stream", "TimedOut", "TooLong",
+    "Appender", "Broadcast", "BroadcastReader", "Burst", "Busy", "Capture", "Closed", "Damaged", "Defect", "Empty", "Error", "Exists", "Filter", "Full",
+    "InputOutput", "Interrupted", "Invalid", "Misuse", "NoMemory", "NoPermission", "NotFound", "Overrun", "Queue", "Ring", "Stream", "TimedOut", "TooLong",
     "Unsupported", "Writer", "capture", "read", "read_records", "write",
 ]  # fmt: skip
