@@ -242,7 +242,7 @@ impl Capture {
     }
 
     /// Closes the source, and returns its counts: `counts`. Further calls return the same.
-    fn close<'py>(&self, py: Python<'py>) -> Result<Option<Bound<'py, PyDict>>, Failure> {
+    fn close<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyDict>, Failure> {
         self.stop()?;
         if let Some(mut source) = self.source.take_wait(py)? {
             // What is known if the end fails.
@@ -254,13 +254,14 @@ impl Capture {
         self.counts(py)
     }
 
-    /// The counts of all packets, once the capture is closed; None before. An unknown count is None:
-    /// `received == written + counted + filtered + unread + sum(dropped.values())` if none is.
+    /// The counts of packets so far, and of all once the capture is closed. Then
+    /// `received == written + counted + filtered + unread + sum(dropped.values())`, if none is None, which is an unknown count.
     #[getter]
-    fn counts<'py>(&self, py: Python<'py>) -> Result<Option<Bound<'py, PyDict>>, Failure> {
-        let ledger = *self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(ledger) = ledger else {
-            return Ok(None);
+    fn counts<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyDict>, Failure> {
+        let closed = *self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let ledger = match closed {
+            Some(ledger) => ledger,
+            None => self.source.with(|source| Ok(source.ledger()))?,
         };
         let dropped = PyDict::new(py);
         for (cause, count) in ledger.dropped.by_cause() {
@@ -274,7 +275,7 @@ impl Capture {
         counts.set_item("unread", ledger.unread)?;
         counts.set_item("dropped", dropped)?;
         counts.set_item("interface_dropped", ledger.interface_dropped)?;
-        Ok(Some(counts))
+        Ok(counts)
     }
 
     /// The packets that are left, as a stream of Arrow's C interface. The payload of a file is not copied; that of an interface is,

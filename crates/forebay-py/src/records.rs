@@ -165,7 +165,7 @@ pub fn read_records<'py>(
     path: PathBuf,
     dtype: Option<&Bound<'py, PyAny>>,
 ) -> Result<(Bound<'py, PyAny>, Option<String>), Failure> {
-    let opened = File::open(&path);
+    let opened = py.detach(|| File::open(&path));
     let file = opened
         .map_err(|error| Error::new(path.display().to_string(), "opening it").because(error))?;
     let mut reader = records::Reader::new(file);
@@ -178,7 +178,7 @@ pub fn read_records<'py>(
             Some((dtype, size))
         }
     };
-    while let Some(block) = reader.next_block()? {
+    while let Some(block) = py.detach(|| reader.next_block())? {
         py.check_signals()?;
         match &dtype {
             None => {

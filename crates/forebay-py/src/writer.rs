@@ -113,7 +113,12 @@ impl Drop for Output {
 impl Writer {
     #[new]
     #[pyo3(signature = (path, *, format = None, link_type = 1))]
-    fn new(path: PathBuf, format: Option<&str>, link_type: u16) -> Result<Writer, Failure> {
+    fn new(
+        py: Python<'_>,
+        path: PathBuf,
+        format: Option<&str>,
+        link_type: u16,
+    ) -> Result<Writer, Failure> {
         let name = path.display().to_string();
         if Compression::of_path(&path).is_some() {
             let text =
@@ -129,7 +134,7 @@ impl Writer {
                 )
             })?,
         };
-        let file = File::create(&path);
+        let file = py.detach(|| File::create(&path)); // a pipe waits for its reader
         let file = file.map_err(|error| Error::new(&name, "making it").because(error))?;
         let application = concat!("forebay ", env!("CARGO_PKG_VERSION"), " for Python");
         let output = Output {

@@ -270,6 +270,15 @@ def test_a_time_limit_ends_a_wait_and_the_capture_goes_on():
         assert len(capture.next_burst(timeout=5)) > 0
 
 
+def test_counts_so_far_are_there_while_a_capture_is_open(file):
+    capture = forebay.read(file, "ip")
+    assert capture.counts["counted"] == 0
+    seen = len(next(capture))
+    assert capture.counts["counted"] == seen > 0
+    capture.close()
+    assert capture.counts["counted"] == seen
+
+
 def test_stop_in_another_thread_ends_the_iteration():
     capture = forebay.capture("sim:rate=100pps")
     threading.Timer(0.05, capture.stop).start()
