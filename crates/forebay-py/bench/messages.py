@@ -98,10 +98,9 @@ def iceoryx2_sender(name, count):
     node, service, message, iceoryx2 = iceoryx2_service(name)
     publisher = service.publisher_builder().backpressure_strategy(iceoryx2.BackpressureStrategy.RetryUntilDelivered).create()
     content = message()
-    while not service.dynamic_config.number_of_subscribers:
-        time.sleep(0.001)
     for _ in range(count + 1):  # the first one shows that it runs
-        publisher.send_copy(content)
+        while not publisher.send_copy(content):  # the subscriber is not connected yet
+            pass
 
 
 def iceoryx2_queue(count):
