@@ -458,3 +458,44 @@ def test_the_stubs_name_what_there_is():
             assert public == stubbed, name
             assert getattr(forebay, name).__doc__, name
             assert all(getattr(getattr(forebay, name), it).__doc__ for it in public), name
+
+
+def test_the_stubs_have_the_parameters_that_there_are():
+    import ast
+    import inspect
+    import pathlib
+
+    def stubbed(node):
+        arguments = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
+        defaults = len(node.args.defaults) + sum(default is not None for default in node.args.kw_defaults)
+        return [it.arg for it in arguments if it.arg != "self"], defaults
+
+    def real(function):
+        parameters = [it for it in inspect.signature(function).parameters.values() if it.name != "self"]
+        return [it.name for it in parameters], sum(it.default is not it.empty for it in parameters)
+
+    stubs = ast.parse((pathlib.Path(forebay.__file__).parent / "__init__.pyi").read_text())
+    checked = 0
+    for node in stubs.body:
+        if isinstance(node, ast.FunctionDef):
+            assert stubbed(node) == real(getattr(forebay, node.name)), node.name
+        elif isinstance(node, ast.ClassDef) and not issubclass(getattr(forebay, node.name), BaseException):
+            cls = getattr(forebay, node.name)
+            for it in node.body:
+                is_property = isinstance(it, ast.FunctionDef) and any(getattr(d, "id", "") == "property" for d in it.decorator_list)
+                if isinstance(it, ast.FunctionDef) and not is_property and (it.name == "__init__" or not it.name.startswith("_")):
+                    assert stubbed(it) == real(cls if it.name == "__init__" else getattr(cls, it.name)), (node.name, it.name)
+                    checked += 1
+    assert checked > 40
+
+
+def test_without_numpy_columns_are_memoryviews():
+    done = child("""
+        import sys
+        sys.modules["numpy"] = None
+        import forebay
+        burst = next(forebay.capture("sim:count=10,clock=virtual"))
+        assert (burst.time.format, burst.length.format, burst.direction.format) == ("q", "I", "B")
+        assert list(burst.length) == [60] * len(burst) and bytes(burst[0])[12:14] == bytes([8, 0])
+    """)
+    assert done.returncode == 0, done.stderr
