@@ -71,6 +71,26 @@ typedef int32_t forebay_code;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
+// The format of a capture file.
+enum forebay_format
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // pcap if the name of the file ends in `.pcap` or `.cap`, and otherwise pcapng.
+  FOREBAY_FORMAT_OF_NAME = 0,
+  FOREBAY_PCAPNG = 1,
+  // The classic format: one link type, and neither losses nor directions nor counts.
+  FOREBAY_PCAP = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum forebay_format forebay_format;
+#else
+typedef int32_t forebay_format;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
 // How a stream has ended.
 enum forebay_stream_end
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -177,6 +197,9 @@ typedef struct forebay_stream_writer forebay_stream_writer;
 
 // A descriptor that is readable once a queue has a message, or room. One thread at a time may use it.
 typedef struct forebay_watch forebay_watch;
+
+// Writes packets to a capture file. One thread at a time may use it.
+typedef struct forebay_writer forebay_writer;
 
 // Settings of a broadcast. Zeros are the defaults.
 typedef struct forebay_broadcast_options {
@@ -524,6 +547,29 @@ typedef struct forebay_stream_reader_view {
   struct forebay_end end;
   struct forebay_stream_reader *handle;
 } forebay_stream_reader_view;
+
+// Settings of a writer. Zeros are the defaults.
+typedef struct forebay_writer_options {
+  // `sizeof(struct forebay_writer_options)`.
+  size_t size;
+  // The program that a pcapng file names, or null: the library.
+  const char *application;
+  // One of `enum forebay_format`.
+  uint32_t format;
+  // Bytes that are kept of each packet; 0 is 262144.
+  uint32_t snaplen;
+} forebay_writer_options;
+
+// The counts of a writer.
+typedef struct forebay_writer_totals {
+  // `sizeof(struct forebay_writer_totals)`.
+  size_t size;
+  // Packets accepted.
+  uint64_t packets;
+  // Those that survive the end of this process.
+  uint64_t written;
+  uint64_t written_bytes;
+} forebay_writer_totals;
 
 #ifdef __cplusplus
 extern "C" {
@@ -1149,6 +1195,54 @@ int forebay_watch_descriptor(struct forebay_watch *handle);
 
 // Ends the watch.
 int forebay_watch_destroy(struct forebay_watch *handle);
+
+// Makes a capture file, or truncates it. `options` may be null.
+int forebay_writer_create(const char *path,
+                          const struct forebay_writer_options *options,
+                          struct forebay_writer **writer);
+
+// Writes to a duplicate of a descriptor from where it is: of a file, a pipe or a socket that blocks. Without a format in `options`, which may
+// be null, it writes pcapng. As with `write`, the signal SIGPIPE ends the process if the reader of a pipe is gone, unless it is ignored.
+int forebay_writer_open_descriptor(int number,
+                                   const struct forebay_writer_options *options,
+                                   struct forebay_writer **writer);
+
+// Describes an interface with this link type (1: Ethernet) and name, which may be null, and returns its number for `interface` of packets.
+// One that was described before has the same number. Without any, packets have interface 0, which is Ethernet. `FOREBAY_INVALID`: a pcap
+// file has one link type.
+int forebay_writer_interface(struct forebay_writer *handle,
+                             uint16_t link_type,
+                             const char *name);
+
+// The same for an interface of a capture, with all that is known of it. `FOREBAY_NOT_FOUND`: the capture has none with this number so far.
+int forebay_writer_interface_of(struct forebay_writer *handle,
+                                struct forebay_capture *capture,
+                                uint32_t interface);
+
+// Writes packets, for example those of `forebay_capture_next`. A `wire_len` below `len` is taken as `len`. All packets before one that is
+// refused are written: `FOREBAY_INVALID`, an unknown interface or direction; `FOREBAY_TOO_LONG`, more than 1000000 bytes. After any
+// other error the file is incomplete, and every further call is `FOREBAY_IO`.
+int forebay_writer_write(struct forebay_writer *handle,
+                         const struct forebay_frame *frames,
+                         size_t count);
+
+// Writes the counts of an interface, usually those of `forebay_capture_finish` before the end: what it has received, and what was lost. A
+// pcap file has none.
+int forebay_writer_counts(struct forebay_writer *handle,
+                          uint32_t interface,
+                          uint64_t time_ns,
+                          const struct forebay_counts *counts);
+
+// Hands all packets to the operating system, so that they survive the end of this process.
+int forebay_writer_flush(struct forebay_writer *handle);
+
+// Stores the counts so far.
+int forebay_writer_count(struct forebay_writer *handle, struct forebay_writer_totals *totals);
+
+// Writes what is left, ends the writer, and stores its counts. `totals` may be null. An error is that of the file: the counts say what
+// was written. `FOREBAY_BUSY`: another call uses it, and it stays open.
+int forebay_writer_close(struct forebay_writer *handle,
+                         struct forebay_writer_totals *totals);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -27,6 +27,7 @@
 //! | [`file`](mod@file) | a port that reads capture files |
 //! | [`format`](mod@format) | encodes and decodes pcap and pcapng |
 //! | [`filter`] | compiles and runs filter expressions |
+//! | [`writer`] | writes capture files, packet by packet |
 //! | [`info`] | summarizes a capture file |
 //! | [`repair`] | truncates a damaged capture file after its last whole packet |
 //! | **send** | |
@@ -75,9 +76,11 @@ pub mod threads;
 pub mod transmit;
 pub mod units;
 pub mod verify;
+pub mod writer;
 
 pub use capture::{Batch, Capture, Next, OwnedBatch, each};
 pub use control::Control;
 pub use ledger::Ledger;
 pub use port::{Frame, Port};
 pub use session::{Output, Session, SessionConfig};
+pub use writer::Writer;

@@ -15,7 +15,7 @@ use forebay_net::{
     capture::Stopper,
     filter::{Filter, View, bpf::Program},
     open::{Name, Options},
-    port::{Direction, Frame, LinkType, MAX_SNAPLEN},
+    port::{Direction, Frame, Interface, LinkType, MAX_SNAPLEN},
 };
 use std::{
     ffi::{c_char, c_int, c_void},
@@ -349,14 +349,15 @@ pub extern "C" fn forebay_capture_stop(handle: *const forebay_capture) -> c_int 
 /// The link type of an interface as in capture files (1: Ethernet). `FOREBAY_NOT_FOUND`: there is none with this number so far.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_capture_link_type(handle: *mut forebay_capture, interface: u32) -> c_int {
-    answer(|| {
-        alone(handle, |taking| {
-            let capture = taking.capture.as_ref().ok_or(Code::Closed)?;
-            let found = capture.interfaces().get(interface as usize);
-            Ok(found
-                .map(|it| c_int::from(it.link.0))
-                .ok_or(Code::NotFound)?)
-        })
+    answer(|| Ok(c_int::from(interface_of(handle, interface)?.link.0)))
+}
+
+/// The interface of a capture with this number.
+pub(super) fn interface_of(handle: *const forebay_capture, number: u32) -> Result<Interface> {
+    alone(handle, |taking| {
+        let capture = taking.capture.as_ref().ok_or(Code::Closed)?;
+        let found = capture.interfaces().get(number as usize);
+        Ok(found.cloned().ok_or(Code::NotFound)?)
     })
 }
 

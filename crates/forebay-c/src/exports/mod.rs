@@ -16,3 +16,4 @@ mod status;
 mod stream;
 mod views;
 mod watch;
+mod writer;
