@@ -643,6 +643,17 @@ int64_t forebay_capture_each(struct forebay_capture *handle,
                              forebay_frame_callback callback,
                              void *context);
 
+// Prepares a wait in `poll`. 1: there is no packet; wait until the descriptor is readable, and try again. 0: do not wait, but try again: there
+// are packets, the source has ended, or it had packets that the filter rejected. Packets that are lent are lent no more.
+int forebay_capture_arm(struct forebay_capture *handle);
+
+// Cancels the request of `forebay_capture_arm`: packets make the descriptor readable no more. A stop still does.
+int forebay_capture_disarm(struct forebay_capture *handle);
+
+// The descriptor for `forebay_capture_arm`. It is readable while packets wait, once the source has ended, and after `forebay_capture_stop`.
+// With a share it also becomes readable every 10 ms. It belongs to the capture until `forebay_capture_finish`: do not read or close it.
+int forebay_capture_descriptor(struct forebay_capture *handle);
+
 // Detaches the capture from its source: calls that wait return. Packets received so far can still be taken. Any thread may call it, and a
 // signal handler: it changes neither `errno` nor the last error of the thread.
 int forebay_capture_stop(const struct forebay_capture *handle);

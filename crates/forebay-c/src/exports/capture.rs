@@ -4,7 +4,9 @@
 #![allow(non_camel_case_types)] // These, too.
 
 use crate::{
-    border::{self, Place, Versioned, answer, items, keeping_errno, limit, put_versioned, text},
+    border::{
+        self, Place, Versioned, answer, items, keeping_errno, limit, number, put_versioned, text,
+    },
     ends::{destroy, give_one},
     failure::{Failure, Result},
     handles::{Handle, shared},
@@ -332,6 +334,42 @@ pub extern "C" fn forebay_capture_each(
                 }
             }
             Ok(calls)
+        })
+    })
+}
+
+/// Prepares a wait in `poll`. 1: there is no packet; wait until the descriptor is readable, and try again. 0: do not wait, but try again: there
+/// are packets, the source has ended, or it had packets that the filter rejected. Packets that are lent are lent no more.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_capture_arm(handle: *mut forebay_capture) -> c_int {
+    answer(|| {
+        alone(handle, |taking| {
+            taking.frames.clear();
+            let capture = taking.capture.as_mut().ok_or(Code::Closed)?;
+            Ok(c_int::from(capture.arm()?))
+        })
+    })
+}
+
+/// Cancels the request of `forebay_capture_arm`: packets make the descriptor readable no more. A stop still does.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_capture_disarm(handle: *mut forebay_capture) -> c_int {
+    answer(|| {
+        alone(handle, |taking| {
+            taking.capture.as_mut().ok_or(Code::Closed)?.disarm();
+            Ok(0)
+        })
+    })
+}
+
+/// The descriptor for `forebay_capture_arm`. It is readable while packets wait, once the source has ended, and after `forebay_capture_stop`.
+/// With a share it also becomes readable every 10 ms. It belongs to the capture until `forebay_capture_finish`: do not read or close it.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_capture_descriptor(handle: *mut forebay_capture) -> c_int {
+    answer(|| {
+        alone(handle, |taking| {
+            let capture = taking.capture.as_mut().ok_or(Code::Closed)?;
+            Ok(number(capture.descriptor()?))
         })
     })
 }

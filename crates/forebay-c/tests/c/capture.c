@@ -1,6 +1,7 @@
 // Packets of the simulated card by batch and by callback, a stop by a signal handler, filters, counts, a file, and misuse.
 #include "check.h"
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
@@ -31,7 +32,71 @@ static uint64_t sum(const struct forebay_counts *c) {
   return c->counted + c->filtered + c->unread + c->kernel + c->rx_ring + c->fill_ring + peer + c->overrun;
 }
 
+static int is_readable(forebay_capture *capture, int milliseconds) {
+  struct pollfd wait = {.fd = forebay_capture_descriptor(capture), .events = POLLIN};
+  CHECK(wait.fd >= 0);
+  return poll(&wait, 1, milliseconds);
+}
+
+// A loop around poll, until the source ends; and a stop.
+static void in_poll(void) {
+  forebay_capture *capture;
+  const struct forebay_frame *frames;
+  CHECK_IS(forebay_capture_open("sim:rate=20pps,count=3", NULL, &capture), FOREBAY_OK);
+  ptrdiff_t count, all = 0;
+  while ((count = forebay_capture_next(capture, &frames, 0)) > 0 || count == FOREBAY_EMPTY) {
+    if (count > 0) all += count;
+    else if (forebay_capture_arm(capture) == 1) CHECK_IS(is_readable(capture, 60000), 1);
+  }
+  CHECK_IS(count, FOREBAY_CLOSED);
+  CHECK_IS(all, 3);
+  CHECK_IS(forebay_capture_arm(capture), 0);
+  CHECK_IS(forebay_capture_finish(capture, NULL), FOREBAY_OK);
+  CHECK_IS(forebay_capture_arm(capture), FOREBAY_CLOSED);
+  CHECK_IS(forebay_capture_descriptor(capture), FOREBAY_CLOSED);
+  CHECK_IS(forebay_capture_destroy(capture), FOREBAY_OK);
+  CHECK_IS(forebay_capture_disarm(capture), FOREBAY_MISUSE);
+
+  CHECK_IS(forebay_capture_open("sim:rate=1pps", NULL, &capture), FOREBAY_OK);
+  CHECK_IS(forebay_capture_next(capture, &frames, FOREBAY_FOREVER), 1);
+  CHECK_IS(forebay_capture_arm(capture), 1);
+  CHECK_IS(is_readable(capture, 0), 0);
+  CHECK_IS(forebay_capture_disarm(capture), FOREBAY_OK);
+  CHECK_IS(forebay_capture_stop(capture), FOREBAY_OK);
+  CHECK_IS(is_readable(capture, 0), 1);
+  CHECK_IS(forebay_capture_next(capture, &frames, 0), FOREBAY_INTERRUPTED);
+  CHECK_IS(forebay_capture_destroy(capture), FOREBAY_OK);
+}
+
+// A file that is damaged after its second packet: that is an error, and the counts stay.
+static void of_a_damaged_file(void) {
+  char path[64];
+  snprintf(path, sizeof path, "/tmp/forebay-c-capture-%ld", (long)getpid());
+  forebay_writer *writer;
+  CHECK_IS(forebay_writer_create(path, NULL, &writer), FOREBAY_OK);
+  uint8_t data[60] = {0};
+  struct forebay_frame frame = {.data = data, .len = 60};
+  for (int i = 0; i < 3; i++) CHECK_IS(forebay_writer_write(writer, &frame, 1), FOREBAY_OK);
+  struct forebay_writer_totals totals = {.size = sizeof totals};
+  CHECK_IS(forebay_writer_close(writer, &totals), FOREBAY_OK);
+  CHECK(truncate(path, (off_t)totals.written_bytes - 10) == 0);
+  forebay_capture *capture;
+  CHECK_IS(forebay_capture_read(path, NULL, &capture), FOREBAY_OK);
+  struct forebay_counts counts = {.size = sizeof counts}, again = counts;
+  const struct forebay_frame *frames;
+  CHECK_IS(forebay_capture_next(capture, &frames, FOREBAY_FOREVER), 2);
+  CHECK_IS(forebay_capture_next(capture, &frames, FOREBAY_FOREVER), FOREBAY_DAMAGED);
+  forebay_capture_finish(capture, &counts);
+  CHECK(counts.received == 2 && counts.counted == 2 && counts.unread == 0);
+  CHECK_IS(forebay_capture_counts(capture, &again), FOREBAY_OK);
+  CHECK(memcmp(&counts, &again, sizeof counts) == 0);
+  CHECK_IS(forebay_capture_destroy(capture), FOREBAY_OK);
+  unlink(path);
+}
+
 int main(void) {
+  in_poll();
+  of_a_damaged_file();
   forebay_capture *capture;
   const struct forebay_frame *frames;
   struct forebay_counts counts = {.size = sizeof counts};

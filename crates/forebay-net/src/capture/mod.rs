@@ -14,6 +14,7 @@
 //! | the same, but not to wait longer than a time | [`Capture::next_timeout`] |
 //! | many frames at once, until the next call | [`Capture::next_batch`] |
 //! | many frames at once, to keep or to pass to another thread | [`Capture::take_batch`] |
+//! | to wait in `poll` or in an event loop | [`Capture::arm`], [`Capture::descriptor`] |
 //! | several sources, or a file of packets | [`Session`](crate::session::Session) |
 //!
 //! ```text
@@ -25,6 +26,7 @@
 //!   ([`Ledger::check`](crate::ledger::Ledger::check)), also after an early end.
 
 mod batch;
+mod descriptor;
 mod taking;
 
 pub use batch::{Batch, OwnedBatch, Row};
@@ -33,16 +35,23 @@ use crate::{
     filter::{Filter, Programs},
     ledger::Ledger,
     open::{self, Name, Options},
-    port::{Frame, Interface, Port},
+    port::{Frame, Interface, Port, Wake},
 };
 use batch::Gathered;
+use descriptor::Descriptor;
 use forebay::{
-    Result,
+    Error, Result,
     poll::{Poller, Source},
     sync::Signal,
     time::Clock,
 };
-use std::{fmt, path::Path, sync::Arc, time::Duration};
+use std::{
+    fmt, io,
+    os::fd::{AsFd, BorrowedFd},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
 use taking::{Showing, Taking};
 
 /// The frames of one poll of [`Capture::each`].
@@ -84,6 +93,8 @@ pub struct Capture {
     /// Never raised: for the frames that are left after `stop`.
     never: Signal,
     is_stopped: bool,
+    /// Made by the first call that asks for it.
+    descriptor: Option<Descriptor>,
 }
 
 /// What a call with a time limit found.
@@ -225,6 +236,7 @@ impl Capture {
             stop: Arc::new(Signal::new()?),
             never: Signal::new()?,
             is_stopped: false,
+            descriptor: None,
         })
     }
 
@@ -361,6 +373,76 @@ impl Capture {
         Ok(self.ledger())
     }
 
+    /// Requests that the [`descriptor`](Capture::descriptor) become readable with the next frame. Returns whether to wait for it: `false`
+    /// means that there are frames, that the source has ended, or that the call took frames that the filter rejects; do not wait then, and
+    /// try again. Frames that were lent are released. On a virtual clock it does not wait, but moves the clock.
+    ///
+    /// ```
+    /// use forebay_net::{Capture, Next};
+    /// use rustix::event::{PollFd, PollFlags, poll};
+    /// use std::time::Duration;
+    /// let mut capture = Capture::open("sim:rate=100pps,count=3")?;
+    /// let mut frames = 0;
+    /// loop {
+    ///     match capture.next_batch(Duration::ZERO)? {
+    ///         Next::Ready(batch) => frames += batch.len(),
+    ///         Next::TimedOut => if capture.arm()? {
+    ///             // Other descriptors could be there, too.
+    ///             poll(&mut [PollFd::new(&capture.descriptor()?, PollFlags::IN)], None).unwrap();
+    ///         }
+    ///         _ => break,
+    ///     }
+    /// }
+    /// assert_eq!(frames, 3);
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`next_frame`](Capture::next_frame), or as [`descriptor`](Capture::descriptor).
+    pub fn arm(&mut self) -> Result<bool> {
+        if self.find(Duration::ZERO)? != Next::TimedOut {
+            return Ok(false);
+        }
+        let descriptor = made(&mut self.descriptor, &self.stop)?;
+        waited(descriptor.clear())?;
+        match self.taking.sleeper.port.arm()? {
+            Wake::Fd(fd) => waited(descriptor.watch(fd))?,
+            Wake::At(then) if !self.clock.is_virtual() => {
+                let left = then.saturating_sub(self.clock.now());
+                waited(descriptor.watch_timer(Duration::from_nanos(left)))?;
+            }
+            Wake::At(then) => {
+                self.clock.sleep_until(then);
+                return Ok(false);
+            }
+            Wake::Ready | Wake::End => return Ok(false),
+        }
+        // A frame may have come before the port was armed.
+        let is_idle = self.taking.look(BUDGET)? == 0;
+        if !is_idle {
+            self.disarm();
+        }
+        Ok(is_idle)
+    }
+
+    /// Cancels the request of [`arm`](Capture::arm): frames make the descriptor readable no more. A request to stop still does.
+    pub fn disarm(&mut self) {
+        self.taking.disarm();
+        if let Some(descriptor) = &mut self.descriptor {
+            let _ = descriptor.clear(); // at worst, the program wakes for nothing
+        }
+    }
+
+    /// The descriptor to wait on after [`arm`](Capture::arm) has returned `true`. It is readable while frames wait, once the source has ended,
+    /// and after [`Stopper::stop`]. A share has no descriptor, so its reader also wakes to look for packets each 10 ms.
+    ///
+    /// # Errors
+    /// No file descriptor is available.
+    pub fn descriptor(&mut self) -> Result<BorrowedFd<'_>> {
+        let descriptor: &Descriptor = made(&mut self.descriptor, &self.stop)?;
+        Ok(descriptor.as_fd())
+    }
+
     /// A handle that ends the capture from another thread.
     pub fn stopper(&self) -> Stopper {
         Stopper(self.stop.clone())
@@ -444,6 +526,19 @@ impl Capture {
         ledger.unread = taking.unread;
         ledger
     }
+}
+
+fn waited<T>(done: io::Result<T>) -> Result<T> {
+    done.map_err(|cause| Error::new("capture", "making a descriptor to wait on").because(cause))
+}
+
+/// The descriptor, which is made if there is none.
+fn made<'a>(place: &'a mut Option<Descriptor>, stop: &Signal) -> Result<&'a mut Descriptor> {
+    let descriptor = match place.take() {
+        Some(descriptor) => descriptor,
+        None => waited(Descriptor::new(stop))?,
+    };
+    Ok(place.insert(descriptor))
 }
 
 impl fmt::Debug for Capture {

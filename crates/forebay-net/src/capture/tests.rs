@@ -380,3 +380,56 @@ fn a_source_that_cannot_be_opened_has_the_code_of_its_reason() {
         Code::Panic
     );
 }
+
+/// Whether the descriptor is readable within this time.
+fn is_readable(capture: &mut Capture, limit: Duration) -> bool {
+    let descriptor = capture.descriptor().unwrap();
+    let mut polled = [rustix::event::PollFd::new(
+        &descriptor,
+        rustix::event::PollFlags::IN,
+    )];
+    let limit = limit.try_into().unwrap();
+    rustix::event::poll(&mut polled, Some(&limit)).unwrap() > 0
+}
+
+#[test]
+fn a_descriptor_is_readable_once_a_frame_comes_the_source_ends_or_the_capture_is_stopped() {
+    let mut capture = Capture::open("sim:rate=20pps,count=3").unwrap();
+    let mut frames = 0;
+    let ended = loop {
+        match capture.next_batch(Duration::ZERO).unwrap() {
+            Next::Ready(batch) => frames += batch.len(),
+            Next::TimedOut => {
+                if capture.arm().unwrap() {
+                    assert!(is_readable(&mut capture, 60 * SECOND));
+                }
+            }
+            ended => break ended.without::<()>(),
+        }
+    };
+    assert_eq!((frames, ended), (3, Next::End));
+    assert!(!capture.arm().unwrap(), "an end is not waited for");
+
+    let mut capture = Capture::open("sim:rate=1pps").unwrap();
+    assert!(matches!(
+        capture.next_batch(Duration::MAX).unwrap(),
+        Next::Ready(_)
+    ));
+    assert!(capture.arm().unwrap() && !is_readable(&mut capture, Duration::ZERO));
+    capture.disarm();
+    let stopper = capture.stopper();
+    let thread = thread::spawn(move || stopper.stop());
+    assert!(
+        is_readable(&mut capture, 60 * SECOND),
+        "a stop does it without arming"
+    );
+    thread.join().unwrap();
+    assert_eq!(capture.next_timeout(Duration::ZERO).unwrap(), Next::Stopped);
+    assert!(!capture.arm().unwrap());
+
+    // A virtual clock moves.
+    let mut capture = Capture::open("sim:rate=1pps,count=1,clock=virtual").unwrap();
+    while capture.next_timeout(Duration::ZERO).unwrap() == Next::TimedOut {
+        assert!(!capture.arm().unwrap());
+    }
+}
