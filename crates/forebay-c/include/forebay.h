@@ -666,7 +666,8 @@ int forebay_capture_link_type(struct forebay_capture *handle,
 int forebay_capture_counts(struct forebay_capture *handle, struct forebay_counts *result);
 
 // Ends the capture, and stores its counts. Packets that were received and not taken are `unread`. Packets that are lent are lent no more.
-// `counts` may be null.
+// `counts` may be null. An error is that of the source, which failed while its last packets were counted: the capture has ended, and the
+// counts are stored.
 int forebay_capture_finish(struct forebay_capture *handle,
                            struct forebay_counts *result);
 

@@ -52,9 +52,14 @@ impl Source {
         Ok(self.found.is_some())
     }
 
-    /// The counts so far.
+    /// The counts so far. What no call has taken does not count as taken.
     fn ledger(&mut self) -> Ledger {
-        without(&self.found, self.capture.ledger())
+        let mut ledger = self.capture.ledger();
+        if let Some(Some(packets)) = &self.found {
+            ledger.counted -= packets.batch.len() as u64;
+            ledger.unread += packets.batch.len() as u64;
+        }
+        ledger
     }
 
     /// Waits for a burst for up to `timeout`.
@@ -109,15 +114,6 @@ impl Capture {
     fn count(&self, ledger: Ledger) {
         *self.counts.lock().unwrap_or_else(PoisonError::into_inner) = Some(ledger);
     }
-}
-
-/// Does not count as taken what no call has taken.
-fn without(found: &Option<Found>, mut ledger: Ledger) -> Ledger {
-    if let Some(Some(packets)) = found {
-        ledger.counted -= packets.batch.len() as u64;
-        ledger.unread += packets.batch.len() as u64;
-    }
-    ledger
 }
 
 fn late() -> Failure {
@@ -245,11 +241,9 @@ impl Capture {
     fn close<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyDict>, Failure> {
         self.stop()?;
         if let Some(mut source) = self.source.take_wait(py)? {
-            // What is known if the end fails.
-            self.count(source.ledger());
-            let found = source.found.take();
-            let ledger = py.detach(|| source.capture.finish())?;
-            self.count(without(&found, ledger));
+            let finished = py.detach(|| source.capture.finish());
+            self.count(source.ledger()); // also if the end failed
+            finished?;
         }
         self.counts(py)
     }

@@ -436,7 +436,8 @@ pub extern "C" fn forebay_capture_counts(
 }
 
 /// Ends the capture, and stores its counts. Packets that were received and not taken are `unread`. Packets that are lent are lent no more.
-/// `counts` may be null.
+/// `counts` may be null. An error is that of the source, which failed while its last packets were counted: the capture has ended, and the
+/// counts are stored.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_capture_finish(
     handle: *mut forebay_capture,
@@ -446,12 +447,13 @@ pub extern "C" fn forebay_capture_finish(
         alone(handle, |taking| {
             taking.frames.clear();
             let mut capture = taking.capture.take().ok_or(Code::Closed)?;
-            taking.last = Some(capture.ledger()); // if the end fails
-            let ledger = capture.finish()?;
+            let finished = capture.finish();
+            let ledger = capture.ledger();
             taking.last = Some(ledger);
             if !result.is_null() {
                 put_versioned(result, counts(&ledger), "counts")?;
             }
+            finished?;
             Ok(0)
         })
     })

@@ -359,17 +359,22 @@ impl Capture {
     }
 
     /// Detaches from the source, and returns the counts of all frames. Those that were received and not taken count as
-    /// [`unread`](Ledger::unread).
+    /// [`unread`](Ledger::unread). Calls that wait then find the end.
     ///
     /// # Errors
-    /// The source failed.
-    pub fn finish(mut self) -> Result<Ledger> {
+    /// The source failed. [`ledger`](Capture::ledger) has what was counted until then; what was left in the source is `unread`.
+    pub fn finish(&mut self) -> Result<Ledger> {
         let taken = self.taking.sieve.taken;
         self.taking.is_found = false;
         self.stop.raise();
-        self.show_all(|_| {})?;
+        let shown = self.show_all(|_| {});
         let all = std::mem::replace(&mut self.taking.sieve.taken, taken);
-        self.taking.unread = all - taken;
+        self.taking.unread += all - taken;
+        if shown.is_err() {
+            let ledger = self.ledger();
+            self.taking.unread += ledger.received.saturating_sub(ledger.accounted());
+        }
+        shown?;
         Ok(self.ledger())
     }
 

@@ -433,3 +433,46 @@ fn a_descriptor_is_readable_once_a_frame_comes_the_source_ends_or_the_capture_is
         assert!(!capture.arm().unwrap());
     }
 }
+
+/// A card whose frames cannot be read any more once it is stopped.
+struct Breaks(Box<dyn Port>, bool);
+
+impl Port for Breaks {
+    fn interfaces(&self) -> &[Interface] {
+        self.0.interfaces()
+    }
+    fn receive(&mut self, budget: usize) -> Result<crate::port::Burst<'_>> {
+        match self.1 {
+            true => Err(Error::new("card", "reading it")),
+            false => self.0.receive(budget),
+        }
+    }
+    fn arm(&mut self) -> Result<Wake<'_>> {
+        self.0.arm()
+    }
+    fn stop(&mut self) -> Result<()> {
+        self.1 = true;
+        self.0.stop()
+    }
+    fn counts(&mut self) -> crate::port::Counts {
+        self.0.counts()
+    }
+    fn info(&self) -> crate::port::PortInfo {
+        self.0.info()
+    }
+}
+
+#[test]
+fn the_counts_of_a_source_that_fails_at_the_end_add_up() {
+    let clock = Clock::virtual_time();
+    let card = crate::sim::Sim::new("rate=1G".parse().unwrap(), clock.clone());
+    let port = Breaks(Box::new(card), false);
+    let mut capture = Capture::of(Box::new(port), None, clock).unwrap();
+    for _ in 0..10 {
+        capture.next_frame().unwrap().unwrap();
+    }
+    assert!(capture.finish().is_err());
+    let ledger = capture.ledger();
+    assert_eq!((ledger.counted, ledger.check()), (10, Ok(())));
+    assert_eq!(capture.ledger(), ledger);
+}
