@@ -7,7 +7,9 @@ use crate::{
     filter::parsed,
     packets::Packets,
     process::{Own, limit, wait},
+    watch::Watch,
 };
+use forebay::Error;
 use forebay_net::{
     Ledger, Next,
     capture::Stopper,
@@ -19,6 +21,7 @@ use pyo3::{
     types::{PyCapsule, PyDict, PyTuple},
 };
 use std::{
+    os::fd::AsRawFd,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -221,13 +224,28 @@ impl Capture {
         self.path.clone()
     }
 
-    /// For `async for`: waits for a burst, or the end, for up to `timeout` seconds. The next call takes what this one finds.
-    fn _find(&self, py: Python<'_>, timeout: f64) -> Result<bool, Failure> {
-        let found = wait(py, limit(Some(timeout))?, |slice| {
-            self.source
-                .with(|source| Ok(source.find(slice)?.then_some(())))
+    /// For `async for` over a file: waits for a burst, or the end, which the next call then takes.
+    fn _find(&self, py: Python<'_>) -> Result<(), Failure> {
+        wait(py, None, |slice| {
+            let is_found = self.source.with(|source| source.find(slice))?;
+            Ok(is_found.then_some(()))
         })?;
-        Ok(found.is_some())
+        Ok(())
+    }
+
+    /// For `async for`: a descriptor that signals packets and the end.
+    fn _watch(this: Py<Self>) -> Result<Watch, Failure> {
+        let descriptor = (this.get().source).with(|source| {
+            let descriptor = source.capture.descriptor()?;
+            // Two tasks cannot wait for one number.
+            let own = descriptor.try_clone_to_owned();
+            Ok(own.map_err(|error| Error::new("the capture", "watching it").because(error))?)
+        })?;
+        Ok(Watch::new(move || {
+            let is_armed = (this.get().source)
+                .with(|source| Ok(source.found.is_none() && source.capture.arm()?))?;
+            Ok(is_armed.then(|| descriptor.as_raw_fd()))
+        }))
     }
 
     /// Ends the capture, from any thread: bursts of packets that were received before still follow, then the end.
