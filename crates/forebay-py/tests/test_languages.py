@@ -21,6 +21,24 @@ NUMBER = struct.Struct("=Q")
 END = (1 << 64) - 1
 
 
+started = []
+
+
+def start(*arguments, **options):
+    """Starts a program, which ends with its test."""
+    started.append(subprocess.Popen(arguments, **options))
+    return started[-1]
+
+
+@pytest.fixture(autouse=True)
+def ended():
+    yield
+    while started:
+        child = started.pop()
+        child.kill()
+        child.wait()
+
+
 def built(name):
     """A file that cargo built."""
     folder = pathlib.Path(os.environ.get("FOREBAY_BUILT", "/nonexistent"))
@@ -53,10 +71,10 @@ class Compiled:
         self.program = compiled(compiler, language, "tests/peer.c", folder)
 
     def send(self, name, first, count):
-        return subprocess.Popen([self.program, "send", name, str(first), str(count)])
+        return start(self.program, "send", name, str(first), str(count))
 
     def receive(self, name):
-        return subprocess.Popen([self.program, "receive", name, "0"], stdout=subprocess.PIPE)
+        return start(self.program, "receive", name, "0", stdout=subprocess.PIPE)
 
     def numbers(self, receives):
         return map(int, receives.stdout)
@@ -69,7 +87,7 @@ class Command:
         self.program = built("forebay")
 
     def send(self, name, first, count):
-        sends = subprocess.Popen([self.program, "queue", "send", "--framed", name], stdin=subprocess.PIPE)
+        sends = start(self.program, "queue", "send", "--framed", name, stdin=subprocess.PIPE)
 
         def feed():
             try:
@@ -83,7 +101,7 @@ class Command:
         return sends
 
     def receive(self, name):
-        return subprocess.Popen([self.program, "queue", "recv", "--framed", name], stdout=subprocess.PIPE)
+        return start(self.program, "queue", "recv", "--framed", name, stdout=subprocess.PIPE)
 
     def numbers(self, receives):
         while len(record := receives.stdout.read(12)) == 12:
@@ -112,7 +130,7 @@ def queue():
 def python(program, queue):
     """Runs a program in another interpreter, where `queue` is the queue."""
     begin = f"import forebay, struct\nnumber = struct.Struct('=Q')\nqueue = forebay.Queue.attach({queue.name!r})\n"
-    return subprocess.Popen([sys.executable, "-c", begin + program], stdout=subprocess.PIPE)
+    return start(sys.executable, "-c", begin + program, stdout=subprocess.PIPE)
 
 
 def send(queue, numbers):
@@ -200,13 +218,11 @@ def shared(tmp_path):
     """A capture of the command that shares its packets, and writes them."""
     name, path = f"python-{os.getpid()}", tmp_path / "shared.pcapng"
     line = f"capture -i sim:rate=20kpps,host=none,ring=1000000 --share {name} -w {path}"
-    capture = subprocess.Popen([built("forebay"), *line.split()], stderr=subprocess.PIPE, text=True)
+    capture = start(built("forebay"), *line.split(), stderr=subprocess.PIPE, text=True)
     lines = iter(capture.stderr)
     assert any("sharing as" in line for line in lines)
     threading.Thread(target=lambda: list(lines), daemon=True).start()
-    yield capture, name, path
-    capture.kill()
-    capture.wait()
+    return capture, name, path
 
 
 def packets(burst):
