@@ -9,16 +9,18 @@
 //! A handle has one link type: that of the first interface. Packets of other interfaces of a pcapng file with another one are left out;
 //! after the last packet, an error reports how many. libpcap refuses such files.
 
-use crate::{failure::Failure, stdio::Stdio, timestamps::Precision};
+use crate::{
+    failure::Failure,
+    filling::{failed, fill, read_more},
+    stdio::Stdio,
+    timestamps::Precision,
+};
 use forebay_net::{
     file::Unpacked,
     format::read::{Decoder, Kind, Step, Zeros},
     port::{Frame, LinkType, Resolution},
 };
-use std::{
-    ffi::c_int,
-    io::{self, Read},
-};
+use std::{ffi::c_int, io};
 
 /// libpcap's limit for the packets of most link types, and its answer if the file does not have one.
 const DEFAULT_SNAPLEN: u32 = 262_144;
@@ -369,51 +371,4 @@ fn is_swapped(first: &[u8], kind: Kind) -> bool {
     };
     let magic = first[at..].first_chunk().copied().map(u32::from_ne_bytes);
     magic.is_none_or(|magic| !native.contains(&magic))
-}
-
-/// Reads until there are `needed` bytes. `false`: the end comes before that.
-fn read_more(from: &mut impl Read, bytes: &mut Vec<u8>, needed: usize) -> io::Result<bool> {
-    while bytes.len() < needed {
-        let had = bytes.len();
-        bytes.resize(needed, 0);
-        let read = from.read(&mut bytes[had..]);
-        bytes.truncate(had + *read.as_ref().unwrap_or(&0));
-        if read? == 0 {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-/// Reads the beginning of a file, until there are `needed` bytes.
-fn fill(
-    from: &mut impl Read,
-    bytes: &mut Vec<u8>,
-    needed: usize,
-    what: &str,
-) -> Result<(), Failure> {
-    loop {
-        match read_more(from, bytes, needed) {
-            Ok(true) => return Ok(()),
-            Ok(false) => {
-                let got = bytes.len();
-                return Err(format!(
-                    "truncated dump file; tried to read {needed} {what}, only got {got}"
-                )
-                .into());
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(failed(&error)),
-        }
-    }
-}
-
-fn failed(error: &io::Error) -> Failure {
-    match error.raw_os_error() {
-        Some(number) => {
-            let text = crate::stdio::error_text(number);
-            format!("error reading dump file: {}", text.to_string_lossy()).into()
-        }
-        None => format!("error reading dump file: {error}").into(),
-    }
 }
