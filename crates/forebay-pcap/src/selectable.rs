@@ -22,8 +22,23 @@ use std::{
 pub struct Selectable {
     epoll: OwnedFd,
     pub flag: Arc<Flag>,
-    /// The number of the port's descriptor, and a duplicate.
-    watched: Option<(RawFd, OwnedFd)>,
+    watched: Option<Watched>,
+}
+
+/// A descriptor that it also reports.
+enum Watched {
+    /// The number of a descriptor that its port has open for as long as the device, and a duplicate: the port's own may also be in a child.
+    Port(RawFd, OwnedFd),
+    /// A timer has no number that it could be known by later.
+    Timer(OwnedFd),
+}
+
+impl AsFd for Watched {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Watched::Port(_, fd) | Watched::Timer(fd) => fd.as_fd(),
+        }
+    }
 }
 
 impl Selectable {
@@ -44,17 +59,28 @@ impl Selectable {
 
     /// Has it report this descriptor of the port instead of an earlier one; or none.
     pub fn watch(&mut self, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
-        let number = |fd: BorrowedFd<'_>| fd.as_raw_fd();
-        if fd.map(number) == self.watched.as_ref().map(|&(number, _)| number) {
+        let number = fd.map(|fd| fd.as_raw_fd());
+        let is_watched = match &self.watched {
+            Some(Watched::Port(watched, _)) => number == Some(*watched),
+            Some(Watched::Timer(_)) => false,
+            None => number.is_none(),
+        };
+        if is_watched {
             return Ok(());
         }
-        if let Some((_, earlier)) = self.watched.take() {
+        self.replace(match fd {
+            Some(fd) => Some(Watched::Port(fd.as_raw_fd(), fd.try_clone_to_owned()?)),
+            None => None,
+        })
+    }
+
+    fn replace(&mut self, new: Option<Watched>) -> io::Result<()> {
+        if let Some(earlier) = self.watched.take() {
             epoll::delete(&self.epoll, &earlier)?;
         }
-        if let Some(fd) = fd {
-            let duplicate = fd.try_clone_to_owned()?;
-            self.add(duplicate.as_fd())?;
-            self.watched = Some((fd.as_raw_fd(), duplicate));
+        if let Some(new) = new {
+            self.add(new.as_fd())?;
+            self.watched = Some(new);
         }
         Ok(())
     }
@@ -68,9 +94,7 @@ impl Selectable {
             it_value: timespec(ns.max(1)),
         };
         timerfd_settime(&timer, TimerfdTimerFlags::empty(), &once)?;
-        // An earlier timer may have had the same number.
-        self.watch(None)?;
-        self.watch(Some(timer.as_fd()))
+        self.replace(Some(Watched::Timer(timer)))
     }
 
     /// Its number, for the program.
@@ -108,5 +132,32 @@ pub const fn timespec(ns: u64) -> Timespec {
     Timespec {
         tv_sec: (ns / 1_000_000_000) as i64,
         tv_nsec: (ns % 1_000_000_000) as i64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{PollFd, PollFlags, poll};
+
+    impl Selectable {
+        fn is_readable(&self) -> bool {
+            let mut fds = [PollFd::new(&self.epoll, PollFlags::IN)];
+            poll(&mut fds, Some(&timespec(0))).unwrap() == 1
+        }
+    }
+
+    #[test]
+    fn a_descriptor_with_the_number_of_an_earlier_timer_is_another_one() {
+        let mut selectable = Selectable::new().unwrap();
+        // Another test may take the number meanwhile, but not each time.
+        for _ in 0..8 {
+            selectable.watch_timer(3_600_000_000_000).unwrap();
+            let other = Flag::new().unwrap();
+            selectable.watch(Some(other.as_fd())).unwrap();
+            assert!(!selectable.is_readable());
+            other.set();
+            assert!(selectable.is_readable());
+        }
     }
 }
