@@ -15,7 +15,7 @@ use std::{
     ptr::null_mut,
     sync::{
         Once,
-        atomic::{AtomicU8, Ordering::Relaxed},
+        atomic::{AtomicPtr, AtomicU8, Ordering::Relaxed},
     },
 };
 
@@ -44,18 +44,32 @@ const CANCEL_DISABLE: c_int = 1;
 /// meanwhile, that waits until the call has ended: the thread would otherwise end among frames that own something, which aborts the
 /// process.
 pub fn guarded<T>(failed: T, body: impl FnOnce() -> T) -> T {
+    let mut before = 0;
+    // SAFETY: stores the state of this thread there. A signal handler may do it, too.
+    unsafe { pthread_setcancelstate(CANCEL_DISABLE, &raw mut before) };
+    let result = caught(failed, body);
+    // SAFETY: as above; the state is one that the thread had.
+    unsafe { pthread_setcancelstate(before, null_mut()) };
+    result
+}
+
+/// As [`guarded`], for a body that calls nothing of the program and does not panic: while there is one thread, nothing cancels it.
+#[inline]
+pub fn guarded_if_cancelled<T>(failed: T, body: impl FnOnce() -> T) -> T {
+    match has_one_thread() {
+        true => body(),
+        false => guarded(failed, body),
+    }
+}
+
+/// Runs `body`. A panic ends here.
+pub fn caught<T>(failed: T, body: impl FnOnce() -> T) -> T {
     static QUIET: Once = Once::new();
     // The standard library is linked into this one, so its hook is not the program's. In tests and when fuzzed, it is.
     if cfg!(not(debug_assertions)) {
         QUIET.call_once(|| panic::set_hook(Box::new(|_| {})));
     }
-    let mut before = 0;
-    // SAFETY: stores the state of this thread there. A signal handler may do it, too.
-    unsafe { pthread_setcancelstate(CANCEL_DISABLE, &raw mut before) };
-    let result = panic::catch_unwind(AssertUnwindSafe(body)).unwrap_or(failed);
-    // SAFETY: as above; the state is one that the thread had.
-    unsafe { pthread_setcancelstate(before, null_mut()) };
-    result
+    panic::catch_unwind(AssertUnwindSafe(body)).unwrap_or(failed)
 }
 
 unsafe extern "C-unwind" {
@@ -155,6 +169,26 @@ impl ErrorText {
 pub fn this_thread() -> usize {
     // SAFETY: it only reads a register.
     unsafe { libc::pthread_self() as usize }
+}
+
+/// Whether this process has only this thread, and has had no other at this time. `false`: it may have others.
+#[inline]
+pub fn has_one_thread() -> bool {
+    let flag = ONE_THREAD.load(Relaxed);
+    // SAFETY: null, or a byte of C's library, which it only changes while there is one thread.
+    !flag.is_null() && unsafe { flag.read_volatile() } != 0
+}
+
+/// A byte of C's library (glibc 2.32): not 0 before the first other thread begins. Null: there is none, or nothing has looked for it.
+static ONE_THREAD: AtomicPtr<u8> = AtomicPtr::new(null_mut());
+
+/// Has [`has_one_thread`] know it. Not for signal handlers.
+pub fn look_for_threads() {
+    if ONE_THREAD.load(Relaxed).is_null() {
+        // SAFETY: the name ends with a zero.
+        let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__libc_single_threaded".as_ptr()) };
+        ONE_THREAD.store(found.cast(), Relaxed);
+    }
 }
 
 /// A message as C reads it, cut at a character to fit.

@@ -14,7 +14,7 @@
 
 use crate::{
     abi::{self, PacketHeader},
-    border::{ErrorText, message},
+    border::{ErrorText, look_for_threads, message},
     counts::LastCounts,
     failure::Failure,
     linktypes,
@@ -96,6 +96,7 @@ pub enum Next {
 
 impl Handle {
     fn new(source: Source, link: c_int, snapshot: c_int, precision: Precision) -> Handle {
+        look_for_threads();
         Handle {
             breaks: AtomicBool::new(false),
             wake: OnceLock::new(),
@@ -173,6 +174,18 @@ impl Handle {
     /// A call of this thread has it, which a signal handler interrupted; or one of another thread, for long.
     pub fn state(&self) -> Result<Held<'_, State>, Failure> {
         self.state.hold()
+    }
+
+    /// The next packet of those that a device has handed over already.
+    #[inline(always)] // a packet that is moved takes longer than the rest
+    pub fn ready(&self) -> Option<Delivered> {
+        match &mut self.state().ok()?.source {
+            Source::Live(live) if live.is_its_process() => {
+                let (header, data) = live.ready()?;
+                Some(Delivered { header, data })
+            }
+            _ => None,
+        }
     }
 
     /// The next packet that the filter accepts, if there is one now. Only the file is held while its bytes are awaited.

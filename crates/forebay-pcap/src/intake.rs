@@ -19,11 +19,11 @@ use forebay_net::{
         View,
         bpf::{Instruction, Program, code},
     },
-    port::{Direction, Frame, LinkType, Port, Wake},
+    port::{Direction, Frame, Interface, LentMemory, LinkType, Port, Wake},
 };
-use std::os::fd::BorrowedFd;
+use std::{os::fd::BorrowedFd, ptr::with_exposed_provenance};
 
-/// Packets that are taken from the port at once.
+/// Packets that are copied from the port at once.
 pub const BATCH: usize = 64;
 /// Bursts without a packet for the program, after which others get their turn.
 const MAX_REJECTED: usize = 64;
@@ -31,6 +31,10 @@ const MAX_REJECTED: usize = 64;
 pub struct Intake {
     pub port: Box<dyn Port>,
     pub clock: Clock,
+    /// As the port had them when it had this number of them.
+    interfaces: Vec<Interface>,
+    /// Packets stay in the memory of the port, which then has less room for others until the program asks for the next batch.
+    pub lends: bool,
     /// The link type of the handle, and that of the port's frames.
     link: LinkType,
     pub frames: LinkType,
@@ -55,7 +59,11 @@ pub struct Intake {
 /// Packets in memory, in order.
 #[derive(Default)]
 pub struct Batch {
+    /// The memory of the port that has their bytes, instead of `bytes`.
+    lent: Option<LentMemory>,
     bytes: Vec<u8>,
+    /// The address of these bytes.
+    base: usize,
     packets: Vec<Taken>,
     next: usize,
 }
@@ -63,11 +71,19 @@ pub struct Batch {
 /// A packet of a batch.
 #[derive(Clone, Copy)]
 pub struct Taken {
-    begin: usize,
-    pub len: usize,
-    pub wire_len: u32,
     pub time_ns: u64,
+    /// Where its bytes begin among those of the batch.
+    begin: u32,
+    pub len: u32,
+    pub wire_len: u32,
     direction: Direction,
+}
+
+impl Taken {
+    fn bytes<'a>(&self, all: &'a [u8]) -> &'a [u8] {
+        let begin = self.begin as usize;
+        &all[begin..begin + self.len as usize]
+    }
 }
 
 impl Batch {
@@ -80,46 +96,60 @@ impl Batch {
     }
 
     pub fn clear(&mut self) {
+        self.lent = None;
         self.bytes.clear();
         self.packets.clear();
         self.next = 0;
     }
 
-    /// The next packet and its bytes.
-    pub fn next(&mut self) -> Option<(Taken, &[u8])> {
-        let taken = *self.packets.get(self.next)?;
+    fn bytes(&self) -> &[u8] {
+        match &self.lent {
+            Some(lent) => (**lent).as_ref(),
+            None => &self.bytes,
+        }
+    }
+
+    /// The next packet, and where its bytes are until this is cleared.
+    #[inline]
+    pub fn next(&mut self) -> Option<(&Taken, *const u8)> {
+        let taken = self.packets.get(self.next)?;
         self.next += 1;
-        Some((taken, &self.bytes[taken.begin..taken.begin + taken.len]))
+        Some((
+            taken,
+            with_exposed_provenance(self.base + taken.begin as usize),
+        ))
     }
 
     /// Drops the packets that `keeps` rejects, and returns how many. The others stay in place.
     fn retain(&mut self, keeps: impl Fn(&Frame<'_>) -> bool) -> u64 {
         let before = self.len();
-        let waiting = self.packets.drain(..).skip(self.next);
-        self.packets = waiting
-            .filter(|taken| {
-                let frame = Frame {
-                    data: &self.bytes[taken.begin..taken.begin + taken.len],
-                    wire_len: taken.wire_len,
-                    direction: taken.direction,
-                    ..Frame::default()
-                };
-                keeps(&frame)
-            })
-            .collect();
+        let mut packets = std::mem::take(&mut self.packets);
+        packets.drain(..self.next);
         self.next = 0;
+        let bytes = self.bytes();
+        packets.retain(|taken| {
+            keeps(&Frame {
+                data: taken.bytes(bytes),
+                wire_len: taken.wire_len,
+                direction: taken.direction,
+                ..Frame::default()
+            })
+        });
+        self.packets = packets;
         before - self.len()
     }
 }
 
 impl Intake {
-    pub fn new(port: Box<dyn Port>, clock: Clock) -> Intake {
+    pub fn new(port: Box<dyn Port>, clock: Clock, lends: bool) -> Intake {
         let first = port.interfaces().first();
         let link = first.map_or(LinkType::ETHERNET, |first| first.link);
         Intake {
             view: first.map_or(View::Packet, View::of),
             port,
             clock,
+            interfaces: Vec::new(),
+            lends,
             link,
             frames: link,
             cooked: None,
@@ -253,61 +283,98 @@ impl Intake {
     /// Takes a burst of packets from the port.
     fn refill(&mut self) -> Result<(), Failure> {
         self.ahead.clear();
-        let Batch { bytes, packets, .. } = &mut self.ahead;
+        let Batch {
+            lent,
+            bytes,
+            packets,
+            ..
+        } = &mut self.ahead;
+        let lends = self.lends && self.cooked.is_none();
         for _ in 0..MAX_REJECTED {
-            let interfaces = self.port.interfaces().to_vec();
-            let mut burst = self.port.receive(BATCH).map_err(|error| failure(&error))?;
+            if self.interfaces.len() != self.port.interfaces().len() {
+                self.interfaces = self.port.interfaces().to_vec();
+            }
+            let budget = if lends { usize::MAX } else { BATCH };
+            let burst = self.port.receive(budget);
+            let mut burst = burst.map_err(|error| failure(&error))?;
+            let memory = burst.memory().filter(|_| lends);
+            let memory = memory.map(|memory| memory.as_ptr().addr());
             let mut is_empty = true;
-            while let Some(frame) = burst.next_frame() {
+            // Matched in place, because a frame is not small.
+            while let Some(ref frame) = burst.next_frame() {
                 is_empty = false;
                 self.taken += 1;
-                let is_filtered = self.unfiltered == Some(0);
-                self.unfiltered = self.unfiltered.map(|frames| frames.saturating_sub(1));
-                let interface = interfaces.get(frame.interface as usize);
+                let is_filtered = match &mut self.unfiltered {
+                    Some(0) => true,
+                    Some(frames) => {
+                        *frames -= 1;
+                        false
+                    }
+                    None => false,
+                };
+                let interface = self.interfaces.get(frame.interface as usize);
                 if interface.is_some_and(|interface| interface.link != self.frames) {
                     self.left_out += 1;
                     continue;
                 }
-                if !is_asked(self.direction, &frame) {
+                if !is_asked(self.direction, frame) {
                     self.rejected += 1;
                     continue;
                 }
-                let begin = bytes.len();
-                let name = interface.map_or("", |interface| &interface.name);
-                let wire_len = match &mut self.cooked {
-                    Some(cooked) => cooked.append(&frame, name, bytes),
-                    None => {
-                        bytes.extend_from_slice(frame.data);
-                        Some(frame.wire_len)
+                let (begin, copied) = match memory {
+                    Some(base) => (frame.data.as_ptr().addr() - base, None),
+                    None => (bytes.len(), Some(&mut *bytes)),
+                };
+                let mut wire_len = frame.wire_len;
+                let mut data = frame.data;
+                if let Some(bytes) = copied {
+                    let name = interface.map_or("", |interface| &interface.name);
+                    match &mut self.cooked {
+                        None => bytes.extend_from_slice(frame.data),
+                        Some(cooked) => match cooked.append(frame, name, bytes) {
+                            Some(len) => wire_len = len,
+                            None => {
+                                self.left_out += 1;
+                                continue;
+                            }
+                        },
                     }
-                };
-                let Some(wire_len) = wire_len else {
-                    self.left_out += 1;
-                    continue;
-                };
-                let seen = Frame {
-                    data: &bytes[begin..],
-                    wire_len,
-                    ..frame
-                };
-                let filter = self.filter.as_ref().filter(|_| !is_filtered);
-                if filter.is_some_and(|filter| !accepts(filter, &seen, self.view, self.link)) {
-                    self.rejected += 1;
-                    bytes.truncate(begin);
-                    continue;
+                    data = &bytes[begin..];
+                }
+                if let Some(filter) = self.filter.as_ref().filter(|_| !is_filtered) {
+                    let seen = Frame {
+                        data,
+                        wire_len,
+                        ..*frame
+                    };
+                    if !accepts(filter, &seen, self.view, self.link) {
+                        self.rejected += 1;
+                        if memory.is_none() {
+                            bytes.truncate(begin);
+                        }
+                        continue;
+                    }
                 }
                 packets.push(Taken {
-                    begin,
-                    len: seen.data.len(),
-                    wire_len,
                     time_ns: frame.time_ns,
+                    // Neither a block nor a batch has 4 GiB.
+                    begin: begin as u32,
+                    len: data.len() as u32,
+                    wire_len,
                     direction: frame.direction,
                 });
+            }
+            if !packets.is_empty() && memory.is_some() {
+                *lent = burst.lend();
+                if lent.is_none() {
+                    bytes.extend_from_slice(burst.memory().unwrap_or_default());
+                }
             }
             if is_empty || !packets.is_empty() {
                 break;
             }
         }
+        self.ahead.base = self.ahead.bytes().as_ptr().expose_provenance();
         Ok(())
     }
 }

@@ -72,7 +72,7 @@ impl Live {
             timeout,
         } = Opened::open(settings)?;
         let process = matches!(name, Name::Xdp(_)).then(forks);
-        let intake = Intake::new(port, clock);
+        let intake = Intake::new(port, clock, socket.is_some());
         let link = intake.frames;
         let mut live = Live {
             intake: Arc::new(Mutex::new(intake)),
@@ -218,7 +218,7 @@ impl Live {
         set
     }
 
-    fn is_its_process(&self) -> bool {
+    pub fn is_its_process(&self) -> bool {
         self.process.is_none_or(|process| process == forks())
     }
 
@@ -234,18 +234,22 @@ impl Live {
                 mem::swap(&mut self.current, &mut intake.ahead);
             }
         }
-        let Some((taken, data)) = self.current.next() else {
-            return Ok(None);
-        };
+        Ok(self.ready())
+    }
+
+    /// The next packet of those that the handle has already.
+    #[inline(always)]
+    pub fn ready(&mut self) -> Option<(PacketHeader, *const u8)> {
+        let (taken, data) = self.current.next()?;
         self.delivered += 1;
         let (seconds, fraction) = self.precision.split(taken.time_ns);
         let header = PacketHeader {
             seconds,
             fraction,
-            caplen: (taken.len as u32).min(self.snaplen),
+            caplen: taken.len.min(self.snaplen),
             len: taken.wire_len,
         };
-        Ok(Some((header, data.as_ptr())))
+        Some((header, data))
     }
 
     /// What to wait for, for the time that the program has set and up to `limit`. `None`: there may be packets already, or the program does not wait.
@@ -292,6 +296,8 @@ impl Live {
     /// A descriptor that is readable while packets wait.
     pub fn descriptor(&mut self) -> Result<c_int, Failure> {
         if self.selectable.is_none() {
+            // The kernel reports a socket as readable while it lacks a block.
+            self.intake().lends = false;
             self.selectable = Some(Selectable::new().map_err(|error| error.to_string())?);
             self.show_waiting();
         }

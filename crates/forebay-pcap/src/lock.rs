@@ -1,11 +1,22 @@
 //! A lock that a call does not wait for if it is the one that the call itself has interrupted, in a signal handler.
+//!
+//! It is taken and released for every packet. Most programs have one thread, which then needs no atomic exchange for it: only a signal handler
+//! can use the handle meanwhile, and it ends before the interrupted call goes on.
 
-use crate::{border::this_thread, failure::Failure};
+#![allow(unsafe_code)]
+
+use crate::{
+    border::{has_one_thread, this_thread},
+    failure::Failure,
+};
 use std::{
+    cell::UnsafeCell,
+    marker::PhantomData,
     ops::{Deref, DerefMut},
-    sync::{
-        Mutex, MutexGuard, TryLockError,
-        atomic::{AtomicUsize, Ordering::Relaxed},
+    sync::atomic::{
+        AtomicUsize,
+        Ordering::{Acquire, Relaxed, Release, SeqCst},
+        compiler_fence,
     },
     thread,
     time::{Duration, Instant},
@@ -15,22 +26,22 @@ use std::{
 const PATIENCE: Duration = Duration::from_secs(1);
 
 pub struct Lock<T> {
-    /// The thread that holds it; 0: none.
+    /// The thread that holds it; 0: none. Written by the thread that takes it, and by the one that releases it.
     holder: AtomicUsize,
-    content: Mutex<T>,
+    content: UnsafeCell<T>,
 }
 
-/// The content, for the time of a part of a call.
-pub struct Held<'a, T> {
-    holder: &'a AtomicUsize,
-    content: MutexGuard<'a, T>,
-}
+// SAFETY: the content is only accessed through a `Held`, and there is one at a time.
+unsafe impl<T: Send> Sync for Lock<T> {}
+
+/// The content, for the time of a part of a call. Stays in its thread, as the holder's number is that of the thread.
+pub struct Held<'a, T>(&'a Lock<T>, PhantomData<*const ()>);
 
 impl<T> Lock<T> {
     pub const fn new(content: T) -> Lock<T> {
         Lock {
             holder: AtomicUsize::new(0),
-            content: Mutex::new(content),
+            content: UnsafeCell::new(content),
         }
     }
 
@@ -38,47 +49,96 @@ impl<T> Lock<T> {
     ///
     /// # Errors
     /// A call of this thread has it, which a signal handler interrupted; or one of another thread, for long.
+    #[inline(always)]
     pub fn hold(&self) -> Result<Held<'_, T>, Failure> {
-        let mut begun = None;
-        loop {
-            let content = match self.content.try_lock() {
-                Ok(content) => Some(content),
-                // After a panic, too, which the function that panicked has reported as an error.
-                Err(TryLockError::Poisoned(content)) => Some(content.into_inner()),
-                Err(TryLockError::WouldBlock) => None,
-            };
-            let me = this_thread();
-            if let Some(content) = content {
-                self.holder.store(me, Relaxed);
-                let holder = &self.holder;
-                return Ok(Held { holder, content });
-            }
-            let is_mine = self.holder.load(Relaxed) == me;
-            if is_mine || begun.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
-                return Err("the handle is in use by another call".into());
+        match self.is_taken_now() {
+            true => Ok(Held(self, PhantomData)),
+            false => self.hold_later(),
+        }
+    }
+
+    /// Takes it, if it is free.
+    #[inline]
+    fn is_taken_now(&self) -> bool {
+        let me = this_thread();
+        if !has_one_thread() {
+            // Acquires what the last holder released.
+            return (self.holder)
+                .compare_exchange(0, me, Acquire, Relaxed)
+                .is_ok();
+        }
+        // A signal handler that takes it between the two has released it, too. Threads that begin later see what was stored before.
+        let is_free = self.holder.load(Relaxed) == 0;
+        if is_free {
+            self.holder.store(me, Relaxed);
+        }
+        // Nor may the compiler move an access of the content before it.
+        compiler_fence(SeqCst);
+        is_free
+    }
+
+    #[cold]
+    fn hold_later(&self) -> Result<Held<'_, T>, Failure> {
+        let begun = Instant::now();
+        while self.holder.load(Relaxed) != this_thread() && begun.elapsed() < PATIENCE {
+            if self.is_taken_now() {
+                return Ok(Held(self, PhantomData));
             }
             thread::yield_now();
         }
+        Err("the handle is in use by another call".into())
     }
 }
 
 impl<T> Deref for Held<'_, T> {
     type Target = T;
 
+    #[inline]
     fn deref(&self) -> &T {
-        &self.content
+        // SAFETY: this is the only `Held`, which `is_taken_now` has made sure of; `&self` excludes `deref_mut`.
+        unsafe { &*self.0.content.get() }
     }
 }
 
 impl<T> DerefMut for Held<'_, T> {
+    #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        &mut self.content
+        // SAFETY: as in `deref`; `&mut self` excludes every other access.
+        unsafe { &mut *self.0.content.get() }
     }
 }
 
 impl<T> Drop for Held<'_, T> {
-    /// Before the lock is released.
+    #[inline]
     fn drop(&mut self) {
-        self.holder.store(0, Relaxed);
+        self.0.holder.store(0, Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn one_call_at_a_time_has_the_content() {
+        let lock = Arc::new(Lock::new(0_u64));
+        let count = |lock: &Lock<u64>| {
+            for _ in 0..10_000 {
+                *lock.hold().unwrap() += 1;
+            }
+        };
+        let threads = [0; 3].map(|_| lock.clone());
+        let threads = threads.map(|lock| thread::spawn(move || count(&lock)));
+        count(&lock);
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        let held = lock.hold().unwrap();
+        assert_eq!(*held, 40_000);
+        // As a signal handler would that interrupts this call.
+        assert!(lock.hold().is_err());
+        drop(held);
+        assert!(lock.hold().is_ok());
     }
 }

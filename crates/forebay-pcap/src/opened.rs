@@ -21,9 +21,14 @@ use std::{
 
 /// How long the kernel collects packets if the program sets no limit.
 const DEFAULT_DELAY: Duration = Duration::from_millis(10);
+/// With a shorter delay, each block of the kernel's ring is soon used up, even if it holds a single frame: then there are more of them.
 const SHORT_DELAY: Duration = Duration::from_millis(10);
-/// The bytes of a block of the kernel's ring if packets are handed over soon.
-const SMALL_BLOCK_BYTES: u32 = 128 << 10;
+/// The bytes of the ring if the program sets none. Larger ones take longer to clear, and fit into no cache.
+const RING_BYTES: u64 = 16 << 20;
+const RING_BYTES_OF_SHORT_DELAY: u64 = 64 << 20;
+/// The bytes of a block. A processor's own cache has room for those received last.
+const BLOCK_BYTES: u32 = 256 << 10;
+const BLOCK_BYTES_OF_SHORT_DELAY: u32 = 128 << 10;
 /// All protocols.
 const ETH_P_ALL: u16 = libc::ETH_P_ALL as u16;
 /// The least size of the kernel's ring, in bytes.
@@ -79,7 +84,13 @@ impl Opened {
             (settings.tstamp_type == abi::TSTAMP_ADAPTER_UNSYNCED).then_some(TimeSource::Hardware);
         let reads = match &name {
             Name::Interface(interface) => {
-                let mut config = AfPacketConfig {
+                let (ring, block_bytes) = match delay < SHORT_DELAY {
+                    true => (RING_BYTES_OF_SHORT_DELAY, BLOCK_BYTES_OF_SHORT_DELAY),
+                    false => (RING_BYTES, BLOCK_BYTES),
+                };
+                let config = AfPacketConfig {
+                    ring_bytes: buffer.unwrap_or(ring).max(MIN_RING_BYTES),
+                    block_bytes,
                     promiscuous: settings.promiscuous,
                     snaplen: whole,
                     retire: delay,
@@ -88,10 +99,6 @@ impl Opened {
                     time,
                     ..AfPacketConfig::default()
                 };
-                config.ring_bytes = buffer.unwrap_or(config.ring_bytes).max(MIN_RING_BYTES);
-                if delay < SHORT_DELAY || buffer.is_some() {
-                    config.block_bytes = SMALL_BLOCK_BYTES;
-                }
                 AfPacket::open(interface, &config).map(|port| {
                     let socket = port.as_fd().try_clone_to_owned().ok();
                     // The filter of all interfaces also selects those with Ethernet.

@@ -8,6 +8,7 @@
 
 #![allow(unsafe_code)]
 
+use crate::border::has_one_thread;
 use std::{
     ptr::null_mut,
     sync::{
@@ -46,6 +47,19 @@ impl<T: Registered> Given<T> {
     /// The object, unless it is null or closed.
     pub fn get(&self) -> Option<Arc<T>> {
         T::registry().find(self.0)
+    }
+
+    /// Uses the object for the time of `body`, unless it is null or closed. With one thread, only `body` could close it, so it must not: it
+    /// runs nothing of the program but the functions of its streams.
+    #[inline]
+    pub fn with<R>(&self, body: impl FnOnce(&T) -> R) -> Option<R> {
+        if !has_one_thread() {
+            return self.get().map(|object| body(&object));
+        }
+        let object = T::registry().slot(self.0)?.object.load(Acquire);
+        // SAFETY: null, or that of an `Arc`. The registry has a reference, which no other thread can take.
+        let object = unsafe { object.as_ref() };
+        object.map(body)
     }
 
     /// Takes the object back from the program.

@@ -39,6 +39,17 @@ impl Stdio {
         Stdio::adopt(stream).ok_or_else(io::Error::last_os_error)
     }
 
+    /// Opens a file to write this number of bytes at once.
+    pub fn buffered(path: &CStr, mode: &CStr, bytes: usize) -> io::Result<Stdio> {
+        let mut stream = Stdio::open(path, mode)?;
+        let mut buffer = vec![0; bytes].into_boxed_slice();
+        let place = buffer.as_mut_ptr().cast();
+        // SAFETY: nothing was written to the stream, which is ours, so that it is closed before the buffer is released.
+        unsafe { libc::setvbuf(stream.stream, place, libc::_IOFBF, bytes) };
+        stream.buffer = Some(buffer);
+        Ok(stream)
+    }
+
     /// Opens a file that is compressed while it is written: a new one, or the end of one.
     pub fn compressing(path: &CStr, compression: Compression, appends: bool) -> io::Result<Stdio> {
         let mut options = OpenOptions::new();

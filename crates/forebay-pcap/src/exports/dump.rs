@@ -2,7 +2,7 @@
 
 use crate::{
     abi::{self, PacketHeader},
-    border::{exports, item, items, text},
+    border::{exports, guarded_if_cancelled, item, items, text},
     dumper::{Described, Dumper},
     failure::Failure,
     handle::{Handle, State},
@@ -62,6 +62,19 @@ fn named(path: *const c_char) -> Result<&'static CStr, Failure> {
     text(path).ok_or_else(|| "A null pointer was supplied as the file name".into())
 }
 
+#[allow(unsafe_code)] // As in `exports!`.
+#[unsafe(no_mangle)]
+extern "C" fn pcap_dump(dumper: *mut c_uchar, header: *const PacketHeader, data: *const c_uchar) {
+    guarded_if_cancelled((), || {
+        let Some(header) = item(header, 0) else {
+            return;
+        };
+        if let Some(data) = items(data, header.caplen as usize) {
+            Given(dumper.cast::<Dumper>()).with(|dumper| dumper.write(&header, data));
+        }
+    });
+}
+
 exports! {
     fn pcap_dump_open(handle: Given<Handle>, path: *const c_char) -> *mut Dumper = null_mut(); {
         dumper(handle, |described| Dumper::create(named(path)?, described))
@@ -79,19 +92,6 @@ exports! {
         stream: *mut libc::FILE,
     ) -> *mut Dumper = null_mut(); {
         dumper(handle, |described| Dumper::adopt(stream, described))
-    }
-
-    fn pcap_dump(
-        dumper: *mut c_uchar,
-        header: *const PacketHeader,
-        data: *const c_uchar,
-    ) = (); {
-        let (Some(dumper), Some(header)) = (Given(dumper.cast::<Dumper>()).get(), item(header, 0)) else {
-            return;
-        };
-        if let Some(data) = items(data, header.caplen as usize) {
-            dumper.write(&header, data);
-        }
     }
 
     fn pcap_dump_file(dumper: Given<Dumper>) -> *mut libc::FILE = null_mut(); {

@@ -31,7 +31,7 @@ fn round(
     handle: &Handle,
     count: c_int,
     limit: Option<Duration>,
-    mut each: impl FnMut(Delivered),
+    mut each: impl FnMut(&Delivered),
 ) -> Result<Round, Failure> {
     let (is_live, is_file) = {
         let state = handle.state()?;
@@ -56,32 +56,34 @@ fn round(
             handle.take_break();
             break Ok(Round::Break);
         }
-        let next = handle.next();
-        match next {
-            Ok(Next::Packet(packet)) => {
-                each(packet);
-                packets += 1;
-                if packets == count {
-                    break Ok(Round::Packets(packets));
+        let packet = match handle.ready() {
+            Some(packet) => packet,
+            None => match handle.next() {
+                Ok(Next::Packet(packet)) => packet,
+                Ok(Next::End) if packets > 0 => break Ok(Round::Packets(packets)),
+                Ok(Next::End) => break Ok(Round::End),
+                Ok(Next::NotNow) if may_wait => {
+                    may_wait = false;
+                    let wait = match &mut handle.state()?.source {
+                        Source::Live(live) => live.prepare_wait(limit)?,
+                        _ => None,
+                    };
+                    if let Some(wait) = wait {
+                        wait.poll(handle.wake()?)?;
+                    }
+                    continue;
                 }
-                may_wait = false;
-            }
-            Ok(Next::End) if packets > 0 => break Ok(Round::Packets(packets)),
-            Ok(Next::End) => break Ok(Round::End),
-            Ok(Next::NotNow) if may_wait => {
-                may_wait = false;
-                let wait = match &mut handle.state()?.source {
-                    Source::Live(live) => live.prepare_wait(limit)?,
-                    _ => None,
-                };
-                if let Some(wait) = wait {
-                    wait.poll(handle.wake()?)?;
-                }
-            }
-            Ok(Next::NotNow) if is_file => {}
-            Ok(Next::NotNow) => break Ok(Round::Packets(packets)),
-            Err(failure) => break Err(failure),
+                Ok(Next::NotNow) if is_file => continue,
+                Ok(Next::NotNow) => break Ok(Round::Packets(packets)),
+                Err(failure) => break Err(failure),
+            },
+        };
+        each(&packet);
+        packets += 1;
+        if packets == count {
+            break Ok(Round::Packets(packets));
         }
+        may_wait = false;
     };
     if is_live && let Source::Live(live) = &mut handle.state()?.source {
         if let Some(stats) = live.due_stats() {
@@ -97,7 +99,7 @@ fn dispatch(
     handle: &Handle,
     count: c_int,
     limit: Option<Duration>,
-    each: impl FnMut(Delivered),
+    each: impl FnMut(&Delivered),
 ) -> c_int {
     match round(handle, count, limit, each) {
         Ok(Round::Packets(packets)) => packets,
@@ -110,7 +112,7 @@ fn dispatch(
 /// One packet, or what `dispatch` returns without one.
 fn one(handle: &Handle) -> (c_int, Option<Delivered>) {
     let mut found = None;
-    let returned = dispatch(handle, 1, None, |packet| found = Some(packet));
+    let returned = dispatch(handle, 1, None, |packet| found = Some(*packet));
     (returned, found)
 }
 
@@ -142,6 +144,8 @@ fn hand(handler: Handler, user: *mut c_uchar, packet: &Delivered) {
     call(handler, user, &raw const packet.header, packet.data);
 }
 
+/// After this number of packets, a loop ends if its thread was cancelled.
+const LOOP_BATCH: c_int = 512;
 /// How long a loop waits before it ends if its thread was cancelled.
 const CANCELLED_WITHIN: Duration = Duration::from_millis(500);
 
@@ -162,9 +166,11 @@ extern "C-unwind" fn pcap_loop(
                 return (if_closed, false);
             };
             let is_file = handle.state().is_ok_and(|state| state.file().is_some());
-            let each = |packet: Delivered| hand(handler, user, &packet);
-            let batch = BATCH as c_int;
-            let now = if left <= 0 { batch } else { left.min(batch) };
+            let each = |packet: &Delivered| hand(handler, user, packet);
+            let now = match left {
+                ..=0 => LOOP_BATCH,
+                left => left.min(LOOP_BATCH),
+            };
             (
                 dispatch(&handle, now, Some(CANCELLED_WITHIN), each),
                 is_file,
@@ -193,7 +199,7 @@ exports! {
         let Some(handle) = handle.get() else {
             return abi::ERROR;
         };
-        dispatch(&handle, count, None, |packet| hand(handler, user, &packet))
+        dispatch(&handle, count, None, |packet| hand(handler, user, packet))
     }
 
     fn pcap_next(handle: Given<Handle>, header: *mut PacketHeader) -> *const c_uchar = null(); {
