@@ -206,3 +206,24 @@ fn wireshark_captures_from_another_machine() {
             .fails(2, "--remote-host");
     });
 }
+
+#[test]
+fn the_ring_there_has_the_size_of_the_flag_or_is_left_to_the_program() {
+    let folder = Folder::new();
+    let ssh = folder.file("ssh", "#!/bin/sh\nprintf '%s\\n' \"$@\" >&2\nexit 255\n");
+    set_mode(ssh, 0o755);
+    for (flags, has) in [("-c 1", false), ("-c 1 -B 8M", true)] {
+        let mut command = command(&format!("capture -i ssh:h/eth0 {flags} -w -"));
+        let path = std::env::var("PATH").unwrap();
+        command.env("PATH", format!("{}:{path}", folder.path("")));
+        let output = command.output().unwrap();
+        contains(output.log(), "'-i' 'eth0'");
+        assert_eq!(
+            output.log().contains("'-B' '8192'"),
+            has,
+            "{}",
+            output.log()
+        );
+        assert_eq!(output.log().contains("'-B'"), has);
+    }
+}
