@@ -193,3 +193,45 @@ fn stem(flow: &Flow) -> String {
     });
     plain.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::Packet;
+    use forebay::time::Clock;
+    use forebay_net::open::{self, Name, Options};
+    use forebay_testing::{folder::Folder, sender};
+    use std::time::Duration;
+
+    #[test]
+    fn packets_of_several_sources_have_their_own_interfaces() {
+        let folder = Folder::new();
+        let named = |name: &str| Interface {
+            name: name.into(),
+            ..Interface::default()
+        };
+        let names = ["a", "b", "a"];
+        let bytes = sender::frame(1, 60);
+        // In its source, each interface is the first one.
+        let frame = Frame::whole(&bytes);
+        let flow = Packet::of(Interface::default().link, &bytes).flow;
+        let mut file = FlowFile::create(Path::new(&folder.path("")), flow).unwrap();
+        for name in names {
+            assert!(file.offer(flow, &frame, &named(name)));
+        }
+        let path = file.path.display().to_string();
+        assert!(file.close().wait(Duration::MAX).is_ok());
+
+        let clock = Clock::real();
+        let file = [Name::File(path.into())];
+        let mut port = open::ports(&file, &Options::default(), &clock).unwrap();
+        let mut found = Vec::new();
+        while found.len() < names.len() {
+            let mut burst = port[0].receive(1).unwrap();
+            found.extend(burst.next_frame().map(|frame| frame.interface));
+        }
+        let interfaces = port[0].interfaces().iter();
+        let interfaces: Vec<_> = interfaces.map(|it| it.name.as_str()).collect();
+        assert_eq!((found, interfaces), (vec![0, 1, 0], vec!["a", "b"]));
+    }
+}

@@ -387,6 +387,11 @@ pub fn some_files(count: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use forebay::time::Clock;
+    use forebay_net::{
+        port::{Burst, Counts, Frame, Frames, Interface, Port, PortInfo, Wake},
+        session::{Control, Output, Session, SessionConfig},
+    };
 
     #[test]
     fn after_a_failed_sync_the_file_is_not_called_whole() {
@@ -397,5 +402,54 @@ mod tests {
         let text = whole(false, &totals);
         assert!(!text.contains("whole"), "{text}");
         assert!(text.contains("only the first 2 MB"), "{text}");
+    }
+
+    /// A port without packets, whose interface has lost this number of them.
+    struct Lossy([Interface; 1], u64);
+
+    impl Frames for Lossy {
+        fn next_frame(&mut self) -> Option<Frame<'_>> {
+            None
+        }
+        fn put_back(&mut self) {}
+        fn release(&mut self) {}
+    }
+
+    impl Port for Lossy {
+        fn interfaces(&self) -> &[Interface] {
+            &self.0
+        }
+        fn receive(&mut self, _: usize) -> forebay::Result<Burst<'_>> {
+            Ok(Burst::new(self))
+        }
+        fn arm(&mut self) -> forebay::Result<Wake<'_>> {
+            Ok(Wake::End)
+        }
+        fn stop(&mut self) -> forebay::Result<()> {
+            Ok(())
+        }
+        fn counts(&mut self) -> Counts {
+            Counts {
+                received: 0,
+                dropped: Some(0),
+                interface_dropped: Some(self.1),
+                filtered: Some(0),
+            }
+        }
+        fn info(&self) -> PortInfo {
+            PortInfo::default()
+        }
+    }
+
+    #[test]
+    fn a_quiet_capture_reports_only_what_its_interface_lost() {
+        for (lost, lines) in [(0, &[][..]), (3, &["3 packets dropped by interface"])] {
+            let port = Box::new(Lossy([Interface::default()], lost));
+            let (config, control) = (SessionConfig::default(), Control::new().unwrap());
+            let session = Session::open(vec![port], Output::Count, config, Clock::real(), control);
+            let summary = session.unwrap().run(&mut |_| {});
+            assert_eq!(closing_lines(&summary, true, false), lines);
+            assert!(closing_lines(&summary, false, false).len() > 3);
+        }
     }
 }
