@@ -859,8 +859,34 @@ int forebay_appender_open(const char *path,
                           const struct forebay_appender_options *options,
                           struct forebay_appender **appender);
 
-// Appends a copy of a record. `FOREBAY_FULL`: it was dropped and counted.
+// The same for records that all have `record_size` bytes; `record_bytes` of the options has no effect. 0: records as those that the file
+// has; in a file without records they have any length. `FOREBAY_INVALID`: the file has records of another size.
+int forebay_appender_open_sized(const char *path,
+                                uint32_t record_size,
+                                const struct forebay_appender_options *options,
+                                struct forebay_appender **appender);
+
+// The size of every record in bytes; 0: they have any length.
+int64_t forebay_appender_record_size(struct forebay_appender *handle);
+
+// Appends a copy of a record. `FOREBAY_FULL`: it was dropped and counted. `FOREBAY_INVALID`: records have another size.
 int forebay_appender_append(struct forebay_appender *handle, const void *record, size_t len);
+
+// Appends copies of `count` records of `forebay_appender_record_size` bytes, and returns how many were accepted; others were dropped and
+// counted.
+ptrdiff_t forebay_appender_append_burst(struct forebay_appender *handle,
+                                        const void *records,
+                                        size_t count);
+
+// Lends the room of the next record, of `len` bytes, to be filled in place: it has bytes of earlier records, or zeros. It is valid until the
+// next call with this appender. `forebay_appender_commit` appends the record, and any other call abandons it. `FOREBAY_FULL`: a record was
+// dropped and counted.
+int forebay_appender_reserve(struct forebay_appender *handle,
+                             size_t len,
+                             void **record);
+
+// Appends the record that `forebay_appender_reserve` lent. `FOREBAY_INVALID`: none is lent.
+int forebay_appender_commit(struct forebay_appender *handle);
 
 // Has the accepted records written now.
 int forebay_appender_flush(struct forebay_appender *handle);
@@ -883,6 +909,9 @@ int forebay_record_reader_open(const char *path, struct forebay_record_reader **
 // block is damaged or incomplete, and the records before it were returned; the last error says where.
 int forebay_record_reader_next(struct forebay_record_reader *handle,
                                struct forebay_bytes *record);
+
+// The size of every record of the file in bytes; 0: they have any length. `FOREBAY_CLOSED` and `FOREBAY_DAMAGED`: the file has no record.
+int64_t forebay_record_reader_record_size(struct forebay_record_reader *handle);
 
 // Ends the reader.
 int forebay_record_reader_destroy(struct forebay_record_reader *handle);

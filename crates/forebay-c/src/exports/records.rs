@@ -12,7 +12,7 @@ use crate::{
 };
 use forebay::{
     error::Code,
-    records::{Reader, Records},
+    records::{Reader, Records, Shape},
     store::{FileConfig, Stage, StoreConfig, SyncPolicy, Totals, WhenFull},
 };
 use std::{
@@ -30,7 +30,13 @@ pub struct forebay_appender(());
 pub struct forebay_record_reader(());
 
 impl Handle for forebay_appender {
-    type Object = Records<[u8]>;
+    type Object = Appending;
+}
+
+/// The appender, and the address and length of the room that is lent.
+pub struct Appending {
+    records: Records<[u8]>,
+    lent: Option<(usize, usize)>,
 }
 
 impl Handle for forebay_record_reader {
@@ -46,6 +52,8 @@ pub struct RecordReader {
     left: Vec<Range<usize>>,
     /// Why the file ends before its last byte.
     cut: Option<String>,
+    /// Known from the first block.
+    shape: Option<Shape>,
 }
 
 /// Settings of an appender. Zeros are the defaults.
@@ -106,7 +114,10 @@ fn appender<R>(
     handle: *const forebay_appender,
     body: impl FnOnce(&mut Records<[u8]>) -> Result<R>,
 ) -> Result<R> {
-    exclusive(handle, body)?
+    exclusive(handle, |it| {
+        it.lent = None;
+        body(&mut it.records)
+    })?
 }
 
 fn put_totals(totals: Totals, place: *mut forebay_appender_totals) -> Result<c_int> {
@@ -126,6 +137,28 @@ fn put_totals(totals: Totals, place: *mut forebay_appender_totals) -> Result<c_i
 /// Opens a file for records of any length, or makes it. What a crash left at its end is cut off. `options` may be null.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_appender_open(
+    path: *const c_char,
+    options: *const forebay_appender_options,
+    appender: *mut *mut forebay_appender,
+) -> c_int {
+    open(Some(Shape::Varying), path, options, appender)
+}
+
+/// The same for records that all have `record_size` bytes; `record_bytes` of the options has no effect. 0: records as those that the file
+/// has; in a file without records they have any length. `FOREBAY_INVALID`: the file has records of another size.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_appender_open_sized(
+    path: *const c_char,
+    record_size: u32,
+    options: *const forebay_appender_options,
+    appender: *mut *mut forebay_appender,
+) -> c_int {
+    let shape = (record_size > 0).then_some(Shape::Fixed(record_size));
+    open(shape, path, options, appender)
+}
+
+fn open(
+    shape: Option<Shape>,
     path: *const c_char,
     options: *const forebay_appender_options,
     appender: *mut *mut forebay_appender,
@@ -154,12 +187,26 @@ pub extern "C" fn forebay_appender_open(
             },
             ..default
         };
-        let (records, _) = Records::<[u8]>::open_append(path, &FileConfig::default(), &config)?;
-        give_one(records, &place)
+        let (records, _) = Records::open_append_of(shape, path, &FileConfig::default(), &config)?;
+        let lent = None;
+        give_one(Appending { records, lent }, &place)
     })
 }
 
-/// Appends a copy of a record. `FOREBAY_FULL`: it was dropped and counted.
+/// The size of every record in bytes; 0: they have any length.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_appender_record_size(handle: *mut forebay_appender) -> i64 {
+    answer(|| appender(handle, |it| Ok(size(it.shape()))))
+}
+
+fn size(shape: Shape) -> i64 {
+    match shape {
+        Shape::Fixed(size) => size.into(),
+        Shape::Varying => 0,
+    }
+}
+
+/// Appends a copy of a record. `FOREBAY_FULL`: it was dropped and counted. `FOREBAY_INVALID`: records have another size.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_appender_append(
     handle: *mut forebay_appender,
@@ -172,6 +219,71 @@ pub extern "C" fn forebay_appender_append(
             true => Ok(0),
             false => Err(Code::Full.into()),
         })
+    })
+}
+
+/// Appends copies of `count` records of `forebay_appender_record_size` bytes, and returns how many were accepted; others were dropped and
+/// counted.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_appender_append_burst(
+    handle: *mut forebay_appender,
+    records: *const c_void,
+    count: usize,
+) -> isize {
+    answer(|| {
+        appender(handle, |it| {
+            let Shape::Fixed(size) = it.shape() else {
+                return Err(Failure::invalid("the records have no common size"));
+            };
+            let len = count.checked_mul(size as usize).ok_or(Code::TooLong)?;
+            let records: &[u8] = items(records.cast(), len, "records")?;
+            Ok(it.append_all(records)? as isize)
+        })
+    })
+}
+
+/// Lends the room of the next record, of `len` bytes, to be filled in place: it has bytes of earlier records, or zeros. It is valid until the
+/// next call with this appender. `forebay_appender_commit` appends the record, and any other call abandons it. `FOREBAY_FULL`: a record was
+/// dropped and counted.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_appender_reserve(
+    handle: *mut forebay_appender,
+    len: usize,
+    record: *mut *mut c_void,
+) -> c_int {
+    answer(|| {
+        let place = Place::new(record, "record")?;
+        exclusive(handle, |it| {
+            it.lent = None;
+            let mut room = it.records.claim(len)?.ok_or(Code::Full)?;
+            let at = room.as_mut_ptr();
+            it.lent = Some((at.addr(), len));
+            place.put(at.cast());
+            Ok(0)
+        })?
+    })
+}
+
+/// Appends the record that `forebay_appender_reserve` lent. `FOREBAY_INVALID`: none is lent.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_appender_commit(handle: *mut forebay_appender) -> c_int {
+    answer(|| {
+        exclusive(handle, |it| {
+            let (at, len) = it
+                .lent
+                .take()
+                .ok_or(Failure::invalid("no record is lent"))?;
+            // Nothing was appended meanwhile, so the room is where it was.
+            let room = it.records.claim(len)?.ok_or(Code::Full)?;
+            if room.as_ptr().addr() != at {
+                return Err(Failure::new(
+                    Code::Panic,
+                    "the room of the record has moved",
+                ));
+            }
+            room.commit();
+            Ok(0)
+        })?
     })
 }
 
@@ -218,7 +330,7 @@ pub extern "C" fn forebay_appender_close(
     totals: *mut forebay_appender_totals,
 ) -> c_int {
     answer(|| {
-        let finished = take_back(handle)?.close().finish();
+        let finished = take_back(handle)?.records.close().finish();
         if !totals.is_null() {
             put_totals(finished.totals, totals)?;
         }
@@ -246,6 +358,7 @@ pub extern "C" fn forebay_record_reader_open(
             block: Vec::new(),
             left: Vec::new(),
             cut: None,
+            shape: None,
         };
         give_one(object, &place)
     })
@@ -271,6 +384,19 @@ pub extern "C" fn forebay_record_reader_next(
     })
 }
 
+/// The size of every record of the file in bytes; 0: they have any length. `FOREBAY_CLOSED` and `FOREBAY_DAMAGED`: the file has no record.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_record_reader_record_size(handle: *mut forebay_record_reader) -> i64 {
+    answer(|| {
+        exclusive(handle, |it| {
+            if it.shape.is_none() {
+                it.fill()?;
+            }
+            Ok(size(it.shape.ok_or(Code::Closed)?))
+        })?
+    })
+}
+
 /// Ends the reader.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_record_reader_destroy(handle: *mut forebay_record_reader) -> c_int {
@@ -279,6 +405,13 @@ pub extern "C" fn forebay_record_reader_destroy(handle: *mut forebay_record_read
 
 impl RecordReader {
     fn next(&mut self) -> Result<&[u8]> {
+        self.fill()?;
+        let range = self.left.pop().unwrap_or_default();
+        Ok(&self.block[range])
+    }
+
+    /// Has a record that was not returned yet.
+    fn fill(&mut self) -> Result<()> {
         while self.left.is_empty() {
             let ended = || match &self.cut {
                 Some(cut) => Failure::new(Code::Damaged, cut.clone()),
@@ -290,6 +423,7 @@ impl RecordReader {
                 self.cut = cut.map(|cut| format!("at byte {}: {}", cut.at, cut.fault));
                 continue;
             };
+            self.shape = Some(block.shape());
             self.block.clear();
             for record in block.records() {
                 let from = self.block.len();
@@ -298,7 +432,6 @@ impl RecordReader {
             }
             self.left.reverse();
         }
-        let range = self.left.pop().unwrap_or_default();
-        Ok(&self.block[range])
+        Ok(())
     }
 }

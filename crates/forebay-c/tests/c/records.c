@@ -41,8 +41,75 @@ static int read_all(int *records) {
   return code;
 }
 
+struct entry {
+  uint64_t time;
+  uint32_t key[4];
+};
+
+// Records of one size: one by one, many at once and in place; and files that know their size.
+static void sized(void) {
+  forebay_appender *appender;
+  forebay_record_reader *reader;
+  CHECK_IS(forebay_appender_open_sized(path, sizeof(struct entry), NULL, &appender), FOREBAY_OK);
+  CHECK_IS(forebay_appender_record_size(appender), sizeof(struct entry));
+  struct entry entries[1000] = {{0}};
+  for (uint32_t i = 0; i < 1000; i++) entries[i] = (struct entry){.time = i, .key = {i, 1, 2, 3}};
+  CHECK_IS(forebay_appender_append_burst(appender, entries, 998), 998);
+  CHECK_IS(forebay_appender_append(appender, &entries[998], sizeof(struct entry)), FOREBAY_OK);
+  CHECK_IS(forebay_appender_append(appender, &entries[998], 8), FOREBAY_INVALID);
+  CHECK_IS(forebay_appender_append_burst(appender, entries, SIZE_MAX / 8), FOREBAY_TOO_LONG);
+  void *room;
+  CHECK_IS(forebay_appender_commit(appender), FOREBAY_INVALID);
+  CHECK_IS(forebay_appender_reserve(appender, 8, &room), FOREBAY_INVALID);
+  CHECK_IS(forebay_appender_reserve(appender, sizeof(struct entry), &room), FOREBAY_OK);
+  memset(room, 0xff, sizeof(struct entry)); // another call abandons it
+  CHECK_IS(forebay_appender_flush(appender), FOREBAY_OK);
+  CHECK_IS(forebay_appender_commit(appender), FOREBAY_INVALID);
+  CHECK_IS(forebay_appender_reserve(appender, sizeof(struct entry), &room), FOREBAY_OK);
+  memcpy(room, &entries[999], sizeof(struct entry));
+  CHECK_IS(forebay_appender_commit(appender), FOREBAY_OK);
+  struct forebay_appender_totals totals = {.size = sizeof totals};
+  CHECK_IS(forebay_appender_close(appender, &totals), FOREBAY_OK);
+  CHECK(totals.written == 1000);
+
+  CHECK_IS(forebay_record_reader_open(path, &reader), FOREBAY_OK);
+  CHECK_IS(forebay_record_reader_record_size(reader), sizeof(struct entry));
+  struct forebay_bytes record;
+  for (int i = 0; i < 1000; i++) {
+    CHECK_IS(forebay_record_reader_next(reader, &record), FOREBAY_OK);
+    CHECK(record.len == sizeof(struct entry) && memcmp(record.data, &entries[i], record.len) == 0);
+  }
+  CHECK_IS(forebay_record_reader_next(reader, &record), FOREBAY_CLOSED);
+  CHECK_IS(forebay_record_reader_record_size(reader), sizeof(struct entry));
+  CHECK_IS(forebay_record_reader_destroy(reader), FOREBAY_OK);
+
+  // The size of the file, and others.
+  CHECK_IS(forebay_appender_open_sized(path, 0, NULL, &appender), FOREBAY_OK);
+  CHECK_IS(forebay_appender_record_size(appender), sizeof(struct entry));
+  CHECK_IS(forebay_appender_close(appender, NULL), FOREBAY_OK);
+  CHECK_IS(forebay_appender_open_sized(path, 12, NULL, &appender), FOREBAY_INVALID);
+  CHECK_IS(forebay_appender_open(path, NULL, &appender), FOREBAY_INVALID);
+  unlink(path);
+
+  // Any length, in place: the room has this length and no more.
+  CHECK_IS(forebay_appender_open_sized(path, 0, NULL, &appender), FOREBAY_OK);
+  CHECK_IS(forebay_appender_record_size(appender), 0);
+  CHECK_IS(forebay_appender_append_burst(appender, entries, 1), FOREBAY_INVALID);
+  CHECK_IS(forebay_appender_reserve(appender, 5, &room), FOREBAY_OK);
+  memcpy(room, "place", 5);
+  CHECK_IS(forebay_appender_commit(appender), FOREBAY_OK);
+  CHECK_IS(forebay_appender_close(appender, NULL), FOREBAY_OK);
+  CHECK_IS(forebay_record_reader_open(path, &reader), FOREBAY_OK);
+  CHECK_IS(forebay_record_reader_next(reader, &record), FOREBAY_OK);
+  CHECK(record.len == 5 && memcmp(record.data, "place", 5) == 0);
+  CHECK_IS(forebay_record_reader_record_size(reader), 0);
+  CHECK_IS(forebay_record_reader_destroy(reader), FOREBAY_OK);
+  unlink(path);
+}
+
 int main(void) {
   snprintf(path, sizeof path, "/tmp/forebay-c-records-%ld", (long)getpid());
+  sized();
   forebay_record_reader *reader;
   CHECK_IS(forebay_record_reader_open(path, &reader), FOREBAY_NOT_FOUND);
   CHECK(strstr(forebay_last_error(), path) != NULL);

@@ -53,23 +53,23 @@ impl<T: InBlocks + ?Sized> Records<T> {
         config: &StoreConfig,
     ) -> Result<(Self, Recovered)> {
         T::check(config)?;
-        let opened = open(path.as_ref(), T::SHAPE, file)?;
+        let opened = open(path.as_ref(), Some(T::SHAPE), file)?;
         let log = T::blocks(opened.sink, config, opened.file, opened.start)?;
         Ok((log, opened.found))
     }
 }
 
 /// A file truncated after its last whole block, and how to continue it.
-struct Opened {
-    sink: Box<dyn Sink>,
-    start: Start,
+pub(super) struct Opened {
+    pub sink: Box<dyn Sink>,
+    pub start: Start,
     /// The file number stored in its blocks, if it has any.
-    file: Option<u64>,
-    found: Recovered,
+    pub file: Option<u64>,
+    pub found: Recovered,
 }
 
-/// Opens or creates the file at `path`, for records of `shape`.
-fn open(path: &Path, shape: Shape, config: &FileConfig) -> Result<Opened> {
+/// Opens or creates the file at `path`, for records of `shape`, or of the shape that it has.
+pub(super) fn open(path: &Path, shape: Option<Shape>, config: &FileConfig) -> Result<Opened> {
     match create_new(path) {
         Ok(made) => drop(made),
         Err(there) if there.kind() == io::ErrorKind::AlreadyExists => {}
@@ -92,7 +92,7 @@ fn open(path: &Path, shape: Shape, config: &FileConfig) -> Result<Opened> {
 }
 
 /// Refuses if appending would mix records, or would lose something that a crash of the writer does not explain.
-fn refuse(path: &Path, file: &File, shape: Shape, found: &Recovered) -> Result<()> {
+fn refuse(path: &Path, file: &File, shape: Option<Shape>, found: &Recovered) -> Result<()> {
     let error = |code, what: &str, advice: &str| {
         let error = Error::coded(
             code,
@@ -101,7 +101,9 @@ fn refuse(path: &Path, file: &File, shape: Shape, found: &Recovered) -> Result<(
         );
         Err(error.advise(advice))
     };
-    if let Some(there) = found.shape.filter(|&there| there != shape) {
+    if let (Some(there), Some(shape)) = (found.shape, shape)
+        && there != shape
+    {
         let what = format!("it holds {}, and these are {}", of(there), of(shape));
         return error(
             Code::Invalid,

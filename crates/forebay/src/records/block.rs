@@ -33,6 +33,9 @@ pub(super) const HEAD: usize = 64;
 /// Upper bound, exclusive, for the bytes of a block's content and padding.
 const MOST: usize = 1 << 30;
 
+/// Upper bound, exclusive, for the bytes of a record whose length all records have.
+pub(super) const MAX_RECORD: usize = 1 << 28;
+
 /// The length of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {

@@ -24,6 +24,7 @@ mod tests;
 mod typed;
 
 pub use block::Shape;
+pub use bytes::ClaimedRecord;
 pub use reader::{Block, Cut, Fault, Later, Reader, Recovered};
 pub use recover::{check, recover};
 pub use typed::Record;
@@ -32,7 +33,7 @@ use crate::{
     Result,
     store::{Appender, Closing, Framing, Sink, Stage, Start, StoreConfig, StoreInfo, Totals},
 };
-use std::{marker::PhantomData, sync::Arc, time::Duration};
+use std::{marker::PhantomData, num::NonZeroUsize, sync::Arc, time::Duration};
 
 /// Appends records of type `T`, or bytes (`[u8]`).
 ///
@@ -78,8 +79,13 @@ pub struct Records<T: ?Sized> {
     store: Appender,
     /// Bytes of the length before each record.
     prefix: usize,
+    /// The length of each record, if it is one that only the program knows.
+    each: Option<NonZeroUsize>,
     of: PhantomData<fn(&T)>,
 }
+
+/// The most bytes that one step of `append_all` takes.
+const STEP: usize = 4096;
 
 impl<T: ?Sized> Records<T> {
     fn new(
@@ -98,8 +104,23 @@ impl<T: ?Sized> Records<T> {
         Ok(Records {
             store: Appender::starting(sink, framing, &config, start, None)?,
             prefix,
+            each: None,
             of: PhantomData,
         })
+    }
+
+    /// Accepts copies of records that have `each` bytes, and returns how many it accepted.
+    fn append_steps(&mut self, records: &[u8], each: usize) -> Result<usize> {
+        let mut accepted = 0;
+        for bytes in records.chunks((STEP / each).max(1) * each) {
+            let count = bytes.len() / each;
+            if let Some(mut slot) = self.store.claim_fitting(bytes.len(), count as u64)? {
+                slot.copy_from_slice(bytes);
+                slot.commit_counted_by_length();
+                accepted += count;
+            }
+        }
+        Ok(accepted)
     }
 
     /// See [`Appender::tick`].

@@ -1,7 +1,10 @@
 //! What users rely on: whole records are read back whole, and everything else is reported for what it is.
 
 use super::*;
-use crate::store::testing::{Recorder, config, of_seed};
+use crate::store::{
+    FileConfig,
+    testing::{Recorder, config, of_seed},
+};
 use forebay_testing::{dice::Dice, folder::Folder};
 use std::io::{self, IoSlice};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -123,6 +126,65 @@ fn records_of_bytes_come_back_as_they_were() {
         assert_eq!((records, found.cut), (oracle, None));
         assert_eq!(found.shape, Some(Shape::Varying));
     }
+}
+
+#[test]
+fn records_of_a_length_known_at_run_time_are_those_of_a_type_of_this_size() {
+    let shape = Shape::Fixed(size_of::<Entry>() as u32);
+    let all: Vec<_> = (0..1000).map(Entry::new).collect();
+    let recorder = Recorder::default();
+    let mut log =
+        Records::<[u8]>::in_blocks_of(shape, Box::new(recorder.clone()), &config(false)).unwrap();
+    assert_eq!(log.append_all(all[..600].as_bytes()).unwrap(), 600);
+    for entry in &all[600..] {
+        let mut room = log.claim(size_of::<Entry>()).unwrap().unwrap();
+        room.copy_from_slice(entry.as_bytes());
+        room.commit();
+        // Abandoned: nothing is accepted.
+        log.claim(size_of::<Entry>()).unwrap().unwrap().fill(0xff);
+    }
+    assert!(
+        [0, 27, 29]
+            .iter()
+            .all(|&len| log.append(&vec![0; len]).is_err())
+    );
+    assert!(log.append_all(&[0; 29]).is_err());
+    assert_eq!(
+        (log.shape(), log.close().finish().totals.written),
+        (shape, 1000)
+    );
+    let (records, found) = read(&recorder.tape().bytes);
+    assert!(
+        records
+            .iter()
+            .map(Vec::as_slice)
+            .eq(all.iter().map(Entry::as_bytes))
+    );
+    assert_eq!((found.shape, found.cut), (Some(shape), None));
+
+    // A file has its length, whatever wrote it, and whatever it is opened with.
+    let (folder, files) = (Folder::new(), FileConfig::default());
+    let path = folder.path("records");
+    let (mut log, _) = Records::<Entry>::open_append(&path, &files, &config(false)).unwrap();
+    log.append(&all[0]).unwrap();
+    log.close().finish();
+    let open = |shape| Records::<[u8]>::open_append_of(shape, &path, &files, &config(false));
+    let (mut log, found) = open(None).unwrap();
+    assert_eq!((log.shape(), found.records), (shape, 1));
+    log.append(all[1].as_bytes()).unwrap();
+    log.close().finish();
+    assert!(open(Some(Shape::Fixed(12))).is_err() && open(Some(Shape::Varying)).is_err());
+    assert_eq!(check(&path).unwrap().records, 2);
+    let impossible = |len| {
+        Records::<[u8]>::open_append_of(
+            Some(Shape::Fixed(len)),
+            folder.path("none"),
+            &files,
+            &config(false),
+        )
+    };
+    assert!([0, 1 << 28].into_iter().all(|len| impossible(len).is_err()));
+    assert!(!std::path::Path::new(&folder.path("none")).exists());
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Records of one type, built in place or copied.
 
 use super::{
-    Records,
+    Records, STEP,
     append::InBlocks,
-    block::{Blocks, HEAD, Plain, Shape},
+    block::{Blocks, HEAD, MAX_RECORD, Plain, Shape},
 };
 use crate::{
     Result,
@@ -22,9 +22,6 @@ pub trait Record: FromBytes + IntoBytes + Immutable + KnownLayout {}
 
 impl<T: FromBytes + IntoBytes + Immutable + KnownLayout> Record for T {}
 
-/// The most bytes that one step of [`Records::append_all`] takes.
-const STEP: usize = 4096;
-
 impl<T: Record> Records<T> {
     const FITS: () = {
         assert!(size_of::<T>() > 0, "a record must have at least one byte");
@@ -33,7 +30,7 @@ impl<T: Record> Records<T> {
             "a record's alignment must be at most 64 bytes"
         );
         assert!(
-            size_of::<T>() < 1 << 28,
+            size_of::<T>() < MAX_RECORD,
             "a record must be smaller than 256 MiB"
         );
     };
@@ -121,19 +118,7 @@ impl<T: Record> Records<T> {
     /// Those of [`Appender::claim`](crate::store::Appender::claim). [`Totals::accepted`](crate::store::Totals) then shows how
     /// many records were accepted before the error.
     pub fn append_all(&mut self, records: &[T]) -> Result<usize> {
-        let mut accepted = 0;
-        for step in records.chunks((STEP / size_of::<T>()).max(1)) {
-            let bytes = step.as_bytes();
-            match self.store.claim_fitting(bytes.len(), step.len() as u64)? {
-                Some(mut slot) => {
-                    slot.copy_from_slice(bytes);
-                    slot.commit_counted_by_length();
-                    accepted += step.len();
-                }
-                None => continue,
-            }
-        }
-        Ok(accepted)
+        self.append_steps(records.as_bytes(), size_of::<T>())
     }
 }
 
