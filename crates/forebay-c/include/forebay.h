@@ -292,6 +292,12 @@ typedef struct forebay_counts {
   uint64_t interface_dropped;
 } forebay_counts;
 
+// A packet in 16 bytes. It owns the packet's slot: copy it as you like, but one copy becomes a packet again, once.
+typedef struct forebay_desc {
+  // Only the functions with `desc` in their names read them.
+  uint64_t words[2];
+} forebay_desc;
+
 // Settings of a hub. Zeros are the defaults.
 typedef struct forebay_hub_options {
   // `sizeof(struct forebay_hub_options)`.
@@ -683,6 +689,31 @@ int forebay_filter_matches(const struct forebay_filter *handle, const void *data
 
 // Gives the filter back.
 int forebay_filter_destroy(struct forebay_filter *handle);
+
+// Turns packets into descriptors, and returns how many: all before the first one that cannot be. The handles of these packets end, and
+// their slots stay in use until `forebay_desc_adopt`. `FOREBAY_BUSY`: another call uses the first packet, or other packets share its slot
+// and begin or end elsewhere, see `forebay_packet_unshare`.
+ptrdiff_t forebay_packet_describe(struct forebay_packet *const *packets,
+                                  size_t count,
+                                  struct forebay_desc *descs);
+
+// Turns descriptors into packets, in any thread, and returns how many: all before the first one that cannot be. `FOREBAY_MISUSE`: the first
+// one was turned into a packet before, does not come from `forebay_packet_describe`, or is from before a fork.
+ptrdiff_t forebay_desc_adopt(const struct forebay_desc *descs,
+                             size_t count,
+                             struct forebay_packet **packets);
+
+// The length of the packet's data, also in further slots. It does not touch the packet, as the other functions that read a descriptor.
+ptrdiff_t forebay_desc_len(const struct forebay_desc *desc);
+
+// The lowest 48 bits of the packet's time in nanoseconds.
+int64_t forebay_desc_time_ns(const struct forebay_desc *desc);
+
+// The hash of the packet's flow.
+int forebay_desc_hash(const struct forebay_desc *desc);
+
+// The packet's port.
+int forebay_desc_port(const struct forebay_desc *desc);
 
 // Makes a hub. `options` may be null.
 int forebay_hub_create(const struct forebay_hub_options *options, struct forebay_hub **hub);

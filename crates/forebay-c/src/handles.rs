@@ -10,6 +10,8 @@
 //! ```
 //! A forked child begins with an empty table. The objects of its parent stay where they are, and are never dropped there: they share
 //! memory with the parent's, and their threads do not exist.
+//!
+//! Descriptors of packets are no handles: they are known by their value ([`note`], [`redeem`]).
 
 #![allow(unsafe_code)]
 
@@ -17,6 +19,7 @@ use crate::gate::{Entry, Gate, Shut};
 use std::{
     any::Any,
     cell::UnsafeCell,
+    collections::BTreeMap,
     ptr::{null_mut, without_provenance_mut},
     sync::{
         Mutex, Once, OnceLock, PoisonError,
@@ -43,6 +46,7 @@ unsafe impl Sync for Slot {}
 struct Table {
     chunks: [OnceLock<Box<[Slot]>>; CHUNKS],
     free: Mutex<Free>,
+    noted: Mutex<BTreeMap<[u64; 2], u32>>,
 }
 
 #[derive(Default)]
@@ -88,6 +92,7 @@ impl Table {
         let made = Box::into_raw(Box::new(Table {
             chunks: [const { OnceLock::new() }; CHUNKS],
             free: Mutex::default(),
+            noted: Mutex::default(),
         }));
         match TABLE.compare_exchange(null_mut(), made, AcqRel, Acquire) {
             // SAFETY: it was leaked above.
@@ -103,6 +108,10 @@ impl Table {
 
     fn free(&self) -> std::sync::MutexGuard<'_, Free> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn noted(&self) -> std::sync::MutexGuard<'_, BTreeMap<[u64; 2], u32>> {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The chunk of this slot, and its number there.
@@ -262,4 +271,20 @@ pub fn close<H: Handle>(handle: *const H) -> Result<(), Shut> {
         return Err(Shut::Closed);
     }
     inside.slot.gate.close(inside.generation).map(|_| ()) // This call is inside, so it does not end the object before it leaves.
+}
+
+/// Notes that the program holds something in its own memory by this value, once more.
+pub fn note(value: [u64; 2]) {
+    *Table::make().noted().entry(value).or_default() += 1;
+}
+
+/// Takes a value back that was noted. `Closed`: the program does not hold it, or its parent does.
+pub fn redeem(value: [u64; 2]) -> Result<(), Shut> {
+    let mut noted = Table::current().ok_or(Shut::Closed)?.noted();
+    let times = noted.get_mut(&value).ok_or(Shut::Closed)?;
+    *times -= 1;
+    if *times == 0 {
+        noted.remove(&value);
+    }
+    Ok(())
 }

@@ -4,6 +4,7 @@
 
 mod broadcast;
 mod capture;
+mod desc;
 mod lanes;
 mod pool;
 mod queue;

@@ -1,13 +1,97 @@
 // A pool and its packets: room in front and after, sharing, longer packets, and returning in any order and from any thread.
 #include "check.h"
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static void *returns(void *packet) {
   CHECK_IS(forebay_packet_destroy(packet), FOREBAY_OK);
   return NULL;
 }
 
+static void *adopts(void *consumer) {
+  struct forebay_desc descs[3];
+  forebay_packet *packets[3];
+  for (int i = 0; i < 3; i++) CHECK_IS(forebay_ring_pop_wait(consumer, &descs[i], FOREBAY_FOREVER), FOREBAY_OK);
+  CHECK_IS(forebay_desc_len(&descs[0]), 3);
+  CHECK_IS(forebay_desc_adopt(descs, 3, packets), 3);
+  const void *data;
+  CHECK_IS(forebay_packet_data(packets[0], &data), 3);
+  CHECK(memcmp(data, "abc", 3) == 0);
+  for (int i = 0; i < 3; i++) CHECK_IS(forebay_packet_destroy(packets[i]), FOREBAY_OK);
+  return NULL;
+}
+
+// Packets as descriptors in a ring to another thread, and descriptors that are wrong.
+static void descriptors(void) {
+  forebay_pool *pool;
+  struct forebay_pool_options options = {.size = sizeof options, .slots = 4, .slot_bytes = 256};
+  CHECK_IS(forebay_pool_create(&options, &pool), FOREBAY_OK);
+  forebay_packet *packets[3];
+  void *bytes;
+  for (int i = 0; i < 3; i++) {
+    CHECK_IS(forebay_pool_take(pool, 0, &packets[i]), FOREBAY_OK);
+    CHECK_IS(forebay_packet_put(packets[i], 3, &bytes), FOREBAY_OK);
+    memcpy(bytes, "abc", 3);
+  }
+  struct forebay_packet_facts facts = {.size = sizeof facts, .time_ns = 12345, .hash = 7, .port = 3};
+  CHECK_IS(forebay_packet_set_facts(packets[0], &facts), FOREBAY_OK);
+  struct forebay_desc descs[3], copy;
+  CHECK_IS(forebay_packet_describe(packets, 3, descs), 3);
+  CHECK_IS(forebay_packet_len(packets[0]), FOREBAY_MISUSE);
+  CHECK_IS(forebay_packet_describe(packets, 3, descs), FOREBAY_MISUSE);
+  CHECK(forebay_desc_time_ns(&descs[0]) == 12345 && forebay_desc_hash(&descs[0]) == 7);
+  CHECK_IS(forebay_desc_port(&descs[0]), 3);
+  CHECK_IS(forebay_desc_len(NULL), FOREBAY_INVALID);
+  // Changed by one bit each, and made up.
+  for (int bit = 0; bit < 128; bit++) {
+    copy = descs[0];
+    copy.words[bit / 64] ^= UINT64_C(1) << bit % 64;
+    CHECK_IS(forebay_desc_adopt(&copy, 1, packets), FOREBAY_MISUSE);
+  }
+  pid_t child = fork();
+  if (child == 0) {
+    CHECK_IS(forebay_desc_adopt(descs, 1, packets), FOREBAY_MISUSE);
+    exit(0);
+  }
+  int status;
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
+
+  forebay_ring_producer *producer;
+  forebay_ring_consumer *consumer;
+  struct forebay_ring_options ring = {.size = sizeof ring, .element_size = sizeof(struct forebay_desc), .capacity = 4};
+  CHECK_IS(forebay_ring_create(&ring, &producer, &consumer), FOREBAY_OK);
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, adopts, consumer) == 0);
+  CHECK_IS(forebay_ring_push_burst(producer, descs, 3), 3);
+  pthread_join(thread, NULL);
+  CHECK_IS(forebay_desc_adopt(descs, 1, packets), FOREBAY_MISUSE); // a second time
+  CHECK_IS(forebay_ring_producer_destroy(producer), FOREBAY_OK);
+  CHECK_IS(forebay_ring_consumer_destroy(consumer), FOREBAY_OK);
+
+  // Two packets with the same bytes: two descriptors; and one that begins elsewhere is none.
+  CHECK_IS(forebay_pool_take(pool, SECOND, &packets[0]), FOREBAY_OK);
+  CHECK_IS(forebay_packet_put(packets[0], 3, &bytes), FOREBAY_OK);
+  CHECK_IS(forebay_packet_share(packets[0], &packets[1]), FOREBAY_OK);
+  CHECK_IS(forebay_packet_share(packets[0], &packets[2]), FOREBAY_OK);
+  CHECK_IS(forebay_packet_pull(packets[2], 1, NULL), FOREBAY_OK);
+  CHECK_IS(forebay_packet_describe(packets, 3, descs), 2);
+  CHECK_IS(forebay_packet_describe(packets + 2, 1, descs + 2), FOREBAY_BUSY);
+  CHECK_IS(forebay_packet_len(packets[2]), 2);
+  descs[2] = descs[0];
+  CHECK_IS(forebay_desc_adopt(descs, 3, packets), 2);
+  CHECK_IS(forebay_desc_adopt(descs, 1, packets), FOREBAY_MISUSE);
+  for (int i = 0; i < 3; i++) CHECK_IS(forebay_packet_destroy(packets[i]), FOREBAY_OK);
+  CHECK_IS(forebay_packet_return_idle(), FOREBAY_OK);
+  struct forebay_pool_counts counts = {.size = sizeof counts};
+  for (int i = 0; i < 4; i++) CHECK_IS(forebay_pool_take(pool, SECOND, &packets[0]), FOREBAY_OK); // all are back
+  CHECK_IS(forebay_pool_count(pool, &counts), FOREBAY_OK);
+  CHECK(counts.free == 0 && counts.away == 4);
+  CHECK_IS(forebay_pool_destroy(pool), FOREBAY_OK);
+}
+
 int main(void) {
+  descriptors();
   forebay_pool *pool, *other_pool;
   struct forebay_pool_options options = {.size = sizeof options, .slots = 4, .slot_bytes = 256, .headroom = 64};
   CHECK_IS(forebay_pool_create(&options, &pool), FOREBAY_OK);

@@ -109,19 +109,27 @@ pub struct Desc {
     place: u64,
 }
 
+/// The description as numbers, for code in another language.
+impl From<Desc> for [u64; 2] {
+    #[inline]
+    fn from(desc: Desc) -> [u64; 2] {
+        [desc.meta, desc.place]
+    }
+}
+
+/// Any numbers are a description; whether it is one of a packet is another question.
+impl From<[u64; 2]> for Desc {
+    #[inline]
+    fn from([meta, place]: [u64; 2]) -> Desc {
+        Desc { meta, place }
+    }
+}
+
 impl Desc {
     /// The longest packet that it can describe.
     pub const MAX_LEN: u32 = (1 << LEN_BITS) - 1;
     /// The largest number of slots in a pool.
     pub const MAX_SLOTS: u32 = 1 << SLOT_BITS;
-
-    pub(super) fn words(self) -> [u64; 2] {
-        [self.meta, self.place]
-    }
-
-    pub(super) fn from_words([meta, place]: [u64; 2]) -> Desc {
-        Desc { meta, place }
-    }
 
     /// Packs `facts` into 16 bytes; keeps the lower 48 bits of the time.
     ///

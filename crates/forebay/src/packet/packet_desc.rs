@@ -70,7 +70,7 @@ impl PacketDesc {
     #[inline]
     #[must_use = "otherwise its slot stays in use"]
     pub fn into_raw(self) -> [u64; 2] {
-        let raw = self.0.words();
+        let raw = self.0.into();
         mem::forget(self);
         raw
     }
@@ -82,7 +82,7 @@ impl PacketDesc {
     /// called `into_raw`, what it did before has to be visible to this thread.
     #[inline]
     pub unsafe fn from_raw(raw: [u64; 2]) -> PacketDesc {
-        PacketDesc(Desc::from_words(raw))
+        PacketDesc(raw.into())
     }
 
     /// The descriptor as the owner of its slot.
