@@ -13,19 +13,21 @@
 //! [`format::read`](crate::format::read). If there is a filter, [`parallel`] reads a large file with several threads.
 
 mod compressed;
+mod counters;
+mod frames;
 pub mod parallel;
+mod plain;
 mod source;
 mod window;
 
 use crate::format::read::{Decoder, Kind, Section, Skipped, Step, Zeros, with_packets_read};
-use crate::port::{
-    Block, Burst, Counts, Frame, Frames, Interface, LentMemory, Port, PortInfo, PortReport,
-    Unreadable, Wake,
-};
+use crate::port::{Block, Burst, Counts, Frame, Interface, Port, PortInfo, PortReport, Wake};
 pub use compressed::Unpacked;
 use compressed::{Failed, Stream};
+use counters::{Counters, SkippedPackets};
 use forebay::{Error, Result};
 use forebay::{error::Code, standard};
+pub use plain::Plain;
 use rustix::{
     event::{PollFd, PollFlags, poll},
     fs::{Mode, OFlags},
@@ -33,12 +35,8 @@ use rustix::{
 use source::{ByteSource, Read};
 use std::{
     fmt,
-    io::{self, Read as _},
     path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 use window::Window;
 
@@ -110,77 +108,6 @@ pub struct File {
     /// Blocks that precede the frames of the present burst in a copy.
     offered: Vec<Block>,
     skipped: SkippedPackets,
-}
-
-/// The number of packets that were skipped, and the first one.
-#[derive(Default)]
-struct SkippedPackets {
-    packets: u64,
-    first: String,
-}
-
-impl SkippedPackets {
-    fn add(&mut self, what: String) {
-        if self.packets == 0 {
-            self.first = what;
-        }
-        self.packets += 1;
-    }
-
-    fn report(&self) -> Unreadable<'_> {
-        Unreadable {
-            packets: self.packets,
-            first: &self.first,
-        }
-    }
-}
-
-/// Packet counts, and what putting the last frame back needs.
-#[derive(Default)]
-struct Counters {
-    /// Frames the budget still allows.
-    budget: usize,
-    packets: u64,
-    /// The drops that packets record, by interface.
-    drops: Vec<u64>,
-    /// Of the last frame: the length of its record, its interface, and the drops it records. 0: there is none to put back.
-    record_len: usize,
-    interface: u32,
-    dropped_before: u64,
-}
-
-impl Counters {
-    #[inline(always)]
-    fn take(&mut self, frame: &Frame<'_>, record_len: usize) {
-        self.budget -= 1;
-        self.packets += 1;
-        self.record_len = record_len;
-        self.interface = frame.interface;
-        self.dropped_before = frame.dropped_before;
-        if frame.dropped_before > 0 {
-            self.count_drops();
-        }
-    }
-
-    #[cold]
-    fn count_drops(&mut self) {
-        let interface = self.interface as usize;
-        if self.drops.len() <= interface {
-            self.drops.resize(interface + 1, 0);
-        }
-        // Wrapping, so that putting a frame back is exact whatever a malformed file records.
-        self.drops[interface] = self.drops[interface].wrapping_add(self.dropped_before);
-    }
-
-    fn put_back(&mut self) {
-        self.budget = 0;
-        self.record_len = 0;
-        self.packets -= 1;
-        if self.dropped_before > 0 {
-            let sum = &mut self.drops[self.interface as usize];
-            *sum = sum.wrapping_sub(self.dropped_before);
-        }
-    }
 }
 
 /// The result of looking for the next packet.
@@ -477,148 +404,12 @@ impl File {
     }
 }
 
-/// The uncompressed bytes of a capture file, for programs that copy its records as they are.
-///
-/// ```
-/// use std::io::Read;
-/// let path = std::env::temp_dir().join(format!("plain-{}.pcap", std::process::id()));
-/// std::fs::write(&path, "any bytes")?;
-/// let mut bytes = String::new();
-/// forebay_net::file::Plain::new(std::fs::File::open(&path)?)?.read_to_string(&mut bytes)?;
-/// assert_eq!(bytes, "any bytes");
-/// # std::fs::remove_file(path)?;
-/// # Ok::<(), std::io::Error>(())
-/// ```
-pub struct Plain {
-    stream: Stream,
-    /// The first bytes, if they are not compressed.
-    first: io::Cursor<Vec<u8>>,
-}
-
-impl Plain {
-    /// Reads a file, which may be compressed with gzip or zstd, from its present position.
-    ///
-    /// # Errors
-    /// It cannot be read, or this build cannot decompress it.
-    pub fn new(file: std::fs::File) -> io::Result<Plain> {
-        let mut first = Vec::new();
-        io::Read::take(&file, 4).read_to_end(&mut first)?;
-        let source = ByteSource::new(file, u64::MAX)?;
-        let (stream, is_compressed) = Stream::new(source, &first).map_err(into_io)?;
-        if is_compressed {
-            first.clear();
-        }
-        Ok(Plain {
-            stream,
-            first: io::Cursor::new(first),
-        })
-    }
-}
-
-impl fmt::Debug for Plain {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Plain").finish_non_exhaustive()
-    }
-}
-
-impl io::Read for Plain {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let first = self.first.read(into)?;
-        if first > 0 || into.is_empty() {
-            return Ok(first);
-        }
-        loop {
-            match self.stream.read(into).map_err(into_io)? {
-                Read::Bytes(n) => return Ok(n),
-                Read::End => return Ok(0),
-                Read::NotNow => self.stream.source().wait()?,
-            }
-        }
-    }
-}
-
-fn into_io(failed: Failed) -> io::Error {
-    match failed {
-        Failed::System(error) => error,
-        Failed::Data(what) => io::Error::other(what),
-    }
-}
-
 impl fmt::Debug for File {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("File");
         shown.field("name", &self.name);
         shown.field("packets", &self.counters.packets);
         shown.finish_non_exhaustive()
-    }
-}
-
-impl Frames for File {
-    #[inline]
-    fn next_frame(&mut self) -> Option<Frame<'_>> {
-        if self.counters.budget == 0 {
-            return None;
-        }
-        loop {
-            let bytes = &self.window.bytes[self.window.begin..self.window.end];
-            if let Some((frame, len)) = self.decoder.packet(bytes) {
-                self.window.begin += len;
-                self.counters.take(&frame, len);
-                return Some(frame);
-            }
-            match self.decoder.next(bytes) {
-                Ok(Step::Packet(frame, len)) => {
-                    self.window.begin += len;
-                    if frame.data.is_empty() {
-                        self.decoder.took_empty();
-                    }
-                    self.counters.take(&frame, len);
-                    return Some(frame);
-                }
-                Ok(Step::Other(len)) => {
-                    self.window.begin += len;
-                    // The next burst offers it before its frames.
-                    if self.decoder.has_blocks() {
-                        break;
-                    }
-                }
-                // A burst contains only frames of interfaces that existed when it began.
-                Ok(Step::Described(len)) => {
-                    self.window.begin += len;
-                    break;
-                }
-                // The next `find_packet` sees the same record, and reads further, skips it or fails.
-                Ok(Step::More(_) | Step::Zeros) | Err(_) => break,
-            }
-        }
-        self.counters.budget = 0;
-        self.counters.record_len = 0; // other blocks may have followed it
-        None
-    }
-
-    fn put_back(&mut self) {
-        if self.counters.record_len > 0 {
-            self.window.begin -= self.counters.record_len;
-            self.counters.put_back();
-        }
-    }
-
-    fn take_blocks(&mut self) -> Vec<Block> {
-        std::mem::take(&mut self.offered)
-    }
-
-    fn memory(&self) -> Option<&[u8]> {
-        Some(&self.window.bytes)
-    }
-
-    fn lend(&mut self) -> Option<LentMemory> {
-        self.counters.record_len = 0;
-        Some(Arc::new(self.window.lend()))
-    }
-
-    fn release(&mut self) {
-        self.counters.budget = 0;
-        self.offered.clear();
     }
 }
 
