@@ -95,6 +95,8 @@ pub mod spsc;
 mod stats;
 mod task;
 mod waiting;
+#[cfg(all(feature = "shared", not(loom)))]
+mod waiting_thread;
 mod watch;
 mod watchers;
 

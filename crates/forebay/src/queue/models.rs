@@ -145,6 +145,22 @@ fn a_poll_loop_is_woken_by_room() {
     });
 }
 
+/// The thread of a watch waits beside a receiver, and may get the only signal.
+#[cfg(loom)]
+#[test]
+fn a_thread_that_waits_for_a_watch_passes_the_signal_on() {
+    model_of(2, || {
+        let (sender, receiver) = room_for(1);
+        let handles = receiver.handles.clone();
+        let thread = thread::spawn(move || handles.core.follow(&|| watch::For::Message, &|| true));
+        let thread2 = thread::spawn(move || number(&receiver.take().unwrap()));
+        send(&sender, 7);
+        assert_eq!(thread2.join().unwrap(), 7);
+        sender.close(); // if the receiver was faster, the thread waits for the end
+        thread.join().unwrap();
+    });
+}
+
 /// Runs a task: polls it, and sleeps until it was woken.
 fn block_on<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
     let woken = std::sync::Arc::new(Woken::default());
@@ -272,6 +288,7 @@ fn planted_bugs_are_found() {
         "models::each_message_goes_to_one_of_two_receivers_and_neither_sleeps_on";
     const TASK: &str = "models::a_task_is_woken_by_room";
     const POLL: &str = "models::a_poll_loop_is_woken_by_room";
+    const FOLLOWER: &str = "models::a_thread_that_waits_for_a_watch_passes_the_signal_on";
     const ONLY_RECEIVER: &str =
         "models::a_task_that_is_the_only_receiver_takes_each_message_and_hears_of_the_end";
     const ONLY_SENDER: &str =
@@ -286,6 +303,7 @@ fn planted_bugs_are_found() {
         ("queue-ring-without-fence", THREE),
         ("queue-signal-not-passed-on", RECEIVERS),
         ("queue-arm-without-second-look", POLL),
+        ("queue-follow-keeps-the-signal", FOLLOWER),
         ("queue-ring-without-fence", POLL),
         ("queue-task-without-second-look", TASK),
         ("task-without-second-look", ONLY_RECEIVER),

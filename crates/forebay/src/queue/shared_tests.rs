@@ -308,10 +308,64 @@ fn a_process_that_attaches_gets_first_what_the_dead_held() {
 }
 
 #[test]
-fn a_queue_between_processes_says_that_it_cannot_be_awaited() {
-    let queue = create_nameless(&SharedQueueConfig::default()).unwrap();
-    let error = queue.receiver().into_async().unwrap_err();
-    assert_eq!(error.code(), crate::error::Code::Unsupported);
+fn tasks_at_both_ends_wait_for_other_processes() {
+    const MESSAGES: u32 = 2000;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let queue = page(AfterDeath::Redeliver);
+    let peer = other(&queue);
+    // A thread with the end of another process at each side of the tasks: lengths differ, so that room is awaited, too.
+    let sends = std::thread::spawn(move || {
+        let sender = peer.sender();
+        (0..MESSAGES).for_each(|number| sender.send(vec![1; 1 + number as usize % 900]).unwrap());
+        (0..2).for_each(|_| sender.send(b"").unwrap());
+    });
+    let receive = async |mut receiver: AsyncReceiver| {
+        let mut received = 0;
+        while !receiver.take().await.unwrap().is_empty() {
+            received += 1;
+        }
+        received
+    };
+    let receiver = queue.receiver().into_async().unwrap();
+    let received =
+        runtime.block_on(async { receive(receiver.clone()).await + receive(receiver).await });
+    sends.join().unwrap();
+    assert_eq!(received, MESSAGES);
+
+    let peer = other(&queue);
+    let receives = std::thread::spawn(move || {
+        let receiver = peer.receiver();
+        (0..MESSAGES).for_each(|number| {
+            assert_eq!(receiver.take().unwrap().len(), 1 + number as usize % 900)
+        });
+    });
+    let mut sender = queue.sender().into_async().unwrap();
+    runtime.block_on(async {
+        for number in 0..MESSAGES {
+            sender
+                .send(vec![1; 1 + number as usize % 900])
+                .await
+                .unwrap();
+        }
+    });
+    receives.join().unwrap();
+    // Cancelled, and closed.
+    let mut receiver = queue.receiver().into_async().unwrap();
+    runtime.block_on(async {
+        let mut pending = std::pin::pin!(receiver.take());
+        std::future::poll_fn(|context| {
+            assert!(pending.as_mut().poll(context).is_pending());
+            std::task::Poll::Ready(())
+        })
+        .await;
+    });
+    other(&queue).sender().close();
+    assert_eq!(
+        runtime.block_on(receiver.take()).err(),
+        Some(RecvError::Closed)
+    );
 }
 
 #[test]

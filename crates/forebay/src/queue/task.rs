@@ -5,13 +5,17 @@
 //!   ringer:   publish ─▶ fence ─▶ sleepers? ─▶ take down each armed task, wake it
 //! ```
 //!
+//! For a queue between processes, a thread of this one waits in place of the task ([`Processes`]).
+//!
 //! All armed tasks are woken at once, so a task that is woken and then cancelled takes no wake-up from another.
 
+#[cfg(all(feature = "shared", not(loom)))]
+use super::waiting_thread::Processes;
 use super::{
     Message, Received, Receiver, RecvError, ReservedMessage, SendError, Sender,
     copy::copy,
     handles::Handles,
-    watch::{For, Registration, check_local},
+    watch::{For, Registration},
     watchers::Alarm,
 };
 use crate::sync::{Arc, Task, planted};
@@ -24,31 +28,76 @@ use std::{
 /// The place where one end waits. It stays registered while the end lives.
 struct Waiting {
     task: Arc<Task>,
-    registration: Registration,
+    by: By,
     is_armed: bool,
+}
+
+/// What wakes the task.
+enum By {
+    /// Threads of this process.
+    Ringers(Registration),
+    /// A thread that waits for the other processes.
+    #[cfg(all(feature = "shared", not(loom)))]
+    Processes(Processes),
 }
 
 impl Waiting {
     fn new(handles: &Arc<Handles>, what: For) -> Waiting {
         let task = Arc::new(Task::default());
-        Waiting {
-            registration: Registration::new(handles, Alarm::Task(task.clone()), what),
-            task,
-            is_armed: false,
+        let by = match handles.core.peers.may_die() {
+            #[cfg(all(feature = "shared", not(loom)))]
+            true => By::Processes(Processes::new(handles, what)),
+            _ => By::Ringers(Registration::new(handles, Alarm::Task(task.clone()), what)),
+        };
+        let is_armed = false;
+        Waiting { task, by, is_armed }
+    }
+
+    /// Does now what may fail.
+    fn prepared(self) -> crate::Result<Waiting> {
+        #[cfg(all(feature = "shared", not(loom)))]
+        if let By::Processes(processes) = &self.by {
+            processes.follower(&self.task)?;
+        }
+        Ok(self)
+    }
+
+    fn arm(&self, context: &Context<'_>, _len: usize) {
+        match &self.by {
+            By::Ringers(registration) => {
+                registration.event().join();
+                self.task.arm(context);
+            }
+            #[cfg(all(feature = "shared", not(loom)))]
+            By::Processes(processes) => {
+                self.task.arm(context);
+                processes.arm(&self.task, _len);
+            }
         }
     }
 
-    /// The result of `attempt`, once it has one.
+    fn disarm(&self) {
+        match &self.by {
+            By::Ringers(registration) => registration.disarm(),
+            #[cfg(all(feature = "shared", not(loom)))]
+            By::Processes(processes) => {
+                processes.disarm();
+                self.task.take_down();
+            }
+        }
+    }
+
+    /// The result of `attempt`, once it has one. It waits for a message, or for room of `len` bytes.
     fn poll<T>(
         &mut self,
         context: &Context<'_>,
+        len: usize,
         mut attempt: impl FnMut() -> Option<T>,
     ) -> Poll<T> {
         let mut result = attempt();
         if result.is_none() {
-            self.registration.disarm(); // of an earlier poll
-            self.registration.event().join();
-            self.task.arm(context);
+            self.disarm(); // of an earlier poll
+            self.arm(context, len);
             self.is_armed = true;
             if !planted("queue-task-without-second-look") {
                 result = attempt();
@@ -58,7 +107,7 @@ impl Waiting {
             return Poll::Pending;
         };
         if self.is_armed {
-            self.registration.disarm();
+            self.disarm();
             self.is_armed = false;
         }
         Poll::Ready(result)
@@ -92,11 +141,15 @@ pub struct AsyncReceiver {
 impl Receiver {
     /// Turns it into an end for a task of any async runtime.
     ///
+    /// The other processes of a [shared](super::shared) queue cannot wake a task. Such an end therefore has a thread, as a
+    /// [`Watch`](super::Watch) has; a clone starts one when it waits first, and polls each millisecond if it cannot.
+    ///
     /// # Errors
-    /// The queue is [shared](super::shared) with other processes, which cannot wake a task.
+    /// The queue is shared with other processes, and no thread is available.
     pub fn into_async(self) -> crate::Result<AsyncReceiver> {
-        check_local(&self.handles, "awaiting")?;
-        Ok(AsyncReceiver::new(self))
+        let AsyncReceiver { receiver, waiting } = AsyncReceiver::new(self);
+        let waiting = waiting.prepared()?;
+        Ok(AsyncReceiver { receiver, waiting })
     }
 }
 
@@ -115,7 +168,7 @@ impl AsyncReceiver {
     pub async fn take(&mut self) -> Result<Message<'_>, RecvError> {
         let AsyncReceiver { receiver, waiting } = self;
         let receiver = &*receiver;
-        poll_fn(|context| waiting.poll(context, || received(receiver.try_take(), context))).await
+        poll_fn(|context| waiting.poll(context, 0, || received(receiver.try_take(), context))).await
     }
 
     /// Copies the next message into `buffer`.
@@ -124,7 +177,7 @@ impl AsyncReceiver {
     /// Those of [`Receiver::recv`].
     pub async fn recv(&mut self, buffer: &mut [u8]) -> Result<Received, RecvError> {
         let AsyncReceiver { receiver, waiting } = self;
-        poll_fn(|context| waiting.poll(context, || received(receiver.try_recv(buffer), context)))
+        poll_fn(|context| waiting.poll(context, 0, || received(receiver.try_recv(buffer), context)))
             .await
     }
 
@@ -132,7 +185,7 @@ impl AsyncReceiver {
     pub fn poll_take(&mut self, context: &mut Context<'_>) -> Poll<Result<Message<'_>, RecvError>> {
         let AsyncReceiver { receiver, waiting } = self;
         let receiver = &*receiver;
-        waiting.poll(context, || received(receiver.try_take(), context))
+        waiting.poll(context, 0, || received(receiver.try_take(), context))
     }
 
     /// The receiver, for calls that do not wait.
@@ -181,13 +234,14 @@ pub struct AsyncSender {
 }
 
 impl Sender {
-    /// Turns it into an end for a task of any async runtime.
+    /// Turns it into an end for a task of any async runtime: see [`Receiver::into_async`].
     ///
     /// # Errors
-    /// The queue is [shared](super::shared) with other processes, which cannot wake a task.
+    /// The queue is shared with other processes, and no thread is available.
     pub fn into_async(self) -> crate::Result<AsyncSender> {
-        check_local(&self.handles, "awaiting")?;
-        Ok(AsyncSender::new(self))
+        let AsyncSender { sender, waiting } = AsyncSender::new(self);
+        let waiting = waiting.prepared()?;
+        Ok(AsyncSender { sender, waiting })
     }
 }
 
@@ -218,7 +272,7 @@ impl AsyncSender {
     pub async fn reserve(&mut self, len: usize) -> Result<ReservedMessage<'_>, SendError> {
         let AsyncSender { sender, waiting } = self;
         let sender = &*sender;
-        poll_fn(|context| waiting.poll(context, || reserved(sender, len, context))).await
+        poll_fn(|context| waiting.poll(context, len, || reserved(sender, len, context))).await
     }
 
     /// [`reserve`](AsyncSender::reserve) as a poll function.
@@ -229,7 +283,7 @@ impl AsyncSender {
     ) -> Poll<Result<ReservedMessage<'_>, SendError>> {
         let AsyncSender { sender, waiting } = self;
         let sender = &*sender;
-        waiting.poll(context, || reserved(sender, len, context))
+        waiting.poll(context, len, || reserved(sender, len, context))
     }
 
     /// The sender, for calls that do not wait.

@@ -12,7 +12,7 @@
 //! armed, and the ordering is that event's edge RING. The side that clears the armed flag, either the ringer or the watch
 //! itself, removes the watch from that count.
 
-#[cfg(all(feature = "shared", not(loom)))]
+#[cfg(any(feature = "shared", loom))]
 use super::waiting::SLICE;
 use super::{
     core::Core,
@@ -23,17 +23,15 @@ use super::{
 #[cfg(all(feature = "shared", not(loom)))]
 use crate::sync::Follower;
 use crate::{
-    Error, Result,
-    error::Code,
+    Result,
     sync::{Arc, Deadline, Eventfd, Wait, planted},
 };
 #[cfg(not(loom))]
 use std::os::fd::{AsFd, BorrowedFd};
+#[cfg(any(feature = "shared", loom))]
+use std::time::Instant;
 #[cfg(all(feature = "shared", not(loom)))]
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use std::{thread, time::Duration};
 
 /// What a watch waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,17 +89,6 @@ impl Drop for Registration {
     }
 }
 
-/// # Errors
-/// The queue is shared with other processes.
-pub(super) fn check_local(handles: &Handles, what: &str) -> Result<()> {
-    match handles.core.peers.may_die() {
-        false => Ok(()),
-        true => Err(Error::coded(Code::Unsupported, "queue", format!("{what} a queue between processes")).advise(
-            "Wait for its `Watch`, such as with tokio's AsyncFd: the other processes cannot wake a task of this one",
-        )),
-    }
-}
-
 /// Wakes a poll loop when a message may be there ([`Receiver::watch`](super::Receiver::watch)), or room for one
 /// ([`Sender::watch`](super::Sender::watch)).
 ///
@@ -146,7 +133,7 @@ impl Watch {
             true => {
                 let theirs = handles.clone();
                 By::Follower(Follower::start(move |is_wanted| {
-                    theirs.core.follow(what, is_wanted);
+                    theirs.core.follow(&|| what, is_wanted);
                 })?)
             }
             _ => {
@@ -231,26 +218,32 @@ impl Core {
         answer.unwrap_or(true)
     }
 
-    /// Blocks until it may be there or `is_wanted` is false, and passes the signals on that it got: it takes nothing itself.
-    #[cfg(all(feature = "shared", not(loom)))]
-    fn follow(&self, what: For, is_wanted: &dyn Fn() -> bool) {
-        let event = match what {
-            For::Message => &self.control.arrived,
-            For::Room(_) => &self.control.room,
+    /// Blocks until it may be there or `is_wanted` is false, and passes the signals on that it got: it takes nothing itself. `what` may
+    /// change between rooms of different lengths.
+    #[cfg(any(feature = "shared", loom))]
+    pub(super) fn follow(&self, what: &dyn Fn() -> For, is_wanted: &dyn Fn() -> bool) {
+        let is_for_messages = what() == For::Message;
+        let event = match is_for_messages {
+            true => &self.control.arrived,
+            false => &self.control.room,
         };
-        let pass_on = || match what {
-            For::Message => self.ring_arrived(),
-            For::Room(_) => self.ring_room(),
+        let pass_on = || match is_for_messages {
+            _ if planted("queue-follow-keeps-the-signal") => {}
+            true => self.ring_arrived(),
+            false => self.ring_room(),
         };
+        // In a model, a signal that is lost must not be made up for by a slice that ends.
+        let limit = (!cfg!(loom)).then_some(SLICE);
         event.join();
-        while is_wanted() && !self.is_there(what) {
+        while is_wanted() && !self.is_there(what()) {
             let slept = Instant::now();
-            event.sleep(Some(SLICE));
+            event.sleep(limit);
             self.recover_sometimes(&Deadline::now());
             // Room that is too small for this watch may suffice for a sender. The pause gives that one the time to take its signal.
-            if what != For::Message && slept.elapsed() < SLICE && !self.is_there(what) {
+            if !is_for_messages && slept.elapsed() < SLICE && !self.is_there(what()) {
                 event.leave();
                 pass_on();
+                #[cfg(not(loom))]
                 thread::sleep(Duration::from_millis(1));
                 event.join();
             }

@@ -47,8 +47,17 @@ impl Follower {
     ///
     /// # Errors
     /// No descriptor or no thread is available.
-    pub(crate) fn start(
+    pub(crate) fn start(wait: impl FnMut(&dyn Fn() -> bool) + Send + 'static) -> Result<Follower> {
+        Follower::waking(wait, || ())
+    }
+
+    /// As [`start`](Follower::start), and calls `wake` after it has raised the signal.
+    ///
+    /// # Errors
+    /// Those of `start`.
+    pub(crate) fn waking(
         mut wait: impl FnMut(&dyn Fn() -> bool) + Send + 'static,
+        wake: impl Fn() + Send + 'static,
     ) -> Result<Follower> {
         let request = Arc::new(Request {
             signal: Flag::new()?,
@@ -65,6 +74,7 @@ impl Follower {
                 wait(&|| asked.is_wanted());
                 if asked.wanted.swap(false, AcqRel) {
                     asked.signal.raise(); // WANTED
+                    wake();
                 }
             }
         };
