@@ -292,7 +292,7 @@ typedef struct forebay_counts {
   uint64_t interface_dropped;
 } forebay_counts;
 
-// A packet in 16 bytes. It owns the packet's slot: copy it as you like, but one copy becomes a packet again, once.
+// A packet in 16 bytes. It owns the packet's slot. Of all copies of it, one becomes a packet again, once.
 typedef struct forebay_desc {
   // Only the functions with `desc` in their names read them.
   uint64_t words[2];
@@ -657,7 +657,7 @@ int forebay_capture_arm(struct forebay_capture *handle);
 int forebay_capture_disarm(struct forebay_capture *handle);
 
 // The descriptor for `forebay_capture_arm`. It is readable while packets wait, once the source has ended, and after `forebay_capture_stop`.
-// With a share it also becomes readable every 10 ms. It belongs to the capture until `forebay_capture_finish`: do not read or close it.
+// With a share or `ssh:` it also becomes readable every 10 ms. It belongs to the capture until `forebay_capture_finish`: do not read or close it.
 int forebay_capture_descriptor(struct forebay_capture *handle);
 
 // Detaches the capture from its source: calls that wait return. Packets received so far can still be taken. Any thread may call it, and a
@@ -952,17 +952,26 @@ int forebay_ring_create(const struct forebay_ring_options *options,
                         struct forebay_ring_producer **producer,
                         struct forebay_ring_consumer **consumer);
 
-// Pushes one element: a copy of `element_size` bytes. `FOREBAY_FULL`: there is no room now.
-int forebay_ring_push(struct forebay_ring_producer *handle, const void *element);
+// Pushes one element: a copy of `element_size` bytes. `FOREBAY_FULL`: there is no room now. `FOREBAY_CLOSED`: there is none, and the consumer
+// is gone. The producer looks for the consumer only when it has no room: until then, elements are accepted, and end with the ring.
+int forebay_ring_push(struct forebay_ring_producer *handle,
+                      const void *element);
 
-// Pushes one element, and waits for room. With a time limit of 0 it never waits: `FOREBAY_FULL`.
-int forebay_ring_push_wait(struct forebay_ring_producer *handle, const void *element, int64_t timeout_ns);
+// Pushes one element, and waits for room. With a time limit of 0 it never waits: `FOREBAY_FULL`. `FOREBAY_CLOSED`: there is no room, and the
+// consumer is gone, or goes during the wait.
+int forebay_ring_push_wait(struct forebay_ring_producer *handle,
+                           const void *element,
+                           int64_t timeout_ns);
 
-// Pushes as many of `count` elements as there is room for, and returns their number.
-ptrdiff_t forebay_ring_push_burst(struct forebay_ring_producer *handle, const void *elements, size_t count);
+// Pushes as many of `count` elements as there is room for, and returns their number. If there is room for none, it returns `FOREBAY_FULL` or
+// `FOREBAY_CLOSED`, as `forebay_ring_push`.
+ptrdiff_t forebay_ring_push_burst(struct forebay_ring_producer *handle,
+                                  const void *elements,
+                                  size_t count);
 
 // Lends vacant slots to be filled in place, up to `count`, and returns their number; they are one array. They are published by
-// `forebay_ring_commit`, and valid until the next call with this end.
+// `forebay_ring_commit`, and valid until the next call with this end. If no slot is vacant, it returns `FOREBAY_FULL` or `FOREBAY_CLOSED`, as
+// `forebay_ring_push`.
 ptrdiff_t forebay_ring_reserve(struct forebay_ring_producer *handle,
                                size_t count,
                                void **slots);
@@ -971,8 +980,11 @@ ptrdiff_t forebay_ring_reserve(struct forebay_ring_producer *handle,
 int forebay_ring_commit(struct forebay_ring_producer *handle,
                         size_t count);
 
-// Waits until `count` slots are vacant (at most the capacity), and returns how many are.
-ptrdiff_t forebay_ring_wait_vacant(struct forebay_ring_producer *handle, size_t count, int64_t timeout_ns);
+// Waits until `count` slots are vacant (at most the capacity), and returns how many are. With a time limit of 0 it never waits:
+// `FOREBAY_FULL`. `FOREBAY_CLOSED`: fewer are vacant, and the consumer is gone.
+ptrdiff_t forebay_ring_wait_vacant(struct forebay_ring_producer *handle,
+                                   size_t count,
+                                   int64_t timeout_ns);
 
 // The number of vacant slots.
 ptrdiff_t forebay_ring_vacant(struct forebay_ring_producer *handle);
@@ -990,14 +1002,18 @@ int forebay_ring_producer_descriptor(struct forebay_ring_producer *handle);
 // Ends this end. The consumer gets what is in the ring, and then `FOREBAY_CLOSED`.
 int forebay_ring_producer_destroy(struct forebay_ring_producer *handle);
 
-// Pops one element into `element`. `FOREBAY_EMPTY`: there is none now.
-int forebay_ring_pop(struct forebay_ring_consumer *handle, void *element);
+// Pops one element into `element`. `FOREBAY_EMPTY`: there is none now. `FOREBAY_CLOSED`: the producer is gone, and no element is left.
+int forebay_ring_pop(struct forebay_ring_consumer *handle,
+                     void *element);
 
 // Pops one element, and waits for it. With a time limit of 0 it never waits: `FOREBAY_EMPTY`.
 int forebay_ring_pop_wait(struct forebay_ring_consumer *handle, void *element, int64_t timeout_ns);
 
-// Pops up to `count` elements into an array, and returns their number.
-ptrdiff_t forebay_ring_pop_burst(struct forebay_ring_consumer *handle, void *elements, size_t count);
+// Pops up to `count` elements into an array, and returns their number. If there is none, it returns `FOREBAY_EMPTY` or `FOREBAY_CLOSED`, as
+// `forebay_ring_pop`.
+ptrdiff_t forebay_ring_pop_burst(struct forebay_ring_consumer *handle,
+                                 void *elements,
+                                 size_t count);
 
 // Lends up to `count` elements to be read in place, and returns their number; they are one array. They stay in the ring until
 // `forebay_ring_release`, and are valid until the next call with this end.

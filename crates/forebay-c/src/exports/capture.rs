@@ -363,7 +363,7 @@ pub extern "C" fn forebay_capture_disarm(handle: *mut forebay_capture) -> c_int 
 }
 
 /// The descriptor for `forebay_capture_arm`. It is readable while packets wait, once the source has ended, and after `forebay_capture_stop`.
-/// With a share it also becomes readable every 10 ms. It belongs to the capture until `forebay_capture_finish`: do not read or close it.
+/// With a share or `ssh:` it also becomes readable every 10 ms. It belongs to the capture until `forebay_capture_finish`: do not read or close it.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_capture_descriptor(handle: *mut forebay_capture) -> c_int {
     answer(|| {

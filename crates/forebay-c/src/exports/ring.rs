@@ -205,7 +205,8 @@ pub extern "C" fn forebay_ring_create(
     })
 }
 
-/// Pushes one element: a copy of `element_size` bytes. `FOREBAY_FULL`: there is no room now.
+/// Pushes one element: a copy of `element_size` bytes. `FOREBAY_FULL`: there is no room now. `FOREBAY_CLOSED`: there is none, and the consumer
+/// is gone. The producer looks for the consumer only when it has no room: until then, elements are accepted, and end with the ring.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_ring_push(
     handle: *mut forebay_ring_producer,
@@ -219,7 +220,8 @@ pub extern "C" fn forebay_ring_push(
     })
 }
 
-/// Pushes one element, and waits for room. With a time limit of 0 it never waits: `FOREBAY_FULL`.
+/// Pushes one element, and waits for room. With a time limit of 0 it never waits: `FOREBAY_FULL`. `FOREBAY_CLOSED`: there is no room, and the
+/// consumer is gone, or goes during the wait.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_ring_push_wait(
     handle: *mut forebay_ring_producer,
@@ -236,7 +238,8 @@ pub extern "C" fn forebay_ring_push_wait(
     })
 }
 
-/// Pushes as many of `count` elements as there is room for, and returns their number.
+/// Pushes as many of `count` elements as there is room for, and returns their number. If there is room for none, it returns `FOREBAY_FULL` or
+/// `FOREBAY_CLOSED`, as `forebay_ring_push`.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_ring_push_burst(
     handle: *mut forebay_ring_producer,
@@ -253,7 +256,8 @@ pub extern "C" fn forebay_ring_push_burst(
 }
 
 /// Lends vacant slots to be filled in place, up to `count`, and returns their number; they are one array. They are published by
-/// `forebay_ring_commit`, and valid until the next call with this end.
+/// `forebay_ring_commit`, and valid until the next call with this end. If no slot is vacant, it returns `FOREBAY_FULL` or `FOREBAY_CLOSED`, as
+/// `forebay_ring_push`.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_ring_reserve(
     handle: *mut forebay_ring_producer,
@@ -294,7 +298,8 @@ pub extern "C" fn forebay_ring_commit(handle: *mut forebay_ring_producer, count:
     })
 }
 
-/// Waits until `count` slots are vacant (at most the capacity), and returns how many are.
+/// Waits until `count` slots are vacant (at most the capacity), and returns how many are. With a time limit of 0 it never waits:
+/// `FOREBAY_FULL`. `FOREBAY_CLOSED`: fewer are vacant, and the consumer is gone.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_ring_wait_vacant(
     handle: *mut forebay_ring_producer,
@@ -340,7 +345,7 @@ pub extern "C" fn forebay_ring_producer_destroy(handle: *mut forebay_ring_produc
     answer(|| destroy(handle))
 }
 
-/// Pops one element into `element`. `FOREBAY_EMPTY`: there is none now.
+/// Pops one element into `element`. `FOREBAY_EMPTY`: there is none now. `FOREBAY_CLOSED`: the producer is gone, and no element is left.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_ring_pop(
     handle: *mut forebay_ring_consumer,
@@ -371,7 +376,8 @@ pub extern "C" fn forebay_ring_pop_wait(
     })
 }
 
-/// Pops up to `count` elements into an array, and returns their number.
+/// Pops up to `count` elements into an array, and returns their number. If there is none, it returns `FOREBAY_EMPTY` or `FOREBAY_CLOSED`, as
+/// `forebay_ring_pop`.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_ring_pop_burst(
     handle: *mut forebay_ring_consumer,

@@ -439,7 +439,7 @@ impl Capture {
     }
 
     /// The descriptor to wait on after [`arm`](Capture::arm) has returned `true`. It is readable while frames wait, once the source has ended,
-    /// and after [`Stopper::stop`]. A share has no descriptor, so its reader also wakes to look for packets each 10 ms.
+    /// and after [`Stopper::stop`]. A share and `ssh:` have none: a reader looks for packets there each 10 ms, for which it is readable, too.
     ///
     /// # Errors
     /// No file descriptor is available.
