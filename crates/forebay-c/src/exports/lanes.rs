@@ -3,6 +3,7 @@
 #![allow(unsafe_code)] // The names are this library's.
 #![allow(non_camel_case_types)] // These, too.
 
+use super::watch::within;
 use crate::{
     border::{self, Place, Versioned, answer, descriptor, items, items_mut, limit, number},
     ends::{destroy, give_one},
@@ -131,11 +132,7 @@ pub extern "C" fn forebay_hub_receive(
         let place = Place::new(received, "received")?;
         let buffer: &mut [u8] = items_mut(buffer.cast(), room, "buffer")?;
         hub(handle, |it| {
-            let answer = match limit(timeout_ns) {
-                None => it.recv(buffer),
-                Some(Duration::ZERO) => it.try_recv(buffer),
-                Some(limit) => it.recv_timeout(buffer, limit),
-            };
+            let answer = within!(timeout_ns, it, recv, try_recv, recv_timeout, buffer);
             let (len, peer, sequence, lane_ended) = match &answer {
                 Ok(it) => (it.len, it.peer.number(), it.sequence, 0),
                 Err(RecvError::TooSmall { peer, needed }) => (*needed, peer.number(), 0, 0),
@@ -233,11 +230,7 @@ pub extern "C" fn forebay_lane_send(
     answer(|| {
         let message: &[u8] = items(message.cast(), len, "message")?;
         lane(handle, |it| {
-            match limit(timeout_ns) {
-                None => it.send(message)?,
-                Some(Duration::ZERO) => it.try_send(message)?,
-                Some(limit) => it.send_timeout(message, limit)?,
-            }
+            within!(timeout_ns, it, send, try_send, send_timeout, message)?;
             Ok(0)
         })
     })
