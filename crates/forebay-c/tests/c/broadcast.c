@@ -34,7 +34,7 @@ int main(void) {
     CHECK(write(ready[1], "r", 1) == 1);
     CHECK_IS(forebay_broadcast_receive(reader, buffer, sizeof buffer, 30 * SECOND, NULL), 5);
     CHECK(memcmp(buffer, "child", 5) == 0);
-    exit(0);
+    _exit(0);
   }
   CHECK(read(ready[0], buffer, 1) == 1);
   CHECK_IS(forebay_broadcast_send(sender, "child", 5), 1);

@@ -21,7 +21,7 @@ static pid_t sender(forebay_hub *hub, const char *text, int dies, int64_t *peer)
     CHECK_IS(forebay_lane_send(lane, large, sizeof large, FOREBAY_FOREVER), FOREBAY_TOO_LONG);
     if (dies) raise(SIGKILL);
     CHECK_IS(forebay_lane_destroy(lane), FOREBAY_OK);
-    exit(0);
+    _exit(0);
   }
   close(ends[1]);
   *peer = forebay_hub_accept(hub, ends[0], 30 * SECOND);

@@ -148,7 +148,7 @@ static void forked(void) {
     CHECK(own != producer);
     CHECK_IS(forebay_ring_push(own, "x"), FOREBAY_OK);
     CHECK_IS(forebay_ring_len(other), 1);
-    exit(0);
+    _exit(0);
   }
   int status;
   CHECK(waitpid(child, &status, 0) == child && status == 0);

@@ -167,7 +167,7 @@ static void processes(void) {
     CHECK_IS(forebay_shared_queue_attach(name, &queue), FOREBAY_OK);
     CHECK_IS(forebay_shared_queue_sender(queue, &sender), FOREBAY_OK);
     CHECK_IS(forebay_sender_send(sender, "polled", 6, FOREBAY_FOREVER), FOREBAY_OK);
-    exit(0);
+    _exit(0);
   }
   struct pollfd wait = {.fd = forebay_watch_descriptor(watch), .events = POLLIN};
   CHECK(poll(&wait, 1, 30000) == 1);

@@ -4,6 +4,7 @@
 
 mod header;
 mod installed;
+mod lanes;
 mod languages;
 mod peers;
 mod programs;

@@ -11,7 +11,7 @@ use std::{
 };
 
 /// `peer.c`, compiled as a program in this language.
-fn peer(compiler: &str, language: &str, folder: &Folder) -> String {
+pub fn peer(compiler: &str, language: &str, folder: &Folder) -> String {
     let program = folder.path(&format!("peer-{language}"));
     let mut command = Command::new(compiler);
     command.args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-x", language]);
