@@ -76,8 +76,10 @@ public:
     if (head_ >= seam_) {
       head_ -= seam_;
     }
-    std::memcpy(base_ + head_ + len_, data.data(), pushed);
-    __asm__ volatile("" ::: "memory"); // The compiler may take the two views for different memory.
+    // The compiler may take the two views for different memory, and move what the caller read or will read past the copy.
+    __asm__ volatile("" ::: "memory");
+    forebay_copy(base_ + head_ + len_, data.data(), pushed);
+    __asm__ volatile("" ::: "memory");
     len_ += pushed;
     pushed_ += pushed;
     return pushed;

@@ -21,6 +21,13 @@
 #define FOREBAY_INLINE static inline __attribute__((always_inline, unused))
 #define FOREBAY_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
+// Copies bytes whose number only the running program knows. gcc would copy a few hundred by `rep movs`, which takes several times as long as
+// the function.
+FOREBAY_INLINE void forebay_copy(void *to, const void *from, size_t bytes) {
+  __asm__("" : "+r"(bytes));
+  memcpy(to, from, bytes);
+}
+
 // How many bytes the end may use, after a load of the other end's position if it knows of fewer than `bytes`.
 FOREBAY_INLINE size_t forebay_end_available(struct forebay_end *end, size_t bytes) {
   if (end->limit - end->position < bytes) {
@@ -65,7 +72,7 @@ FOREBAY_INLINE bool forebay_end_advance_one(struct forebay_end *end, size_t size
   }
   // Elements of this size end where a line ends, and so does the memory.
   unsigned char *at = end->at + size;
-  if (((size_t)at & 63) == 0) {
+  if (FOREBAY_UNLIKELY(((size_t)at & 63) == 0)) {
     at -= at == end->seam ? end->seam_bytes : 0;
     const unsigned char *line = at + (size_t)16 * 64;
     __builtin_prefetch(line >= end->seam ? line - end->seam_bytes : line, 1);
@@ -116,11 +123,54 @@ FOREBAY_INLINE int forebay_stream_reader_open_view(forebay_stream_reader *handle
   return code;
 }
 
+// What a function of the library changes of an end; all else stays as it is, and compilers keep it where it is.
+FOREBAY_INLINE void forebay_end_follow(struct forebay_end *end, const struct forebay_end *fresh) {
+  end->at = fresh->at;
+  end->position = fresh->position;
+  end->limit = fresh->limit;
+}
+
+FOREBAY_INLINE int forebay_ring_producer_update_view(struct forebay_ring_producer_view *view, size_t size) {
+  struct forebay_ring_producer_view fresh;
+  int code = forebay_ring_producer_sync(view->handle, size, &fresh);
+  if (code == 0) {
+    forebay_end_follow(&view->end, &fresh.end);
+  }
+  return code;
+}
+
+FOREBAY_INLINE int forebay_ring_consumer_update_view(struct forebay_ring_consumer_view *view, size_t size) {
+  struct forebay_ring_consumer_view fresh;
+  int code = forebay_ring_consumer_sync(view->handle, size, &fresh);
+  if (code == 0) {
+    forebay_end_follow(&view->end, &fresh.end);
+  }
+  return code;
+}
+
+FOREBAY_INLINE int forebay_stream_writer_update_view(struct forebay_stream_writer_view *view) {
+  struct forebay_stream_writer_view fresh;
+  int code = forebay_stream_writer_sync(view->handle, &fresh);
+  if (code == 0) {
+    forebay_end_follow(&view->end, &fresh.end);
+  }
+  return code;
+}
+
+FOREBAY_INLINE int forebay_stream_reader_update_view(struct forebay_stream_reader_view *view) {
+  struct forebay_stream_reader_view fresh;
+  int code = forebay_stream_reader_sync(view->handle, &fresh);
+  if (code == 0) {
+    forebay_end_follow(&view->end, &fresh.end);
+  }
+  return code;
+}
+
 // Pushes one element: 0, or as forebay_ring_push.
 FOREBAY_INLINE int forebay_ring_push_inline(struct forebay_ring_producer_view *view, const void *element, size_t size) {
   struct forebay_end *end = &view->end;
   if (forebay_end_is_stale(end)) {
-    int code = forebay_ring_producer_open_view(view->handle, size, view);
+    int code = forebay_ring_producer_update_view(view, size);
     if (code != 0) {
       return code;
     }
@@ -135,7 +185,7 @@ FOREBAY_INLINE int forebay_ring_push_inline(struct forebay_ring_producer_view *v
   }
   memcpy(end->at, element, size);
   if (forebay_end_advance_one(end, size)) {
-    (void)forebay_ring_producer_open_view(view->handle, size, view);
+    (void)forebay_ring_producer_update_view(view, size);
   }
   return 0;
 }
@@ -144,7 +194,7 @@ FOREBAY_INLINE int forebay_ring_push_inline(struct forebay_ring_producer_view *v
 FOREBAY_INLINE int forebay_ring_pop_inline(struct forebay_ring_consumer_view *view, void *element, size_t size) {
   struct forebay_end *end = &view->end;
   if (forebay_end_is_stale(end)) {
-    int code = forebay_ring_consumer_open_view(view->handle, size, view);
+    int code = forebay_ring_consumer_update_view(view, size);
     if (code != 0) {
       return code;
     }
@@ -159,7 +209,7 @@ FOREBAY_INLINE int forebay_ring_pop_inline(struct forebay_ring_consumer_view *vi
   }
   memcpy(element, end->at, size);
   if (forebay_end_advance(end, size)) {
-    (void)forebay_ring_consumer_open_view(view->handle, size, view);
+    (void)forebay_ring_consumer_update_view(view, size);
   }
   return 0;
 }
@@ -169,7 +219,7 @@ FOREBAY_INLINE ptrdiff_t forebay_ring_push_burst_inline(struct forebay_ring_prod
                                                         size_t count, size_t size) {
   struct forebay_end *end = &view->end;
   if (forebay_end_is_stale(end)) {
-    int code = forebay_ring_producer_open_view(view->handle, size, view);
+    int code = forebay_ring_producer_update_view(view, size);
     if (code != 0) {
       return code;
     }
@@ -180,9 +230,9 @@ FOREBAY_INLINE ptrdiff_t forebay_ring_push_burst_inline(struct forebay_ring_prod
   if (FOREBAY_UNLIKELY(bytes == 0 || forebay_end_is_over(end))) {
     return forebay_ring_push_burst(view->handle, elements, count);
   }
-  memcpy(end->at, elements, bytes);
+  forebay_copy(end->at, elements, bytes);
   if (forebay_end_advance(end, bytes)) {
-    (void)forebay_ring_producer_open_view(view->handle, size, view);
+    (void)forebay_ring_producer_update_view(view, size);
   }
   return (ptrdiff_t)(bytes / size);
 }
@@ -192,7 +242,7 @@ FOREBAY_INLINE ptrdiff_t forebay_ring_pop_burst_inline(struct forebay_ring_consu
                                                        size_t size) {
   struct forebay_end *end = &view->end;
   if (forebay_end_is_stale(end)) {
-    int code = forebay_ring_consumer_open_view(view->handle, size, view);
+    int code = forebay_ring_consumer_update_view(view, size);
     if (code != 0) {
       return code;
     }
@@ -203,9 +253,9 @@ FOREBAY_INLINE ptrdiff_t forebay_ring_pop_burst_inline(struct forebay_ring_consu
   if (FOREBAY_UNLIKELY(bytes == 0)) {
     return forebay_ring_pop_burst(view->handle, elements, count);
   }
-  memcpy(elements, end->at, bytes);
+  forebay_copy(elements, end->at, bytes);
   if (forebay_end_advance(end, bytes)) {
-    (void)forebay_ring_consumer_open_view(view->handle, size, view);
+    (void)forebay_ring_consumer_update_view(view, size);
   }
   return (ptrdiff_t)(bytes / size);
 }
@@ -214,7 +264,7 @@ FOREBAY_INLINE ptrdiff_t forebay_ring_pop_burst_inline(struct forebay_ring_consu
 FOREBAY_INLINE ptrdiff_t forebay_stream_push_inline(struct forebay_stream_writer_view *view, const void *bytes, size_t len) {
   struct forebay_end *end = &view->end;
   if (forebay_end_is_stale(end)) {
-    int code = forebay_stream_writer_open_view(view->handle, view);
+    int code = forebay_stream_writer_update_view(view);
     if (code != 0) {
       return code;
     }
@@ -224,9 +274,9 @@ FOREBAY_INLINE ptrdiff_t forebay_stream_push_inline(struct forebay_stream_writer
   if (FOREBAY_UNLIKELY(pushed == 0) || forebay_end_is_over(end)) {
     return forebay_stream_push(view->handle, bytes, len);
   }
-  memcpy(end->at, bytes, pushed);
+  forebay_copy(end->at, bytes, pushed);
   if (forebay_end_advance(end, pushed)) {
-    (void)forebay_stream_writer_open_view(view->handle, view);
+    (void)forebay_stream_writer_update_view(view);
   }
   return (ptrdiff_t)pushed;
 }
@@ -235,7 +285,7 @@ FOREBAY_INLINE ptrdiff_t forebay_stream_push_inline(struct forebay_stream_writer
 FOREBAY_INLINE ptrdiff_t forebay_stream_peek_inline(struct forebay_stream_reader_view *view, const void **bytes) {
   struct forebay_end *end = &view->end;
   if (forebay_end_is_stale(end)) {
-    int code = forebay_stream_reader_open_view(view->handle, view);
+    int code = forebay_stream_reader_update_view(view);
     if (code != 0) {
       return code;
     }
@@ -252,7 +302,7 @@ FOREBAY_INLINE ptrdiff_t forebay_stream_peek_inline(struct forebay_stream_reader
 FOREBAY_INLINE ptrdiff_t forebay_stream_consume_inline(struct forebay_stream_reader_view *view, size_t count) {
   struct forebay_end *end = &view->end;
   if (forebay_end_is_stale(end)) {
-    int code = forebay_stream_reader_open_view(view->handle, view);
+    int code = forebay_stream_reader_update_view(view);
     if (code != 0) {
       return code;
     }
@@ -260,7 +310,7 @@ FOREBAY_INLINE ptrdiff_t forebay_stream_consume_inline(struct forebay_stream_rea
   size_t available = forebay_end_available(end, count);
   size_t consumed = available < count ? available : count;
   if (forebay_end_advance(end, consumed)) {
-    (void)forebay_stream_reader_open_view(view->handle, view);
+    (void)forebay_stream_reader_update_view(view);
   }
   return (ptrdiff_t)consumed;
 }
@@ -273,7 +323,7 @@ FOREBAY_INLINE ptrdiff_t forebay_stream_pop_inline(struct forebay_stream_reader_
     return len == 0 ? 0 : filled;
   }
   size_t popped = (size_t)filled < len ? (size_t)filled : len;
-  memcpy(target, bytes, popped);
+  forebay_copy(target, bytes, popped);
   return forebay_stream_consume_inline(view, popped);
 }
 
