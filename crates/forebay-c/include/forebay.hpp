@@ -12,6 +12,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <iterator>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -68,10 +71,19 @@ public:
   }
 
   Handle *get() const noexcept { return handle_; }
+  // Gives the handle up without closing it.
+  Handle *release() noexcept { return std::exchange(handle_, nullptr); }
 
 private:
   Handle *handle_ = nullptr;
 };
+
+// A structure that begins with its size, with the defaults in all other fields.
+template <class Sized> Sized sized() noexcept {
+  Sized fresh{};
+  fresh.size = sizeof fresh;
+  return fresh;
+}
 
 using nanoseconds = std::chrono::nanoseconds;
 // No time limit. Any other negative limit has passed already.
@@ -160,8 +172,7 @@ private:
 
 // A ring of `capacity` elements, all usable; 0 is the default of forebay_ring_options.
 template <class T> std::pair<producer<T>, consumer<T>> ring(std::size_t capacity) {
-  forebay_ring_options options{};
-  options.size = sizeof options;
+  auto options = sized<forebay_ring_options>();
   options.element_size = sizeof(T);
   options.capacity = capacity;
   forebay_ring_producer *in = nullptr;
@@ -248,8 +259,7 @@ private:
 
 // A stream of bytes between two threads, with room for `capacity` bytes; 0 is the default of forebay_stream_options.
 inline std::pair<stream_writer, stream_reader> stream(std::size_t capacity) {
-  forebay_stream_options options{};
-  options.size = sizeof options;
+  auto options = sized<forebay_stream_options>();
   options.capacity_bytes = capacity;
   forebay_stream_writer *in = nullptr;
   forebay_stream_reader *out = nullptr;
@@ -261,8 +271,12 @@ inline std::pair<stream_writer, stream_reader> stream(std::size_t capacity) {
 
 } // namespace forebay
 
+#include "forebay_broadcast.hpp"
 #include "forebay_byte_stream.hpp"
+#include "forebay_capture.hpp"
+#include "forebay_lanes.hpp"
 #include "forebay_pool.hpp"
 #include "forebay_queue.hpp"
+#include "forebay_records.hpp"
 
 #endif // FOREBAY_HPP

@@ -79,8 +79,7 @@ private:
   using owned = handle<forebay_pool, forebay_pool_destroy>;
 
   static forebay_pool_options options_of(std::uint32_t slots, std::uint32_t slot_bytes) {
-    forebay_pool_options options{};
-    options.size = sizeof options;
+    auto options = sized<forebay_pool_options>();
     options.slots = slots;
     options.slot_bytes = slot_bytes;
     return options;

@@ -112,8 +112,7 @@ private:
   explicit queue(ends both) noexcept : sender_(std::move(both.first)), receiver_(std::move(both.second)) {}
 
   static ends ends_of(std::size_t capacity) {
-    forebay_queue_options options{};
-    options.size = sizeof options;
+    auto options = sized<forebay_queue_options>();
     options.capacity_bytes = capacity;
     forebay_sender *in = nullptr;
     forebay_receiver *out = nullptr;
@@ -129,8 +128,7 @@ private:
 class shared_queue {
 public:
   static shared_queue create(const char *name, std::size_t capacity) {
-    forebay_queue_options options{};
-    options.size = sizeof options;
+    auto options = sized<forebay_queue_options>();
     options.capacity_bytes = capacity;
     forebay_shared_queue *made = nullptr;
     check(forebay_shared_queue_create(name, &options, &made));

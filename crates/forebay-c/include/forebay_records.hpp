@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//
+// Files of records, which survive a crash. Include forebay.hpp.
+
+#ifndef FOREBAY_RECORDS_HPP
+#define FOREBAY_RECORDS_HPP
+
+namespace forebay {
+
+// Each call of `next` gives one item, until there is none: what a range-based `for` needs. `*it` is valid until the next step.
+template <class Source, class Item> class next_iterator {
+public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = Item;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const Item *;
+  using reference = const Item &;
+
+  next_iterator() noexcept = default;
+  explicit next_iterator(Source &source) : source_(&source) { ++*this; }
+  reference operator*() const noexcept { return *item_; }
+  pointer operator->() const noexcept { return &*item_; }
+  next_iterator &operator++() {
+    item_ = source_->next();
+    return *this;
+  }
+  void operator++(int) { ++*this; }
+  // Only whether both are at the end.
+  bool operator==(const next_iterator &other) const noexcept { return item_.has_value() == other.item_.has_value(); }
+  bool operator!=(const next_iterator &other) const noexcept { return !(*this == other); }
+
+private:
+  Source *source_ = nullptr;
+  std::optional<Item> item_;
+};
+
+// Appends records to a file. One thread at a time may use it. At the end of its scope it writes what is left; `close` also reports errors.
+class appender {
+public:
+  explicit appender(const char *path, const forebay_appender_options &options = sized<forebay_appender_options>()) {
+    forebay_appender *opened = nullptr;
+    check(forebay_appender_open(path, &options, &opened));
+    handle_ = owned(opened);
+  }
+
+  // Appends a copy of a record. False: it was dropped and counted, with `drop_when_full`; otherwise it waits for an empty buffer.
+  bool append(std::string_view record) {
+    const int code = forebay_appender_append(handle_.get(), record.data(), record.size());
+    return code == FOREBAY_FULL ? false : check(code) == 0;
+  }
+
+  // Has the accepted records written now.
+  void flush() { check(forebay_appender_flush(handle_.get())); }
+  // Waits until all accepted records are durable.
+  void wait_durable(nanoseconds timeout = forever) { check(forebay_appender_wait_durable(handle_.get(), limit(timeout))); }
+
+  forebay_appender_totals totals() const {
+    auto totals = sized<forebay_appender_totals>();
+    check(forebay_appender_count(handle_.get(), &totals));
+    return totals;
+  }
+
+  // Writes what is left, ends the appender, and returns the final counts. If the file failed, it throws, and `counts` says what was written.
+  forebay_appender_totals close(forebay_appender_totals *counts = nullptr) {
+    auto totals = sized<forebay_appender_totals>();
+    const int code = forebay_appender_close(handle_.get(), &totals);
+    if (code != FOREBAY_BUSY) {
+      (void)handle_.release();
+    }
+    if (counts != nullptr) {
+      *counts = totals;
+    }
+    check(code);
+    return totals;
+  }
+  forebay_appender *get() const noexcept { return handle_.get(); }
+
+private:
+  static int end(forebay_appender *handle) { return forebay_appender_close(handle, nullptr); }
+  using owned = handle<forebay_appender, end>;
+  owned handle_;
+};
+
+// Reads the records of a file: `for (std::string_view record : reader)`. One thread at a time may use it.
+class record_reader {
+public:
+  explicit record_reader(const char *path) {
+    forebay_record_reader *opened = nullptr;
+    check(forebay_record_reader_open(path, &opened));
+    handle_ = owned(opened);
+  }
+
+  // The next record, until the next call; none at the end. It throws FOREBAY_DAMAGED where the file is, after the records before it.
+  std::optional<std::string_view> next() {
+    forebay_bytes record{};
+    const int code = forebay_record_reader_next(handle_.get(), &record);
+    if (code == FOREBAY_CLOSED) {
+      return std::nullopt;
+    }
+    check(code);
+    return std::string_view(static_cast<const char *>(record.data), record.len);
+  }
+
+  using iterator = next_iterator<record_reader, std::string_view>;
+  iterator begin() { return iterator(*this); }
+  iterator end() noexcept { return iterator(); }
+  forebay_record_reader *get() const noexcept { return handle_.get(); }
+
+private:
+  using owned = handle<forebay_record_reader, forebay_record_reader_destroy>;
+  owned handle_;
+};
+
+} // namespace forebay
+
+#endif // FOREBAY_RECORDS_HPP
