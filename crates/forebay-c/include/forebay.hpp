@@ -3,7 +3,8 @@
 // Forebay's buffers for C++17 and later, over forebay.h: objects that own their handle, can be moved and not copied, and close it at the
 // end of their scope. An object that was moved from may only be destroyed, or assigned to. Calls throw forebay::error. Those whose name begins
 // with `try_` do not wait for room or content. They are noexcept and return a number of at least 0, or one of the negative numbers of
-// `enum forebay_code`; only pool::try_take returns an object or none, and may throw.
+// `enum forebay_code`; only pool::try_take returns an object or none, and may throw. Without exceptions (-fno-exceptions), a call that would
+// throw prints the error and ends the program.
 
 #ifndef FOREBAY_HPP
 #define FOREBAY_HPP
@@ -39,10 +40,20 @@ private:
   int code_, system_;
 };
 
+[[noreturn]] inline void fail(int code, const char *what, int system) {
+#ifdef __cpp_exceptions
+  throw error(code, what, system);
+#else
+  (void)code, (void)system;
+  std::fprintf(stderr, "%s\n", what);
+  std::abort();
+#endif
+}
+
 [[noreturn]] inline void fail(int code) {
   // Inline operations set no last error.
   const bool is_plain = code == FOREBAY_FULL || code == FOREBAY_EMPTY || code == FOREBAY_CLOSED;
-  throw error(code, is_plain ? forebay_strerror(code) : forebay_last_error(), is_plain ? 0 : forebay_last_errno());
+  fail(code, is_plain ? forebay_strerror(code) : forebay_last_error(), is_plain ? 0 : forebay_last_errno());
 }
 
 // The number that a function returned, if it is not the number of an error.
@@ -207,7 +218,7 @@ public:
       }
       const std::ptrdiff_t vacant = forebay_stream_wait_vacant(handle_.get(), limit(timeout));
       if (vacant < 0) {
-        throw error(static_cast<int>(vacant), forebay_last_error(), forebay_last_errno());
+        forebay::fail(static_cast<int>(vacant), forebay_last_error(), forebay_last_errno());
       }
     }
   }

@@ -18,7 +18,12 @@
 #include "forebay.h"
 #include <string.h>
 
+#ifdef __cplusplus
+// Not static: inline functions of C++ in several files must call the same function.
+#define FOREBAY_INLINE inline __attribute__((always_inline))
+#else
 #define FOREBAY_INLINE static inline __attribute__((always_inline, unused))
+#endif
 #define FOREBAY_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
 // Copies bytes whose number only the running program knows. gcc would copy a few hundred by `rep movs`, which takes several times as long as

@@ -3,7 +3,7 @@
 
 use crate::support::{compilers, is_there, library, output, root, sources};
 use forebay_testing::folder::Folder;
-use std::{path::Path, process::Command};
+use std::{os::unix::process::ExitStatusExt, path::Path, process::Command};
 
 const WARNINGS: [&str; 6] = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-g"];
 const CHECKED: [&str; 2] = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
@@ -44,5 +44,19 @@ fn programs_in_cpp_find_what_the_headers_say() {
         let example = root().join("examples/course.cpp");
         let printed = run(compiler, &["-std=c++17"], &library, &example);
         assert_eq!(printed, "hello, course: 13 bytes\n");
+    }
+}
+
+#[test]
+fn cpp_without_exceptions_prints_the_error_and_aborts() {
+    let library = library();
+    for compiler in cpp_compilers() {
+        let flags = ["-std=c++17", "-fno-exceptions", "-fno-rtti"];
+        run(compiler, &flags, &library, &root().join("tests/plain.cpp"));
+        let mut fails = Command::new(library.path("program"));
+        let ended = fails.arg("fail").output().unwrap();
+        assert_eq!(ended.status.signal(), Some(6), "{:?}", ended.status);
+        let text = String::from_utf8(ended.stderr).unwrap();
+        assert!(text.contains("no such queue"), "{text}");
     }
 }
