@@ -144,8 +144,6 @@ fn hand(handler: Handler, user: *mut c_uchar, packet: &Delivered) {
     call(handler, user, &raw const packet.header, packet.data);
 }
 
-/// After this number of packets, a loop ends if its thread was cancelled.
-const LOOP_BATCH: c_int = 512;
 /// How long a loop waits before it ends if its thread was cancelled.
 const CANCELLED_WITHIN: Duration = Duration::from_millis(500);
 
@@ -167,10 +165,8 @@ extern "C-unwind" fn pcap_loop(
             };
             let is_file = handle.state().is_ok_and(|state| state.file().is_some());
             let each = |packet: &Delivered| hand(handler, user, packet);
-            let now = match left {
-                ..=0 => LOOP_BATCH,
-                left => left.min(LOOP_BATCH),
-            };
+            let batch = BATCH as c_int;
+            let now = if left <= 0 { batch } else { left.min(batch) };
             (
                 dispatch(&handle, now, Some(CANCELLED_WITHIN), each),
                 is_file,
