@@ -26,7 +26,7 @@ mod turn;
 
 pub(crate) use account::Ledger;
 pub(crate) use expired::forget;
-pub use expired::{Expired, expired, has_expired, record};
+pub use expired::{Expired, dates_with_expired, expired, has_expired, record};
 pub use key::{id, sensor_of};
 pub use missing::{Missing, accept, missing};
 pub use page::Entry;

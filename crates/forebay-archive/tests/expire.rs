@@ -106,6 +106,34 @@ fn segments_that_have_expired_and_are_still_stored_are_brought_back() {
     assert_eq!(found(run, &to), 1000);
 }
 
+/// Only the dates on which a segment may go are listed, and those with records, also with records of earlier versions.
+#[test]
+fn what_an_earlier_run_left_is_deleted_even_on_a_date_that_the_rules_keep() {
+    let (folder, spool, to) = places();
+    captures(&folder, 1..=2, 500);
+    ship(&spool, &to, &[]);
+    let stored: Vec<_> = segments(&to)
+        .into_iter()
+        .map(|it| (fs::read(&it).unwrap(), it))
+        .collect();
+    json_of(run(&["expire", &to, "--older-than", "1d", "--json"]));
+    for is_old_record in [false, true] {
+        for (bytes, path) in &stored {
+            fs::write(path, bytes).unwrap();
+            if is_old_record {
+                let name = path.file_name().unwrap().to_str().unwrap();
+                let sha256 = name.split('.').next().unwrap();
+                let record = format!("{to}/sensors/hall/expired-{sha256}.json");
+                fs::write(record, r#"{"packets":500}"#).unwrap();
+                let _ = fs::remove_dir_all(format!("{to}/sensors/hall/expired"));
+            }
+        }
+        let done = json_of(run(&["expire", &to, "--older-than", "9000d", "--json"]));
+        assert_counts(&done, [("segments", 2), ("not_deleted", 0)]);
+        assert!(segments(&to).is_empty());
+    }
+}
+
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 

@@ -50,6 +50,15 @@ impl Archive {
             let dates = keys.filter_map(|it| Some(segment::parse_key(it)?.1.to_owned()));
             return Ok(dates.collect());
         }
+        self.date_folders(sensor).await
+    }
+
+    /// The same with one list of folders in any case. In a folder on this machine, a date may have no segment any longer.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(crate) async fn date_folders(&self, sensor: &str) -> Result<BTreeSet<String>> {
+        let folder = format!("{}/sensor={sensor}", segment::FOLDER);
         self.folders(&folder, "date=").await
     }
 

@@ -40,6 +40,12 @@ pub fn hour_of(object: &ObjectMeta) -> u64 {
     hour - hour % HOUR_NS
 }
 
+/// The earliest [`hour_of`] of the segments with this date in their keys. `None`: the date may be wrong, so it can be any time.
+pub fn begin_of(date: &str) -> Option<u64> {
+    let hour = hour_in_key(&format!("segments/sensor=/date={date}/hour=00"));
+    hour.filter(|it| (CLOCK_IS_SET_NS..=now_ns()).contains(it))
+}
+
 fn hour_in_key(key: &str) -> Option<u64> {
     let mut parts = key.split('/').skip(2);
     let date: Date = parts.next()?.strip_prefix("date=")?.parse().ok()?;

@@ -14,6 +14,7 @@
 
 mod clock;
 mod index;
+mod listed;
 mod remove;
 mod rule;
 mod run;

@@ -104,6 +104,12 @@ pub enum Keeps {
     Matching(Tree, String),
 }
 
+/// What these rules keep of a segment of this sensor and age, in nanoseconds. Of an older one, they do not keep more.
+pub fn keeps_at(rules: &[Rule], sensor: &str, age_ns: u64) -> Keeps {
+    let rules = rules.iter().filter(|it| it.is_of(sensor));
+    keeps(rules.map(|it| (it, age_ns > it.age_ns())))
+}
+
 /// What these rules keep, in their order. `ended`: whether the segment is older than the rule's age.
 ///
 /// A rule whose time has not ended keeps its packets, except those about which an earlier rule has decided. If the index does not know

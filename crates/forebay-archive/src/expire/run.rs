@@ -3,6 +3,7 @@
 use super::{
     ExpireConfig, Expired, Verdict, clock,
     index::{self, Class, Index, Span, Staying},
+    listed,
     remove::{self, Segment},
     rule::{self, Keeps, Rule},
 };
@@ -40,8 +41,15 @@ pub async fn expire(
         .collect();
     archive.check_sensors("--keep: sensor", &named).await?;
     let holds = hold::all(archive).await?;
-    let mut objects = archive.list(segment::FOLDER).await?;
+    let rules = rules(config);
+    let mut objects = match config.max_bytes {
+        Some(_) => archive.list(segment::FOLDER).await?,
+        None => listed::by_age(archive, &rules).await?,
+    };
     objects.retain(|it| segment::parse_key(it.location.as_ref()).is_some());
+    if objects.is_empty() {
+        return Ok(Expired::default());
+    }
     objects.sort_by_cached_key(clock::hour_of);
     let index = Index::open(archive).await?;
     let held = index.held(&holds).await?;
@@ -49,7 +57,7 @@ pub async fn expire(
         archive,
         table: Table::open(archive).await?,
         index,
-        rules: rules(config),
+        rules,
         holds,
         held,
         counted: HashSet::new(),
@@ -201,8 +209,7 @@ impl Run<'_> {
 
     /// What the rules keep of segments of this sensor and age, in nanoseconds.
     fn keeps(&self, sensor: &str, age: u64) -> Keeps {
-        let rules = self.rules.iter().filter(|it| it.is_of(sensor));
-        rule::keeps(rules.map(|it| (it, age > it.age_ns())))
+        rule::keeps_at(&self.rules, sensor, age)
     }
 
     /// Asks the index which of these segments the rules keep: their keys, spans, and ages.

@@ -205,6 +205,22 @@ pub async fn expired(
     Ok(found)
 }
 
+/// The sensors and dates on which segments have expired, except those with only their sums. `None`: there is a record of an earlier version,
+/// and its date is not in its name.
+///
+/// # Errors
+/// The store failed.
+pub async fn dates_with_expired(archive: &Archive) -> Result<Option<HashSet<(String, String)>>> {
+    let listed = archive.list("sensors").await?;
+    let keys = || listed.iter().map(|it| it.location.as_ref());
+    let is_old = |it: &str| parse_single(it).is_some_and(|it| it.1 == PageKind::Expired);
+    let pages = keys()
+        .filter_map(parse_page)
+        .filter(|it| it.2 == PageKind::Expired);
+    let dates = pages.map(|(sensor, date, _)| (sensor.to_owned(), date.to_owned()));
+    Ok((!keys().any(is_old)).then(|| dates.collect()))
+}
+
 fn damaged(archive: &Archive, key: &str) -> String {
     let name = archive.name();
     format!(
