@@ -2,9 +2,11 @@
 //!
 //! The store notes when it creates a segment. `ship` knows by its own clock when it sent the segment, so the difference is the error of one
 //! of them. If it is large, `ship` leaves it in `sensors/S/clock.json`, from where `status` reads it.
+//!
+//! Programs that delete objects by their age create one to ask the store for its time ([`of_store`]).
 
 use crate::archive::{Archive, at_once};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
@@ -35,6 +37,18 @@ pub(crate) fn ahead_s(sent: Range<SystemTime>, created: SystemTime, last_ns: u64
         0 => -behind,
         ahead => ahead,
     }
+}
+
+/// The object whose time is that of the store. Readers of Delta tables ignore it, and each program replaces it.
+const NOW: &str = "index/_clock.json";
+
+/// The time by the clock of the store. Replaces an object.
+pub(crate) async fn of_store(archive: &Archive) -> Result<SystemTime> {
+    archive.put(NOW, r#"{"schema":1}"#.into()).await?;
+    let created = archive.head(NOW).await?;
+    let name = archive.name();
+    let created = created.with_context(|| format!("{name}: {NOW} was created and is not there"))?;
+    Ok(created.last_modified.into())
 }
 
 fn key(sensor: &str) -> String {

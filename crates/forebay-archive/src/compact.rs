@@ -10,17 +10,19 @@
 
 use crate::{
     archive::{Archive, StoreFault},
+    clock,
     index::{self, IndexFile},
     ledger::{self, RolledUp},
     schema,
-    table::{Table, TableFile, now_ms},
+    table::{Table, TableFile},
 };
 use anyhow::{Context, Result, bail, ensure};
 use futures::{StreamExt, TryStreamExt};
+use jiff::Timestamp;
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, HashSet},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 /// The size of a file of the table that [`CompactConfig`] asks for by default.
@@ -239,8 +241,8 @@ pub const VACUUM_AGES: [Duration; 2] = [Duration::from_hours(24), Duration::from
 
 /// Deletes Parquet files that no version of the table younger than `older_than` needs.
 ///
-/// A file is deleted if it is not part of the table, was written before that time, and was not removed from the table since. The times
-/// of removals are kept in the log for seven days, so that is the longest `older_than`. The shortest is a day: a program may have
+/// A file is deleted if it is not part of the table, was written before that time, and was not removed from the table since. The time is
+/// that of the store; with `dry_run`, which writes nothing, that of this machine. The times of removals are those of the programs that made them. They are kept in the log for seven days, so that is the longest `older_than`. The shortest is a day: a program may have
 /// written a file that it has not committed yet, and other programs read the files of the version with which they began.
 ///
 /// # Errors
@@ -255,7 +257,11 @@ pub async fn vacuum(archive: &Archive, older_than: Duration, dry_run: bool) -> R
     let Some(mut table) = Table::open(archive).await? else {
         return Ok(done);
     };
-    let cutoff = now_ms() - older_than.as_millis() as i64;
+    let now = match dry_run {
+        true => SystemTime::now(),
+        false => clock::of_store(archive).await?,
+    };
+    let cutoff = Timestamp::try_from(now)?.as_millisecond() - older_than.as_millis() as i64;
     // The objects first: what is committed later is in the table when it is read.
     let mut objects = archive.list(crate::table::FOLDER).await?;
     let prefix = format!("{}/{}=", crate::table::FOLDER, schema::DATE);

@@ -1,12 +1,16 @@
 //! Cleaning the log: commits and checkpoints that no reader begins with any longer.
 
-use super::{CHECKPOINT_COMMITS, Log, hint, list::Listed, now_ms, state::DAY_MS};
+use super::{CHECKPOINT_COMMITS, Log, hint, list::Listed};
+use crate::clock;
 use anyhow::Result;
 use object_store::ObjectMeta;
+use std::time::{Duration, SystemTime};
+
+const MIN_AGE: Duration = Duration::from_hours(24);
 
 impl Log {
     /// Writes a checkpoint if commits have piled up, and deletes commits and checkpoints that are older than the checkpoint before the
-    /// last one, and older than a day. Returns how many.
+    /// last one, and older than a day by the clock of the store. Returns how many.
     pub(in crate::table) async fn clean(&mut self) -> Result<u64> {
         if self.version - self.checkpoint.0.min(self.version) >= CHECKPOINT_COMMITS[0] {
             self.write_checkpoint().await?;
@@ -20,12 +24,17 @@ impl Log {
         let (true, Some((first, _))) = (listed.checkpoints.contains_key(&last), before) else {
             return Ok(0);
         };
-        let is_old = |it: &&ObjectMeta| it.last_modified.timestamp_millis() < now_ms() - DAY_MS;
         let checkpoints = listed.checkpoints.range(..first).flat_map(|it| it.1);
         let commits = listed.commits.range(..first).map(|it| it.1);
-        let mut deleted = 0;
         // The oldest commits first, so that those that are left have no gap; before them the checkpoints that need them.
-        for object in checkpoints.chain(commits).filter(is_old) {
+        let mut objects = checkpoints.chain(commits).peekable();
+        if objects.peek().is_none() {
+            return Ok(0);
+        }
+        let oldest = clock::of_store(&self.archive).await? - MIN_AGE;
+        let is_old = |it: &&ObjectMeta| SystemTime::from(it.last_modified) < oldest;
+        let mut deleted = 0;
+        for object in objects.filter(is_old) {
             self.archive.delete(object.location.as_ref()).await?;
             deleted += 1;
         }

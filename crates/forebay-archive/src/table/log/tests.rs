@@ -1,7 +1,14 @@
 //! Logs that are damaged, or that other programs have written.
 
 use super::*;
-use crate::{archive::Archive, table::log::action::Add};
+use crate::{
+    archive::{
+        Archive,
+        faulty::{Faulty, Put},
+    },
+    compact::vacuum,
+    table::log::action::Add,
+};
 use forebay_testing::{dice::Dice, folder::Folder};
 use std::{fs, path::PathBuf};
 
@@ -234,6 +241,24 @@ fn transactions_and_removals_are_kept_for_seven_days() {
         ["forebay.kept_from", "other", "segments/sensor=a/later"]
     );
     assert!(state.removed.is_empty());
+}
+
+#[test]
+fn a_clock_that_is_days_ahead_cleans_nothing_that_is_young() {
+    let folder = Folder::new();
+    let (archive, _) = log(&folder, 70);
+    let archive = archive.wrapped(|store| {
+        let store = Faulty::over(store, Arc::new(|_: &str| Put::Done));
+        Arc::new(store.clock_ahead(-2 * 86_400))
+    });
+    let mut log = run(Log::open(&archive)).unwrap().unwrap();
+    assert_eq!(run(log.clean()).unwrap(), 0);
+    // Nor a file that is not committed yet.
+    let key = "index/date=2026-11-21/part-young.parquet";
+    run(archive.put(key, "".into())).unwrap();
+    let day = std::time::Duration::from_hours(24);
+    let vacuumed = run(vacuum(&archive, day, false)).unwrap();
+    assert_eq!((vacuumed.files, vacuumed.bytes), (0, 0));
 }
 
 #[test]
