@@ -49,6 +49,8 @@ pub mod af_xdp;
 pub mod bridge;
 pub mod capture;
 pub mod control;
+#[cfg(feature = "live")]
+mod ebpf;
 pub mod file;
 pub mod filter;
 pub mod format;

@@ -50,8 +50,6 @@
 //! Afterwards no privilege is needed, except to query a veth peer in another namespace.
 
 #[cfg(feature = "live")]
-mod bpf;
-#[cfg(feature = "live")]
 mod config;
 #[cfg(feature = "live")]
 mod memory;

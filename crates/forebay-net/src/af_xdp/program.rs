@@ -11,7 +11,7 @@
 //!
 //! A frame whose queue has no socket goes to the stack, as if there were no program. The kernel copies the bytes before a frame with it.
 
-use super::bpf::Instruction;
+use crate::ebpf::Instruction;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Bytes of the time stamp, directly before the frame.

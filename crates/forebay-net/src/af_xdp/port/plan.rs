@@ -3,7 +3,6 @@
 use super::{
     super::{
         AfXdpConfig, Mode, RIGHTS, Spec,
-        bpf::{self, Attach},
         memory::Shape,
         program,
         queue::Queue,
@@ -15,6 +14,7 @@ use super::{
 };
 use crate::{
     af_packet::{find_link, hold_promiscuous, link_type},
+    ebpf::{self, Attach},
     link::{Link, Netlink},
     port::{Interface, LinkType, Outages},
 };
@@ -39,7 +39,7 @@ pub fn probe() -> Result<()> {
 }
 
 fn socket_map(name: &str, queues: u32) -> Result<OwnedFd> {
-    bpf::socket_map(queues).map_err(|cause| refused(name, "making a map for", cause))
+    ebpf::socket_map(queues).map_err(|cause| refused(name, "making a map for", cause))
 }
 
 /// The error of what was tried with an XDP program.
@@ -54,7 +54,7 @@ fn refused(name: &str, tried: &str, cause: io::Error) -> Error {
 
 /// Loads the program, and returns whether it stamps frames. Linux before 6.1 has no clock for that.
 fn load(name: &str, map: BorrowedFd<'_>) -> Result<(OwnedFd, bool)> {
-    let load = |stamps| bpf::load(&program::redirect(map, stamps)).map(|it| (it, stamps));
+    let load = |stamps| ebpf::load(&program::redirect(map, stamps)).map(|it| (it, stamps));
     let loaded = load(true).or_else(|cause| match cause.raw_os_error() {
         Some(libc::EPERM) => Err(cause),
         _ => load(false),
@@ -166,7 +166,7 @@ impl<'a> Plan<'a> {
         let fresh = netlink.link(link.index)?.unwrap_or_else(|| link.clone());
         let began = (fresh.dropped, peer.and_then(|peer| peer.unsent(&netlink)));
         for (number, queue) in queues.zip(&opened) {
-            bpf::set_socket(map.as_fd(), number, queue.socket.as_fd()).map_err(|cause| {
+            ebpf::set_socket(map.as_fd(), number, queue.socket.as_fd()).map_err(|cause| {
                 Error::new(
                     name,
                     format!("giving frames of queue {number} to its socket"),
@@ -248,7 +248,7 @@ fn attach(program: BorrowedFd<'_>, link: &Link, wanted: Option<Mode>) -> Result<
             Mode::Native => Attach::Native,
             Mode::Generic => Attach::Generic,
         };
-        while_busy(|| bpf::attach(program, link.index, how)).map(|link| (link, mode))
+        while_busy(|| ebpf::attach(program, link.index, how)).map(|link| (link, mode))
     };
     let attached = match wanted {
         Some(mode) => try_mode(mode),
