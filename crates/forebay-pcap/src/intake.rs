@@ -199,8 +199,7 @@ impl Intake {
             removed.map_err(|error| format!("can't remove the kernel's filter: {error}"))?;
         }
         self.unfiltered = is_attached.then(|| {
-            let counts = self.port.counts();
-            let accepted = counts.received - counts.dropped.unwrap_or(0);
+            let accepted = self.port.counts().accepted();
             accepted.saturating_sub(self.taken)
         });
         self.filter = Some(filter.clone());

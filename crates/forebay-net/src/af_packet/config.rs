@@ -32,7 +32,8 @@ pub struct AfPacketConfig {
     pub promiscuous: bool,
     /// The maximum number of bytes kept of a frame, at least 1. Default 262144.
     pub snaplen: u32,
-    /// The filter. The kernel leaves out frames that do not match, and does not count them.
+    /// The filter, which the kernel runs. It counts the frames that do not match only where [`Counts::filtered`](crate::port::Counts::filtered)
+    /// is known.
     pub filter: Option<Filter>,
     /// The Ethernet protocol of frames to capture. Default `ETH_P_ALL` (3): all of them. With another one, only frames that arrive are
     /// captured.

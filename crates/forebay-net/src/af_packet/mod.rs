@@ -16,8 +16,10 @@
 //!
 //! ```text
 //! Counts::dropped  = Σ dropped_before + trailing_drops
-//! Counts::received = number of frames + Counts::dropped
+//! Counts::received = number of frames + Counts::dropped + Counts::filtered
 //! ```
+//! The kernel counts what the filter rejects ([`Counts::filtered`]) only for a process that may load eBPF programs (CAP_BPF), and
+//! not with `any`.
 //!
 //! If an interface goes down, the port waits for it and counts the outage in [`PortReport::outages`](crate::port::PortReport::outages). Deleting the interface ends the
 //! port.
@@ -73,6 +75,7 @@ pub(crate) use shut::Shut;
 pub use socket::probe;
 pub(crate) use socket::promiscuous as hold_promiscuous;
 
+use crate::ebpf::Counters;
 use crate::filter::bpf::Instruction;
 use crate::link::{Link, Netlink};
 use crate::port::{
@@ -185,11 +188,13 @@ impl AfPacket {
         let memory = socket.map_ring(blocks, config)?;
         let snaplen = config.snaplen.min(blocks.frame_bytes());
         let program = which.program(config, snaplen)?;
-        match &program {
-            _ if !accepts => socket.keep_first(0)?,
-            Some(program) => socket.filter(program)?,
-            None => {}
-        }
+        let filters = config.filter.is_some();
+        let rejections = match &program {
+            _ if !accepts => socket.keep_first(0).map(|()| None)?,
+            Some(program) if filters => socket.count_and_filter(program)?,
+            Some(program) => socket.filter(program).map(|()| None)?,
+            None => None,
+        };
         if config.incoming_only || link.is_loopback() {
             socket.ignore_outgoing()?;
         }
@@ -214,13 +219,15 @@ impl AfPacket {
                 interfaces,
                 received: 0,
                 dropped: 0,
+                rejections,
+                rejected: 0,
                 delivered: 0,
                 damage: None,
             },
             snaplen,
             timer,
             patience: config.retire * 2 + Duration::from_secs(1),
-            filters: config.filter.is_some(),
+            filters,
             time: config.time,
             offloads,
             offloads_off,
@@ -376,6 +383,7 @@ impl AfPacket {
         let now = Instant::now();
         let deadline = *drain.deadline.get_or_insert(now + self.patience);
         if final_count && self.reader.delivered >= accepted || now >= deadline {
+            self.reader.read_rejections();
             let lost = drain.lost;
             self.state = State::Ended;
             return if lost {
@@ -460,12 +468,17 @@ impl Port for AfPacket {
     fn counts(&mut self) -> Counts {
         if !matches!(self.state, State::Ended) {
             self.reader.read_statistics();
+            self.reader.read_rejections();
         }
+        let Reader {
+            received, rejected, ..
+        } = self.reader;
+        let is_counted = !self.filters || self.reader.rejections.is_some();
         Counts {
-            received: self.reader.received,
+            received: received + rejected,
             dropped: Some(self.reader.dropped),
             interface_dropped: self.reader.interfaces.dropped(),
-            filtered: if self.filters { None } else { Some(0) },
+            filtered: is_counted.then_some(rejected),
         }
     }
 
@@ -541,6 +554,9 @@ struct Reader {
     /// Σ tp_packets and Σ tp_drops.
     received: u64,
     dropped: u64,
+    /// Counts what the kernel's filter rejects, if it can; and the count when it was last read. These frames are not in `received`.
+    rejections: Option<Counters>,
+    rejected: u64,
     /// Frames handed out in bursts that have ended.
     delivered: u64,
     damage: Option<Damage>,
@@ -573,6 +589,10 @@ impl Reader {
             .account(&mut self.ring, || self.socket.statistics());
         self.received += new.packets;
         self.dropped += new.drops;
+    }
+
+    fn read_rejections(&mut self) {
+        self.rejected = self.rejections.as_ref().map_or(0, Counters::sum);
     }
 }
 

@@ -34,9 +34,13 @@ impl Shut {
     ///
     /// # Errors
     /// The kernel refuses the filter.
-    pub fn accept(self) -> Result<AfPacket> {
-        let socket = &self.port.reader.socket;
+    pub fn accept(mut self) -> Result<AfPacket> {
+        let reader = &mut self.port.reader;
+        let socket = &reader.socket;
         match &self.program {
+            Some(program) if self.port.filters => {
+                reader.rejections = socket.count_and_filter(program)?
+            }
             Some(program) => socket.filter(program)?,
             None => socket.no_filter()?,
         }

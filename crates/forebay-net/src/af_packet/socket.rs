@@ -14,6 +14,7 @@
 
 use super::config::AfPacketConfig;
 use super::ring::{Blocks, TAG_BYTES};
+use crate::ebpf::{self, Counters, Kind};
 use crate::filter::bpf::{Instruction, code};
 use crate::link::Link;
 use crate::port::Fanout;
@@ -21,7 +22,7 @@ use crate::sys::{self, Mapping};
 use forebay::{Error, Result};
 use rustix::net::{AddressFamily, SocketType};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// The counters of `PACKET_STATISTICS` since the last read. Reading resets them to zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -177,6 +178,22 @@ impl Socket {
                 _ => error.because(cause),
             }
         })
+    }
+
+    /// As [`filter`](Socket::filter). Returns the count of rejected frames, if the kernel can count them: it then runs the same program
+    /// as eBPF.
+    pub(super) fn count_and_filter(&self, program: &[Instruction]) -> Result<Option<Counters>> {
+        let counting = Counters::new().ok().and_then(|counters| {
+            let program = ebpf::counting(program, &counters)?;
+            let program = ebpf::load(Kind::SocketFilter, &program).ok()?;
+            let (level, attach) = (libc::SOL_SOCKET, libc::SO_ATTACH_BPF);
+            let attached = sys::set_option(self.as_fd(), level, attach, &program.as_raw_fd());
+            attached.is_ok().then_some(counters)
+        });
+        match counting {
+            Some(counters) => Ok(Some(counters)),
+            None => self.filter(program).map(|()| None),
+        }
     }
 
     /// Detaches the filter: every frame is accepted.

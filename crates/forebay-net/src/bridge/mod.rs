@@ -253,7 +253,7 @@ impl Directions {
                 received: source.counts.received,
                 forwarded: sent.accepted,
                 forwarded_bytes: sent.accepted_bytes,
-                filtered: source.filtered,
+                filtered: source.filtered + source.counts.filtered.unwrap_or(0),
                 failed: sent.failed,
                 truncated: sender.truncated,
                 dropped: source.counts.dropped,

@@ -1,13 +1,20 @@
-//! The four operations of bpf(2) that a redirect needs: make a map, set an element, load a program, attach it.
+//! The operations of bpf(2) that this crate needs: make a map, set an element, load a program, attach it to an interface.
 //!
 //! Each descriptor is closed when it is dropped. Closing the last one of a link detaches the program, so nothing stays when the
 //! process is killed. Attributes are laid out as in `union bpf_attr` (linux/bpf.h). Only its beginning is passed: the kernel takes the
 //! rest as zero.
 #![allow(unsafe_code)]
 
+mod classic;
+#[cfg(test)]
+mod tests;
+
+use crate::sys::Mapping;
+pub(crate) use classic::counting;
 use std::{
     io,
-    os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
 /// One instruction (`struct bpf_insn`): code, registers (destination, and source times 16), offset, constant.
@@ -20,8 +27,10 @@ const MAP_UPDATE_ELEM: libc::c_int = 2;
 const PROG_LOAD: libc::c_int = 5;
 const LINK_CREATE: libc::c_int = 28;
 
+const MAP_TYPE_ARRAY: u32 = 2;
 const MAP_TYPE_XSKMAP: u32 = 17;
-const PROG_TYPE_XDP: u32 = 6;
+/// A map that a process may map into its memory.
+const MMAPABLE: u32 = 1 << 10;
 /// The kind of attachment (`BPF_XDP`).
 const ATTACH_XDP: u32 = 37;
 
@@ -84,18 +93,69 @@ pub(super) fn set_socket(
     Ok(())
 }
 
-/// Loads a program for XDP.
-pub(super) fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
+/// What a program is for, and its number (`BPF_PROG_TYPE_…`).
+#[derive(Clone, Copy, Debug)]
+#[repr(u32)]
+pub(super) enum Kind {
+    SocketFilter = 1,
+    Xdp = 6,
+}
+
+/// Loads a program.
+pub(super) fn load(kind: Kind, program: &[Instruction]) -> io::Result<OwnedFd> {
     // Only the text "GPL" and a few others open all of the kernel's functions to a program.
     let license = c"Dual MIT/GPL";
     let mut attributes = [0; 18];
-    attributes[0] = pair(PROG_TYPE_XDP, program.len() as u32);
+    attributes[0] = pair(kind as u32, program.len() as u32);
     attributes[1] = program.as_ptr() as u64;
     attributes[2] = license.as_ptr() as u64;
     attributes[6] = u64::from_ne_bytes(*b"forebay\0"); // its name in `bpftool prog`
-    attributes[8] = pair(0, ATTACH_XDP);
+    if let Kind::Xdp = kind {
+        attributes[8] = pair(0, ATTACH_XDP);
+    }
     // SAFETY: the kernel reads the instructions and the license, which live until the call returns.
     unsafe { bpf_descriptor(PROG_LOAD, &attributes) }
+}
+
+/// Counters that programs share: up to this number of processors, each has one.
+const SLOTS: usize = 64;
+/// One cache line each.
+const SLOT_BYTES: usize = 64;
+
+/// A count that programs in the kernel add to, and that is read without a system call. It needs no descriptor that a sandbox would
+/// have to allow.
+#[derive(Debug)]
+pub(crate) struct Counters {
+    map: OwnedFd,
+    memory: Mapping,
+}
+
+impl Counters {
+    pub(crate) fn new() -> io::Result<Self> {
+        let bytes = SLOTS * SLOT_BYTES;
+        let attributes = [
+            pair(MAP_TYPE_ARRAY, 4),
+            pair(bytes as u32, 1),
+            pair(MMAPABLE, 0),
+        ];
+        // SAFETY: names no memory.
+        let map = unsafe { bpf_descriptor(MAP_CREATE, &attributes) }?;
+        let memory = Mapping::of(map.as_fd(), bytes)?;
+        Ok(Counters { map, memory })
+    }
+
+    /// The sum of all slots.
+    pub(crate) fn sum(&self) -> u64 {
+        let slot = |number| {
+            // SAFETY: `number` is below SLOTS, and the mapping has SLOTS slots of SLOT_BYTES.
+            let slot = unsafe { self.memory.base().add(number * SLOT_BYTES) };
+            // SAFETY: 8 bytes in the mapping, aligned to a cache line. Programs in the kernel and this process change them only with
+            // atomic operations, and any bytes are a value.
+            let slot = unsafe { slot.cast::<AtomicU64>().as_ref() };
+            slot.load(Relaxed) // publishes only itself
+        };
+        (0..SLOTS).map(slot).sum()
+    }
 }
 
 /// How a program is attached: `XDP_FLAGS_…` of linux/if_link.h.

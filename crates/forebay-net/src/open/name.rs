@@ -132,13 +132,14 @@ impl Name {
     /// ```
     /// use forebay_net::open::Name;
     /// const CAP_NET_RAW: u64 = 1 << 13;
-    /// assert_eq!("eth0".parse::<Name>()?.capabilities(), CAP_NET_RAW);
+    /// const CAP_BPF: u64 = 1 << 39; // to count what a filter rejects; without it, the count is unknown
+    /// assert_eq!("eth0".parse::<Name>()?.capabilities(), CAP_NET_RAW | CAP_BPF);
     /// assert_eq!("sim".parse::<Name>()?.capabilities(), 0);
     /// # Ok::<(), forebay::Error>(())
     /// ```
     pub fn capabilities(&self) -> u64 {
         match self {
-            Name::Interface(_) => NET_RAW,
+            Name::Interface(_) => NET_RAW | BPF,
             Name::Xdp(_) => NET_RAW | NET_ADMIN | BPF | IPC_LOCK,
             Name::Sim(_) | Name::Share(_) | Name::Ssh(_) | Name::File(_) => 0,
         }

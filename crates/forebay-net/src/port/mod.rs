@@ -359,6 +359,14 @@ pub struct Counts {
     pub filtered: Option<u64>,
 }
 
+impl Counts {
+    /// Frames that the source has handed out, or will.
+    pub fn accepted(&self) -> u64 {
+        let others = self.dropped.unwrap_or(0) + self.filtered.unwrap_or(0);
+        self.received.saturating_sub(others)
+    }
+}
+
 /// The actual properties of an open port, which may differ from the requested ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortInfo {

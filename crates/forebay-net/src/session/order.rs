@@ -106,10 +106,8 @@ impl TimeOrder {
         if port.head_ns.is_some() || !self.waits || port.asked_at.is_some_and(is_known) {
             return Ok(());
         }
-        let counts = feed.port.counts();
         // Packets that the port has accepted, but cannot hand out yet.
-        let accepted = (counts.received).saturating_sub(counts.dropped.unwrap_or(0));
-        let has_more = accepted > feed.taken + feed.filtered;
+        let has_more = feed.port.counts().accepted() > feed.taken + feed.filtered;
         let back = if has_more { WINDOW_NS } else { IN_FLIGHT_NS };
         port.safe_ns = looked_ns.saturating_sub(back);
         port.asked_at = Some(now);

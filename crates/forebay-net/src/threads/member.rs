@@ -166,9 +166,8 @@ impl Each for Composer {
         }
         self.send();
         self.sent_ns = self.clock.now();
-        let counts = port.counts();
         // Packets that the port has accepted, but cannot hand out yet.
-        let has_more = counts.received - counts.dropped.unwrap_or(0) > seen;
+        let has_more = port.counts().accepted() > seen;
         let back = if has_more { WINDOW_NS } else { IN_FLIGHT_NS };
         let safe_ns = self.looked_ns.saturating_sub(back);
         if safe_ns >= self.safe_ns.saturating_add(REPORT_NS)

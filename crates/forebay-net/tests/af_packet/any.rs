@@ -155,7 +155,7 @@ fn a_filter_is_applied_to_each_kind_of_hardware() {
         };
         let mut verdicts = |text: &str| {
             let mut port = any(|it| it.filter = Some(text.parse().unwrap()));
-            assert_eq!(port.counts().filtered, None);
+            assert_eq!(port.counts().filtered, None); // the program reads the kind of hardware, which eBPF cannot
             Sender::open("va").numbers(0..1, 60).unwrap();
             // The same packet over Ethernet.
             let header = [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0], &packet(1)[..]].concat();

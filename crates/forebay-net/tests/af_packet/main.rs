@@ -7,6 +7,7 @@
 //! - `frames`: the data of each frame
 //! - `senders`: frames of other tools
 //! - `losses`: overload
+//! - `rejections`: frames that the kernel's filter rejects
 //! - `several`: several interfaces in one session
 //! - `ending`: stops and lost interfaces
 //!
@@ -26,6 +27,7 @@ mod ending;
 mod frames;
 mod losses;
 mod opening;
+mod rejections;
 mod senders;
 mod several;
 

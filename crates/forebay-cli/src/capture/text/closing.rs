@@ -274,7 +274,11 @@ fn run_line(summary: &Summary) -> String {
 /// `used 123 ns of processor time a packet, asleep 97.9 % of the time`, if there is anything to say.
 fn effort_line(summary: &Summary) -> Option<String> {
     let mut parts = Vec::new();
-    let taken = summary.ledger.received - summary.ledger.dropped.in_sources().unwrap_or(0);
+    // What the kernel rejects is no work of this process.
+    let live = summary.sources.iter().filter(|it| !it.got.in_turn);
+    let rejected: u64 = live.filter_map(|it| it.counts.filtered).sum();
+    let lost = summary.ledger.dropped.in_sources().unwrap_or(0);
+    let taken = summary.ledger.received.saturating_sub(lost + rejected);
     if taken > 0 {
         let each = summary.cpu.as_nanos() as f64 / taken as f64;
         parts.push(format!("used {each:.0} ns of processor time a packet"));
