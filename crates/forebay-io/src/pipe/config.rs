@@ -31,7 +31,8 @@ pub struct PipeConfig {
     /// Give up when no byte moves for this long.
     pub watchdog: Option<Duration>,
     /// Move pages from the input's pipe to the output's pipe inside the kernel (`splice(2)`), without copying them. Intermediate
-    /// pipes hold up to `capacity_bytes`, at most 64 MiB. The input's and the output's pipe are enlarged to 1 MiB.
+    /// pipes hold up to `capacity_bytes`, at most 64 MiB. The input's and the output's pipe are enlarged to 1 MiB. From a regular file to
+    /// a pipe, the kernel hands over the pages of its cache: what is written to the file within the next MiB is read in its new state.
     ///
     /// Set this to `false` for a producer that lends memory to its pipe with `vmsplice(2)`, or splices a file into it, and
     /// overwrites that memory or file once the pipe must have been drained. With splicing, the bytes in transit would change.
@@ -87,6 +88,18 @@ impl PipeConfig {
             );
         }
         Ok(())
+    }
+
+    /// Whether each byte may go as it comes, so that the kernel can hand it on without the buffer.
+    pub(super) fn passes_as_it_comes(&self) -> bool {
+        self.splice
+            && self.block_bytes.is_none()
+            && self.start_writing == 0
+            && self.start_reading == 100
+            && self.read_rate.is_none()
+            && self.write_rate.is_none()
+            && self.hash.is_none()
+            && !self.counts_lines
     }
 }
 

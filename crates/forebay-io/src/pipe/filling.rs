@@ -13,6 +13,7 @@ use super::{
     config::{PipeConfig, part},
     control::Control,
     counts::Counts,
+    direct::Direct,
     input::{Input, Waited},
     kernel_pipe::LARGE,
     limiter::{Allowed, Limiter},
@@ -46,6 +47,10 @@ pub(super) struct Filling<'a> {
     /// Free space in bytes at which reading resumes after the buffer was full.
     resume_at: usize,
     relay: Option<Intake>,
+    direct: Option<Direct>,
+    /// Bytes that went from files to the output, and the time that took.
+    given: u64,
+    gave_for: Duration,
     pace: Pace,
     /// The memory that may not be populated yet, and whether it is needed: bytes went into it, or no bytes can bypass it.
     absent: Range<usize>,
@@ -59,6 +64,9 @@ pub(super) struct Filling<'a> {
 pub(super) struct Filled {
     /// Time spent waiting for room.
     pub waited: Duration,
+    /// Bytes that went from files to the output, and the time that took.
+    pub given: u64,
+    pub gave_for: Duration,
     /// The error that ended it early, if any.
     pub ended: Result<()>,
 }
@@ -66,7 +74,7 @@ pub(super) struct Filled {
 impl<'a> Filling<'a> {
     pub fn new(
         writer: Writer<Eventfd>,
-        relay: Option<Intake>,
+        (relay, direct): (Option<Intake>, Option<Direct>),
         config: &PipeConfig,
         clock: Clock,
         control: &'a Control,
@@ -85,6 +93,9 @@ impl<'a> Filling<'a> {
             writer,
             needs_memory: relay.is_none(),
             relay,
+            direct,
+            given: 0,
+            gave_for: Duration::ZERO,
             pace: Pace::default(),
             absent: 0..capacity,
             waited: Duration::ZERO,
@@ -106,6 +117,8 @@ impl<'a> Filling<'a> {
         self.writer.close();
         Filled {
             waited: self.waited,
+            given: self.given,
+            gave_for: self.gave_for,
             ended: ended.map(drop),
         }
     }
@@ -123,7 +136,7 @@ impl<'a> Filling<'a> {
             if !self.wait_for_bytes(input)? {
                 return Ok(false);
             }
-            if self.pass(input) {
+            if self.give(input) || self.pass(input) {
                 continue;
             }
             let mut room = self.writer.reserve(most);
@@ -161,6 +174,37 @@ impl<'a> Filling<'a> {
             self.pause();
         }
         Ok(waited == Waited::Ready)
+    }
+
+    /// Moves bytes of a file to the output if possible. Returns true if the caller should try again instead of reading.
+    fn give(&mut self, input: &Input) -> bool {
+        let (ends, is_idle) = (self.ends(), self.is_empty() && self.counts.held() == 0);
+        let Some(direct) = self
+            .direct
+            .as_mut()
+            .filter(|_| is_idle && input.is_regular())
+        else {
+            return false;
+        };
+        let began = Instant::now();
+        let given = direct.give(input, self.most);
+        if let Ok(None) = given {
+            direct.wait(ends);
+            self.waited += began.elapsed();
+        }
+        self.gave_for += began.elapsed();
+        match given {
+            Ok(Some(0)) => return false, // the end: read(2) reports it
+            Ok(Some(bytes)) => {
+                self.took(bytes);
+                self.counts.count_written(bytes as u64, self.clock.now());
+                self.given += bytes as u64;
+            }
+            Ok(None) => {}
+            // read(2), or write(2) of the other thread, reports the error.
+            Err(_) => self.direct = None,
+        }
+        true
     }
 
     /// Moves bytes past the buffer if possible. Returns true if the caller should try again instead of reading.

@@ -127,6 +127,10 @@ impl Input {
         self.regular.map(|regular| regular.identity)
     }
 
+    pub(super) fn is_regular(&self) -> bool {
+        self.regular.is_some()
+    }
+
     pub(super) fn is_pipe(&self) -> bool {
         self.pipe.is_some()
     }

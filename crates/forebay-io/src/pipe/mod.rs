@@ -1,7 +1,8 @@
 //! Moves bytes from inputs to outputs through a large buffer, with one call.
 //!
 //! One thread reads into the memory of a [`stream`](forebay::stream), another writes from it, and the caller's thread supervises both. If
-//! input and output are kernel pipes, the kernel can move memory pages between them instead, without the stream.
+//! input and output are kernel pipes, the kernel can move memory pages between them instead, without the stream. So can it from a regular
+//! file to a pipe.
 //!
 //! ```text
 //!  input ─┐    thread "filling"     ┌───────── the stream ──────────┐     thread "draining"   ┌─▶ output
@@ -17,6 +18,7 @@ mod config;
 mod control;
 mod counts;
 mod digest;
+mod direct;
 mod draining;
 mod filling;
 mod input;
@@ -40,6 +42,7 @@ pub use place::{Place, split_port};
 pub use summary::{Outcome, Progress, Summary};
 
 use counts::Counts;
+use direct::Direct;
 use draining::Draining;
 use filling::Filling;
 use forebay::{
@@ -86,6 +89,7 @@ pub struct Pipe {
     reader: Reader<Eventfd>,
     /// The bypass of the buffer.
     relay: Option<(Intake, Outlet)>,
+    direct: Option<Direct>,
     config: PipeConfig,
     clock: Clock,
     control: Control,
@@ -123,13 +127,17 @@ impl Pipe {
         }
         let beside = relay::bytes_beside(config.capacity_bytes);
         let relay = relay::relay(&inputs, &outputs, &config, beside);
+        let direct = Direct::new(&inputs, &outputs, &config);
         if relay.is_some() {
             inputs.iter_mut().for_each(Input::enlarge);
+        }
+        if relay.is_some() || direct.is_some() {
             outputs.iter().for_each(Output::enlarge);
         }
         Ok(Pipe {
             counts,
             relay,
+            direct,
             inputs,
             outputs,
             writer,
@@ -157,7 +165,8 @@ impl Pipe {
         let (inputs, outputs) = (self.inputs, self.outputs);
         let (intake, outlet) = self.relay.unzip();
         let (writer, reader) = (self.writer, self.reader);
-        let filling = Filling::new(writer, intake, config, clock.clone(), control, counts);
+        let ways = (intake, self.direct);
+        let filling = Filling::new(writer, ways, config, clock.clone(), control, counts);
         let draining = Draining::new(
             reader,
             outlet,
@@ -187,16 +196,17 @@ impl Pipe {
             output.finish(config.sync);
         }
         let (bytes_read, bytes_written) = counts.now();
-        let outcome = |output: Output| output.into_outcome(drained.passed);
+        let passed = drained.passed + filled.given;
+        let outcome = |output: Output| output.into_outcome(passed);
         let outputs = drained.outputs.into_iter().map(outcome);
         Summary {
             bytes_read,
             bytes_written,
             lines_written: counts.lines.load(Relaxed),
-            bytes_passed: drained.passed,
+            bytes_passed: passed,
             elapsed: Duration::from_nanos(clock.now() - began),
             producer_waited: filled.waited,
-            consumer_waited: drained.waited,
+            consumer_waited: drained.waited.saturating_sub(filled.gave_for),
             outputs: outputs.collect(),
             input_error: filled.ended.err(),
             checksum: drained.hasher.map(digest::Hasher::finish),

@@ -18,9 +18,8 @@
 //! The writing thread checks the stream first and the pieces second, and writes from the stream only if there are no pieces.
 //!
 //! **When it is used.** Only from pipes to a single pipe, and only if each byte may go as it comes: no other output, checksum,
-//! limit, watermark, block size or count of lines. Pages in a pipe normally have no other owner, so moving them on is not observable. Pages of a
-//! file do: a write to the file would change bytes in transit. Writing to a file may also block, which would delay all other
-//! events. There are exceptions to the rule that cannot be detected here: pages that the producer lent to the pipe (`vmsplice`)
+//! limit, watermark, block size or count of lines. Pages in a pipe normally have no other owner, so moving them on is not observable.
+//! Writing to a file may block, which would delay all other events. There are exceptions to the rule that cannot be detected here: pages that the producer lent to the pipe (`vmsplice`)
 //! or spliced into it from a file, and then overwrites. For those there is [`PipeConfig::splice`].
 //!
 //! **Capacity.** As much as the buffer, at most 64 MiB. If full pages hold as much as the buffer would, the buffer is for pages
@@ -103,17 +102,9 @@ pub(super) fn relay(
     config: &PipeConfig,
     bytes: usize,
 ) -> Option<(Intake, Outlet)> {
-    let passes_as_it_comes = config.splice
-        && config.block_bytes.is_none()
-        && config.start_writing == 0
-        && config.start_reading == 100
-        && config.read_rate.is_none()
-        && config.write_rate.is_none()
-        && config.hash.is_none()
-        && !config.counts_lines;
     let is_between_pipes =
         inputs.iter().any(Input::is_pipe) && matches!(outputs, [output] if output.is_pipe());
-    if !(passes_as_it_comes && is_between_pipes) {
+    if !(config.passes_as_it_comes() && is_between_pipes) {
         return None;
     }
     // Reserve the descriptors needed in any case before the pipes, which may be fewer.
@@ -263,8 +254,8 @@ impl AsFd for Outlet {
     }
 }
 
-/// Moves up to `most` bytes from pipe to pipe; `None` if there are none, or no room.
-fn moved(from: impl AsFd, to: impl AsFd, most: usize) -> io::Result<Option<usize>> {
+/// Moves up to `most` bytes into or out of a pipe; `None` if there are none, or no room.
+pub(super) fn moved(from: impl AsFd, to: impl AsFd, most: usize) -> io::Result<Option<usize>> {
     let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
     loop {
         match splice(&from, None, &to, None, most, flags) {

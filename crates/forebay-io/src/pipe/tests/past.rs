@@ -199,8 +199,12 @@ fn whatever_has_to_look_at_the_bytes_or_to_hold_them_closes_the_way_past() {
 }
 
 #[test]
-fn a_files_pages_are_copied_since_its_owner_may_change_them() {
-    let (control, config) = (Control::new().unwrap(), config(1 << 20));
+fn without_splice_a_files_pages_are_copied_since_its_owner_may_change_them() {
+    let control = Control::new().unwrap();
+    let config = PipeConfig {
+        splice: false,
+        ..config(1 << 20)
+    };
     let folder = Folder::new();
     let path = folder.file("past", noise(500_000));
     let (mut consumer, target) = pipe().unwrap();
@@ -266,5 +270,67 @@ fn a_stop_at_any_moment_keeps_what_was_read_and_leaves_the_rest_where_it_was() {
             assert!(received == noise(2_000_000), "{pieces} pieces");
             producing.join().unwrap();
         }
+    }
+}
+
+#[test]
+fn a_file_goes_to_a_pipe_past_the_buffer_and_the_rest_of_the_inputs_follow() {
+    let folder = Folder::new();
+    let sent = noise(5 << 20);
+    let path = folder.file("source", &sent);
+    let (source, mut producer) = pipe().unwrap();
+    let (consumer, target) = pipe().unwrap();
+    let inputs = vec![
+        Input::new(File::open(&path).unwrap(), "first").unwrap(),
+        Input::new(File::from(OwnedFd::from(source)), "second").unwrap(),
+        Input::new(File::open(&path).unwrap(), "third").unwrap(),
+    ];
+    let outputs = vec![Output::new(File::from(OwnedFd::from(target)), "target").unwrap()];
+    let pipe = Pipe::open(inputs, outputs, config(1 << 20), Control::new().unwrap()).unwrap();
+    let running = thread::spawn(move || pipe.run(&mut |_| {}));
+    producer.write_all(&[7; 1000]).unwrap();
+    drop(producer);
+    assert!(all_of(consumer) == [&sent[..], &[7; 1000], &sent].concat());
+    let summary = running.join().unwrap();
+    assert!(summary.is_fine());
+    let len = 2 * sent.len() as u64 + 1000;
+    assert_eq!((summary.bytes_read, summary.bytes_written), (len, len));
+    assert_eq!(summary.outputs[0].bytes, len);
+    assert!(summary.bytes_passed >= sent.len() as u64, "{summary:?}");
+}
+
+#[test]
+fn a_file_is_taken_only_as_its_reader_takes_it_and_a_stop_or_a_lost_reader_ends_it() {
+    let folder = Folder::new();
+    let path = folder.file("source", noise(8 << 20));
+    for is_stopped in [true, false] {
+        let (mut consumer, target) = pipe().unwrap();
+        let control = Control::new().unwrap();
+        let source = File::open(&path).unwrap();
+        let config = config(64 << 20);
+        let running = between(source, target, config, &control, None);
+        let mut first = vec![0; 1 << 16];
+        consumer.read_exact(&mut first).unwrap();
+        assert!(first == noise(8 << 20)[..1 << 16]);
+        let summary = match is_stopped {
+            true => {
+                control.stop();
+                let summary = running.join().unwrap();
+                let rest = all_of(consumer);
+                assert_eq!((first.len() + rest.len()) as u64, summary.bytes_written);
+                summary
+            }
+            false => {
+                drop(consumer);
+                let summary = running.join().unwrap();
+                assert!(summary.outputs[0].reader_left);
+                summary
+            }
+        };
+        // The pipe holds 1 MiB at most.
+        assert!(
+            summary.is_fine() && summary.bytes_written < 2 << 20,
+            "{summary:?}"
+        );
     }
 }
