@@ -75,7 +75,7 @@ pub(crate) use shut::Shut;
 pub use socket::probe;
 pub(crate) use socket::promiscuous as hold_promiscuous;
 
-use crate::ebpf::Counters;
+use crate::ebpf::KernelCounters;
 use crate::filter::bpf::Instruction;
 use crate::link::{Link, Netlink};
 use crate::port::{
@@ -555,7 +555,7 @@ struct Reader {
     received: u64,
     dropped: u64,
     /// Counts what the kernel's filter rejects, if it can; and the count when it was last read. These frames are not in `received`.
-    rejections: Option<Counters>,
+    rejections: Option<KernelCounters>,
     rejected: u64,
     /// Frames handed out in bursts that have ended.
     delivered: u64,
@@ -592,7 +592,7 @@ impl Reader {
     }
 
     fn read_rejections(&mut self) {
-        self.rejected = self.rejections.as_ref().map_or(0, Counters::sum);
+        self.rejected = self.rejections.as_ref().map_or(0, KernelCounters::sum);
     }
 }
 

@@ -14,7 +14,7 @@
 
 use super::config::AfPacketConfig;
 use super::ring::{Blocks, TAG_BYTES};
-use crate::ebpf::{self, Counters, Kind};
+use crate::ebpf::{self, KernelCounters, ProgramKind};
 use crate::filter::bpf::{Instruction, code};
 use crate::link::Link;
 use crate::port::Fanout;
@@ -182,10 +182,13 @@ impl Socket {
 
     /// As [`filter`](Socket::filter). Returns the count of rejected frames, if the kernel can count them: it then runs the same program
     /// as eBPF.
-    pub(super) fn count_and_filter(&self, program: &[Instruction]) -> Result<Option<Counters>> {
-        let counting = Counters::new().ok().and_then(|counters| {
+    pub(super) fn count_and_filter(
+        &self,
+        program: &[Instruction],
+    ) -> Result<Option<KernelCounters>> {
+        let counting = KernelCounters::new().ok().and_then(|counters| {
             let program = ebpf::counting(program, &counters)?;
-            let program = ebpf::load(Kind::SocketFilter, &program).ok()?;
+            let program = ebpf::load(ProgramKind::SocketFilter, &program).ok()?;
             let (level, attach) = (libc::SOL_SOCKET, libc::SO_ATTACH_BPF);
             let attached = sys::set_option(self.as_fd(), level, attach, &program.as_raw_fd());
             attached.is_ok().then_some(counters)

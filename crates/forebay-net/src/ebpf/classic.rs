@@ -9,7 +9,7 @@
 //!   reject:   counters[processor % SLOTS] += 1; r0 = 0; exit
 //! ```
 
-use super::{Counters, Instruction, SLOT_BYTES, SLOTS};
+use super::{Instruction, KernelCounters, SLOT_BYTES, SLOTS};
 use crate::filter::bpf::{
     self,
     code::{self, *},
@@ -55,7 +55,7 @@ const CONTEXT_VLAN_TAG: i16 = 24;
 const CONTEXT_INTERFACE: i16 = 40;
 
 #[derive(Clone, Copy)]
-enum Target {
+enum JumpTarget {
     /// A classic instruction.
     At(usize),
     Reject,
@@ -65,14 +65,14 @@ enum Target {
 struct Translation {
     code: Vec<Instruction>,
     /// Jumps whose distance is still to be set.
-    jumps: Vec<(usize, Target)>,
+    jumps: Vec<(usize, JumpTarget)>,
 }
 
 /// The program that makes the same decisions and counts rejections in `counters`. `None`: it rejects no frame, it reads metadata that
 /// eBPF programs cannot read, or it is too long.
 pub(crate) fn counting(
     program: &[bpf::Instruction],
-    counters: &Counters,
+    counters: &KernelCounters,
 ) -> Option<Vec<Instruction>> {
     let mut all = Translation::default();
     all.put(MOVE, of(CONTEXT, 1), 0, 0);
@@ -93,14 +93,18 @@ pub(crate) fn counting(
         }
     }
     let reject = all.code.len();
-    if !all.jumps.iter().any(|(_, to)| matches!(to, Target::Reject)) {
+    if !all
+        .jumps
+        .iter()
+        .any(|(_, to)| matches!(to, JumpTarget::Reject))
+    {
         return None;
     }
     all.count_and_reject(counters);
     for (at, to) in all.jumps {
         let to = match to {
-            Target::At(classic) => starts[classic],
-            Target::Reject => reject,
+            JumpTarget::At(classic) => starts[classic],
+            JumpTarget::Reject => reject,
         };
         all.code[at].2 = i16::try_from(to - at - 1).ok()?;
     }
@@ -134,7 +138,7 @@ impl Translation {
             .push(Instruction(code, registers, offset, constant));
     }
 
-    fn jump(&mut self, code: u8, registers: u8, constant: i32, to: Target) {
+    fn jump(&mut self, code: u8, registers: u8, constant: i32, to: JumpTarget) {
         self.jumps.push((self.code.len(), to));
         self.put(code, registers, 0, constant);
     }
@@ -156,7 +160,7 @@ impl Translation {
             LD_ABS | LDH_ABS | LDB_ABS | LDX_MSH => {
                 let size = size(code);
                 let end = i32::try_from(k).ok()?.checked_add(size)?;
-                self.jump(JUMP_LESS_WORD, LEN, end, Target::Reject);
+                self.jump(JUMP_LESS_WORD, LEN, end, JumpTarget::Reject);
                 match code {
                     LDX_MSH => {
                         self.put(LDB_ABS as u8, 0, 0, constant);
@@ -175,7 +179,7 @@ impl Translation {
                 let end = i32::try_from(k).ok()?.checked_add(size(code))?;
                 self.put(MOVE, of(2, X), 0, 0);
                 self.put(ADD_CONSTANT, 2, 0, end);
-                self.jump(JUMP_GREATER, of(2, LEN), 0, Target::Reject);
+                self.jump(JUMP_GREATER, of(2, LEN), 0, JumpTarget::Reject);
                 self.put(code as u8, of(0, X), 0, constant);
                 self.put(MOVE_WORD, of(A, RESULT), 0, 0);
             }
@@ -190,7 +194,7 @@ impl Translation {
             TAX => self.put(MOVE_WORD, of(X, A), 0, 0),
             TXA => self.put(MOVE_WORD, of(A, X), 0, 0),
             DIV_X | MOD_X => {
-                self.jump(JUMP_EQUAL_WORD, X, 0, Target::Reject);
+                self.jump(JUMP_EQUAL_WORD, X, 0, JumpTarget::Reject);
                 self.put(code as u8, of(A, X), 0, 0);
             }
             ADD_X | SUB_X | MUL_X | OR_X | AND_X | XOR_X | LSH_X | RSH_X => {
@@ -200,14 +204,14 @@ impl Translation {
             ADD_K | SUB_K | MUL_K | DIV_K | MOD_K | OR_K | AND_K | XOR_K | LSH_K | RSH_K => {
                 self.put(code as u8, A, 0, constant)
             }
-            JA => self.jump(JUMP, 0, 0, Target::At(at + 1 + k as usize)),
-            RET_K if k == 0 => self.jump(JUMP, 0, 0, Target::Reject),
+            JA => self.jump(JUMP, 0, 0, JumpTarget::At(at + 1 + k as usize)),
+            RET_K if k == 0 => self.jump(JUMP, 0, 0, JumpTarget::Reject),
             RET_K => {
                 self.put(SET_WORD, RESULT, 0, constant);
                 self.put(EXIT, 0, 0, 0);
             }
             RET_A => {
-                self.jump(JUMP_EQUAL_WORD, A, 0, Target::Reject);
+                self.jump(JUMP_EQUAL_WORD, A, 0, JumpTarget::Reject);
                 self.put(MOVE_WORD, of(RESULT, A), 0, 0);
                 self.put(EXIT, 0, 0, 0);
             }
@@ -224,7 +228,7 @@ impl Translation {
             jump_false,
             k,
         } = instruction;
-        let to = |skip: u8| Target::At(at + 1 + usize::from(skip));
+        let to = |skip: u8| JumpTarget::At(at + 1 + usize::from(skip));
         let (registers, constant) = match code {
             JEQ_X | JGT_X | JGE_X | JSET_X => (of(A, X), 0),
             _ => (A, k as i32),
@@ -249,7 +253,7 @@ impl Translation {
         }
     }
 
-    fn count_and_reject(&mut self, counters: &Counters) {
+    fn count_and_reject(&mut self, counters: &KernelCounters) {
         self.put(CALL, 0, 0, PROCESSOR);
         self.put(AND_K as u8, RESULT, 0, SLOTS as i32 - 1);
         let shift = SLOT_BYTES.ilog2() as i32;

@@ -96,13 +96,13 @@ pub(super) fn set_socket(
 /// What a program is for, and its number (`BPF_PROG_TYPE_…`).
 #[derive(Clone, Copy, Debug)]
 #[repr(u32)]
-pub(super) enum Kind {
+pub(super) enum ProgramKind {
     SocketFilter = 1,
     Xdp = 6,
 }
 
 /// Loads a program.
-pub(super) fn load(kind: Kind, program: &[Instruction]) -> io::Result<OwnedFd> {
+pub(super) fn load(kind: ProgramKind, program: &[Instruction]) -> io::Result<OwnedFd> {
     // Only the text "GPL" and a few others open all of the kernel's functions to a program.
     let license = c"Dual MIT/GPL";
     let mut attributes = [0; 18];
@@ -110,14 +110,14 @@ pub(super) fn load(kind: Kind, program: &[Instruction]) -> io::Result<OwnedFd> {
     attributes[1] = program.as_ptr() as u64;
     attributes[2] = license.as_ptr() as u64;
     attributes[6] = u64::from_ne_bytes(*b"forebay\0"); // its name in `bpftool prog`
-    if let Kind::Xdp = kind {
+    if let ProgramKind::Xdp = kind {
         attributes[8] = pair(0, ATTACH_XDP);
     }
     // SAFETY: the kernel reads the instructions and the license, which live until the call returns.
     unsafe { bpf_descriptor(PROG_LOAD, &attributes) }
 }
 
-/// Counters that programs share: up to this number of processors, each has one.
+/// KernelCounters that programs share: up to this number of processors, each has one.
 const SLOTS: usize = 64;
 /// One cache line each.
 const SLOT_BYTES: usize = 64;
@@ -125,12 +125,12 @@ const SLOT_BYTES: usize = 64;
 /// A count that programs in the kernel add to, and that is read without a system call. It needs no descriptor that a sandbox would
 /// have to allow.
 #[derive(Debug)]
-pub(crate) struct Counters {
+pub(crate) struct KernelCounters {
     map: OwnedFd,
     memory: Mapping,
 }
 
-impl Counters {
+impl KernelCounters {
     pub(crate) fn new() -> io::Result<Self> {
         let bytes = SLOTS * SLOT_BYTES;
         let attributes = [
@@ -141,7 +141,7 @@ impl Counters {
         // SAFETY: names no memory.
         let map = unsafe { bpf_descriptor(MAP_CREATE, &attributes) }?;
         let memory = Mapping::of(map.as_fd(), bytes)?;
-        Ok(Counters { map, memory })
+        Ok(KernelCounters { map, memory })
     }
 
     /// The sum of all slots.

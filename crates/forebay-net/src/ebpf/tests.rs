@@ -31,9 +31,9 @@ fn run(program: &OwnedFd, frame: &[u8]) -> io::Result<u32> {
 }
 
 /// Checks that the kernel decides as the classic program does, and counts what it rejects.
-fn agrees(classic: &Program, counters: &Counters, frames: &[Vec<u8>]) {
+fn agrees(classic: &Program, counters: &KernelCounters, frames: &[Vec<u8>]) {
     let translated = counting(classic.instructions(), counters).unwrap();
-    let loaded = load(Kind::SocketFilter, &translated)
+    let loaded = load(ProgramKind::SocketFilter, &translated)
         .unwrap_or_else(|error| panic!("{error}:\n{}", classic.listing()));
     for frame in frames {
         let before = counters.sum();
@@ -66,8 +66,8 @@ fn frames() -> Vec<Vec<u8>> {
     frames
 }
 
-fn counters() -> Option<Counters> {
-    let counters = Counters::new().ok();
+fn counters() -> Option<KernelCounters> {
+    let counters = KernelCounters::new().ok();
     if counters.is_none() {
         skip("CAP_BPF");
     }

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     af_packet::{find_link, hold_promiscuous, link_type},
-    ebpf::{self, Attach, Kind},
+    ebpf::{self, Attach, ProgramKind},
     link::{Link, Netlink},
     port::{Interface, LinkType, Outages},
 };
@@ -54,8 +54,9 @@ fn refused(name: &str, tried: &str, cause: io::Error) -> Error {
 
 /// Loads the program, and returns whether it stamps frames. Linux before 6.1 has no clock for that.
 fn load(name: &str, map: BorrowedFd<'_>) -> Result<(OwnedFd, bool)> {
-    let load =
-        |stamps| ebpf::load(Kind::Xdp, &program::redirect(map, stamps)).map(|it| (it, stamps));
+    let load = |stamps| {
+        ebpf::load(ProgramKind::Xdp, &program::redirect(map, stamps)).map(|it| (it, stamps))
+    };
     let loaded = load(true).or_else(|cause| match cause.raw_os_error() {
         Some(libc::EPERM) => Err(cause),
         _ => load(false),
