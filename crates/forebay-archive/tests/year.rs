@@ -603,7 +603,7 @@ async fn a_year_by_its_metadata() {
     expire(&archive, &config, &mut |_| {}).await.unwrap();
     // It lists the records, the dates, and no segment that may not go.
     let requests: u64 = counts.lock().unwrap().values().map(|it| it.0).sum();
-    assert!(requests <= 10, "{:?}", counts.lock().unwrap());
+    assert!(requests <= 5, "{:?}", counts.lock().unwrap());
     store.report("expire of nothing", step);
 
     let step = Instant::now();
