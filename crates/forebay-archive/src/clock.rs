@@ -3,7 +3,7 @@
 //! The store notes when it creates a segment. `ship` knows by its own clock when it sent the segment, so the difference is the error of one
 //! of them. If it is large, `ship` leaves it in `sensors/S/clock.json`, from where `status` reads it.
 //!
-//! Programs that delete objects by their age create one to ask the store for its time ([`of_store`]).
+//! Programs that delete objects by their age create one to ask the store for its time (`of_store`).
 
 use crate::archive::{Archive, at_once};
 use anyhow::{Context, Result};
