@@ -56,7 +56,9 @@ fn a_job_writes_when_it_succeeded_and_what_it_counted_also_after_a_failure() {
     let nowhere = folder.path("none/a.prom");
     let compact = run(&["compact", &to, "--metrics-file", &nowhere]);
     reports(compact, 1, "a.prom: writing it: No such file");
-    // A log that is damaged.
+    // A log that is damaged. It is read if a segment may go.
+    captured(&folder, "spool/b.pcapng", "count=20,seed=2");
+    ok(run(&["ship", &spool, &to, "--sensor", "hall", "--once"]));
     fs::write(
         format!("{to}/index/_delta_log/00000000000000000001.json"),
         "x",
