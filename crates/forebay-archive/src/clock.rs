@@ -6,7 +6,7 @@
 //! Programs that delete objects by their age create one to ask the store for its time (`of_store`).
 
 use crate::archive::{Archive, at_once};
-use anyhow::{Context, Result};
+use anyhow::{Result, bail};
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
@@ -42,13 +42,15 @@ pub(crate) fn ahead_s(sent: Range<SystemTime>, created: SystemTime, last_ns: u64
 /// The object whose time is that of the store. Readers of Delta tables ignore it, and each program replaces it.
 const NOW: &str = "index/_clock.json";
 
-/// The time by the clock of the store. Replaces an object.
+/// The time by the clock of the store. Replaces an object. If the store is full, it is the time at which that was done last: what is deleted
+/// is older.
 pub(crate) async fn of_store(archive: &Archive) -> Result<SystemTime> {
-    archive.put(NOW, r#"{"schema":1}"#.into()).await?;
-    let created = archive.head(NOW).await?;
-    let name = archive.name();
-    let created = created.with_context(|| format!("{name}: {NOW} was created and is not there"))?;
-    Ok(created.last_modified.into())
+    let put = archive.put(NOW, r#"{"schema":1}"#.into()).await;
+    if let Some(created) = archive.head(NOW).await? {
+        return Ok(created.last_modified.into());
+    }
+    put?;
+    bail!("{}: {NOW} was created and is not there", archive.name())
 }
 
 fn key(sensor: &str) -> String {

@@ -242,8 +242,10 @@ pub const VACUUM_AGES: [Duration; 2] = [Duration::from_hours(24), Duration::from
 /// Deletes Parquet files that no version of the table younger than `older_than` needs.
 ///
 /// A file is deleted if it is not part of the table, was written before that time, and was not removed from the table since. The time is
-/// that of the store; with `dry_run`, which writes nothing, that of this machine. The times of removals are those of the programs that made them. They are kept in the log for seven days, so that is the longest `older_than`. The shortest is a day: a program may have
-/// written a file that it has not committed yet, and other programs read the files of the version with which they began.
+/// that of the store; with `dry_run`, which writes nothing, that of this machine. Removals have the times of the programs that made them,
+/// so what this machine has removed is as old as its clock says. They are kept in the log for seven days, so that is the longest
+/// `older_than`. The shortest is a day: a program may have written a file that it has not committed yet, and other programs read the
+/// files of the version with which they began.
 ///
 /// # Errors
 /// The store failed, the table is of a newer version, or `older_than` is out of range.
@@ -261,7 +263,8 @@ pub async fn vacuum(archive: &Archive, older_than: Duration, dry_run: bool) -> R
         true => SystemTime::now(),
         false => clock::of_store(archive).await?,
     };
-    let cutoff = Timestamp::try_from(now)?.as_millisecond() - older_than.as_millis() as i64;
+    let before = |now_ms: i64| now_ms - older_than.as_millis() as i64;
+    let cutoff = before(Timestamp::try_from(now)?.as_millisecond());
     // The objects first: what is committed later is in the table when it is read.
     let mut objects = archive.list(crate::table::FOLDER).await?;
     let prefix = format!("{}/{}=", crate::table::FOLDER, schema::DATE);
@@ -272,7 +275,9 @@ pub async fn vacuum(archive: &Archive, older_than: Duration, dry_run: bool) -> R
     });
     table.refresh().await?;
     let mut needed: HashSet<String> = table.files()?.into_iter().map(|it| it.key).collect();
-    needed.extend(table.removed_since(cutoff).await?);
+    // This program has noted its removals by its own clock, which may be slow.
+    let removed = table.removed_since(cutoff.min(before(crate::table::now_ms())));
+    needed.extend(removed.await?);
     for object in objects {
         if !needed.contains(object.location.as_ref()) {
             if !dry_run {

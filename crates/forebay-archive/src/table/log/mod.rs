@@ -257,7 +257,10 @@ impl Log {
     /// Writes a checkpoint of this version, reads it back, and only then lets readers begin with it.
     pub(super) async fn write_checkpoint(&mut self) -> Result<()> {
         self.tried = self.version;
-        Arc::make_mut(&mut self.state).forget_old(now_ms());
+        // By the clock of the store, if that of this machine is ahead.
+        let newest = self.archive.head(&commit_key(self.version)).await?;
+        let newest_ms = newest.map_or(0, |it| it.last_modified.timestamp_millis());
+        Arc::make_mut(&mut self.state).forget_old(newest_ms.min(now_ms()));
         let (bytes, actions) = checkpoint::write(self.state.clone()).await?;
         let (name, size) = (checkpoint_key(self.version), bytes.len() as u64);
         if !self.archive.put_new(&name, bytes).await? {

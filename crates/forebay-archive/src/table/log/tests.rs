@@ -247,10 +247,7 @@ fn transactions_and_removals_are_kept_for_seven_days() {
 fn a_clock_that_is_days_ahead_cleans_nothing_that_is_young() {
     let folder = Folder::new();
     let (archive, _) = log(&folder, 70);
-    let archive = archive.wrapped(|store| {
-        let store = Faulty::over(store, Arc::new(|_: &str| Put::Done));
-        Arc::new(store.clock_ahead(-2 * 86_400))
-    });
+    let archive = of_store_ahead(&archive, -2);
     let mut log = run(Log::open(&archive)).unwrap().unwrap();
     assert_eq!(run(log.clean()).unwrap(), 0);
     // Nor a file that is not committed yet.
@@ -259,6 +256,58 @@ fn a_clock_that_is_days_ahead_cleans_nothing_that_is_young() {
     let day = std::time::Duration::from_hours(24);
     let vacuumed = run(vacuum(&archive, day, false)).unwrap();
     assert_eq!((vacuumed.files, vacuumed.bytes), (0, 0));
+}
+
+/// As if the clock of this machine were slow or ahead by days.
+fn of_store_ahead(archive: &Archive, days: i64) -> Archive {
+    archive.wrapped(|store| {
+        let store = Faulty::over(store, Arc::new(|_: &str| Put::Done));
+        Arc::new(store.clock_ahead(days * 86_400))
+    })
+}
+
+#[test]
+fn a_slow_clock_deletes_no_file_that_was_removed_just_now() {
+    let folder = Folder::new();
+    let (archive, log) = log(&folder, 4);
+    let key = format!("index/{}", log.state.removed.keys().next().unwrap());
+    run(archive.put(&key, "".into())).unwrap();
+    let file = fs::File::options()
+        .write(true)
+        .open(folder.path(&format!("to/{key}")));
+    let time = std::time::SystemTime::now() - std::time::Duration::from_secs(4 * 86_400);
+    file.unwrap().set_modified(time).unwrap();
+    let day = std::time::Duration::from_hours(24);
+    let vacuumed = run(vacuum(&of_store_ahead(&archive, 2), day, false)).unwrap();
+    assert_eq!(vacuumed.files, 0);
+}
+
+#[test]
+fn a_clock_that_is_weeks_ahead_forgets_no_young_removal() {
+    let folder = Folder::new();
+    let (archive, mut log) = log(&folder, 4);
+    // It is ten days old by this clock, and one day by that of the store.
+    let file = log.state.files.first_key_value().unwrap().1.unpack();
+    let removal = file.unwrap().removal(now_ms() - 10 * state::DAY_MS, true);
+    assert!(run(log.commit("WRITE", vec![removal])).unwrap());
+    let mut log = run(Log::open(&of_store_ahead(&archive, -9)))
+        .unwrap()
+        .unwrap();
+    let removed = log.state.removed.len();
+    run(log.write_checkpoint()).unwrap();
+    assert_eq!(log.state.removed.len(), removed);
+}
+
+#[test]
+fn a_full_store_tells_its_time_by_the_object_of_before() {
+    let folder = Folder::new();
+    let (archive, _) = log(&folder, 1);
+    let now = run(crate::clock::of_store(&archive)).unwrap();
+    let full =
+        archive.wrapped(|store| Arc::new(Faulty::over(store, Arc::new(|_: &str| Put::Lost))));
+    assert_eq!(run(crate::clock::of_store(&full)).unwrap(), now);
+    fs::remove_file(folder.path("to/index/_clock.json")).unwrap();
+    assert!(run(crate::clock::of_store(&full)).is_err());
 }
 
 #[test]
