@@ -86,7 +86,9 @@ pub async fn rebuild(archive: &Archive, failed: &mut dyn FnMut(anyhow::Error)) -
                 done.added += 1;
             }
             Err(error) => {
-                done.unreadable += u64::from(StoreFault::is_cause(&error));
+                if StoreFault::is_cause(&error) {
+                    (done.unreadable, done.missing) = (done.unreadable + 1, done.missing - 1);
+                }
                 failed(error);
             }
         }

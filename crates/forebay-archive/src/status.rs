@@ -194,7 +194,10 @@ pub async fn status(archive: &Archive, config: &StatusConfig) -> Result<BTreeMap
     let gone = missing.segments.values().filter(|it| !it.2);
     let gone = gone.filter_map(|it| segment::parse_key(&it.1.segment));
     let gone = gone.map(|(sensor, date, _)| (sensor.to_owned(), date.to_owned()));
-    let gone: HashSet<Day> = gone.collect();
+    // So could the rows of one that cannot be read.
+    let unread = stored.iter();
+    let unread = unread.filter(|it| it.unreadable.is_some() || it.damage.is_some());
+    let gone: HashSet<Day> = gone.chain(unread.map(Segment::day)).collect();
     let (differing, in_flight) = compare(&stored, &index, &gone, table.as_mut()).await?;
     let mut rows = index.of(archive, &differing).await?;
     // Rows whose segment was created after the list was read.
@@ -301,7 +304,7 @@ pub async fn status(archive: &Archive, config: &StatusConfig) -> Result<BTreeMap
     Ok(sensors)
 }
 
-/// The days on which the packets of the index are not those of the segments, or a segment is gone, and the segments of the other days that are being shipped.
+/// The days on which the packets of the index are not those of the segments, or a segment is gone or unreadable, and the segments of the other days that are being shipped.
 async fn compare(
     stored: &[Segment],
     index: &IndexSums,

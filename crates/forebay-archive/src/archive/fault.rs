@@ -67,7 +67,7 @@ pub(super) fn explain(archive: &str, error: Error, tried: &str) -> anyhow::Error
 }
 
 /// The cause of every error that a store has answered, or that it has not answered. Other errors are about what it holds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct StoreFault {
     tried: String,
     text: String,

@@ -253,7 +253,9 @@ pub async fn read(
                             if let Some(error) = &done.opened.error {
                                 let is_salvaged = !done.opened.directory.blocks.is_empty();
                                 let failed = reading.fail(blocks[0], error, is_salvaged);
-                                failed.is_of_store = false;
+                                if failed.is_of_store {
+                                    (failed.error, failed.is_of_store) = ((**error).into(), false);
+                                }
                             }
                             fetched.insert(next_fetch, (done, blocks.len()));
                         }
@@ -340,10 +342,14 @@ async fn open_segment(archive: &Archive, segment: &str, end: u64) -> Result<Open
         }
         Err(error) => error,
     };
-    let directory = archive.salvage(segment, Some(end)).await?;
+    // It is damaged, also if the store then fails.
+    let (directory, error) = match archive.salvage(segment, Some(end)).await {
+        Ok(directory) => (directory, format!("{error:#}")),
+        Err(other) => (Directory::default(), format!("{error:#}; {other:#}")),
+    };
     Ok(Opened {
         directory: Arc::new(directory),
-        error: Some(format!("{error:#}").into()),
+        error: Some(error.into()),
     })
 }
 
@@ -387,9 +393,13 @@ impl Reading {
 
     /// Counts a block that is missing from the result.
     fn lose(&mut self, block: &Block, error: &Error) {
-        let failed = self.fail(block, &format!("{error:#}"), false);
+        let text = format!("{error:#}");
+        let failed = self.fail(block, &text, false);
         failed.lost += block.packets;
-        failed.is_of_store &= StoreFault::is_cause(error);
+        // Damage says more than a store that did not answer.
+        if failed.is_of_store && !StoreFault::is_cause(error) {
+            (failed.error, failed.is_of_store) = (text, false);
+        }
     }
 
     /// Decodes a block and keeps its matching packets.
@@ -484,6 +494,65 @@ pub fn flow_of(packet: &Packet, sources: &[Source]) -> flow::Flow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::archive::faulty::{Faulty, Put};
+    use forebay_testing::folder::Folder;
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+    #[test]
+    fn a_segment_is_damaged_also_if_the_store_then_fails() {
+        let folder = Folder::new();
+        let plain = Archive::open(&folder.path("to"), true).unwrap();
+        let key = format!("segments/sensor=a/date=b/hour=01/{}.pcapng", "7".repeat(64));
+        let opened = async |answers: u32| {
+            let requests = Arc::<AtomicU32>::default();
+            let is_away = Arc::new(move || requests.fetch_add(1, Relaxed) >= answers);
+            let put = Arc::new(|_: &str| Put::Done);
+            let archive = plain
+                .wrapped(|store| Arc::new(Faulty::over(store, put.clone()).away(is_away.clone())));
+            open_segment(&archive, &key, 50).await
+        };
+        tokio::runtime::Runtime::new().unwrap().block_on(async {
+            plain.put(&key, vec![7; 100].into()).await.unwrap();
+            assert!(StoreFault::is_cause(&opened(0).await.err().unwrap()));
+            let mut errors = Vec::new();
+            for answers in 1..5 {
+                let opened = opened(answers).await;
+                errors.extend(opened.ok().and_then(|it| it.error));
+            }
+            let has_both = errors
+                .iter()
+                .any(|it| it.contains("; ") && it.contains("503"));
+            assert!(has_both, "{errors:?}");
+        });
+    }
+
+    #[test]
+    fn the_text_of_a_segment_that_failed_is_that_of_its_damage() {
+        let block = Block {
+            sensor: "a".into(),
+            segment: "b".into(),
+            offset: 0,
+            length: 1,
+            span: (0, 1),
+            packets: 1,
+            is_certain: false,
+        };
+        let mut reading = Reading::default();
+        let outage = StoreFault::default().error();
+        for (error, is_of_store) in [
+            (&outage, true),
+            (&anyhow!("damaged"), false),
+            (&outage, false),
+        ] {
+            reading.lose(&block, error);
+            let failed = &reading.failed[0];
+            assert_eq!(
+                (failed.is_of_store, failed.error == "damaged"),
+                (is_of_store, !is_of_store)
+            );
+        }
+        assert_eq!((reading.failed.len(), reading.failed[0].lost), (1, 3));
+    }
 
     #[test]
     fn requests_of_many_overlapping_segments_are_shorter() {

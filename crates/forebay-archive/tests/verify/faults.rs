@@ -130,6 +130,12 @@ fn a_segment_that_the_store_never_returns_is_named_and_all_others_are_dealt_with
         assert_eq!(sensor["damaged"], serde_json::json!([]));
         assert_eq!(sensor["unreadable"].as_array().unwrap().len(), 1);
     }
+    // The rows of one that cannot be read do not stand for those that are missing.
+    fleet.store.fail(&format!("500 1 {}", fleet.segments()[2]));
+    let (code, out, err) = fleet.run(&["status", TO, "--json"]);
+    assert_eq!(code, 3, "{out}{err}");
+    let counts = [("shipped", 2000), ("indexed", 2000), ("in_flight", 1)];
+    assert_counts(&last_json(&out), counts);
     fleet.store.fail("");
     assert_eq!(
         common::json_of(fleet.run(&["rebuild", TO, "--json"]))["added"],
@@ -174,7 +180,7 @@ fn a_damaged_segment_decides_about_the_exit_code_when_the_store_does_not_return_
 fn a_store_that_returns_no_segment_at_all_ends_the_command() {
     let python = python_or_skip!();
     let fleet = fleet(&python, 20);
-    fleet.store.fail("500 1 /segments/sensor");
+    fleet.store.fail("500 1 .pcapng");
     for args in [&["status", TO][..], &["expire", TO, "--older-than", "1d"]] {
         let (code, out, err) = fleet.run(args);
         assert_eq!((code, &*out), (3, ""), "{err}");
