@@ -226,11 +226,12 @@ impl<'a> Gather<'a> {
         let mut taken = Vec::new();
         let queue = &mut self.config.queue;
         let received = tokio::select! {
-            received = queue.take(self.config.batch, self.config.wait, hold, &mut taken) => received,
+            biased; // a signal ends it, also if taking fails at once
             () = stop.as_mut() => {
                 *is_over = true;
                 Ok(())
             }
+            received = queue.take(self.config.batch, self.config.wait, hold, &mut taken) => received,
         };
         let held: Vec<Held> = taken
             .into_iter()

@@ -182,7 +182,7 @@ fn every_subcommand_gives_up_what_it_does_not_need_before_it_reads() {
     let cases = format!(
         "
         capture -r {input}            | {input}   | -
-        capture -F {input} -i lo      | {input}   | NET_RAW
+        capture -F {input} -i lo      | {input}   | NET_RAW BPF
         info {input}                  | {input}   | -
         repair {input}                | {input}   | LEASE
         records dump {input}          | {input}   | -
