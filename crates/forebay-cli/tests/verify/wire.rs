@@ -89,7 +89,8 @@ fn every_generated_frame_is_verified_at_the_other_end() {
             ] {
                 assert_eq!(json[here], sender[there], "{line}: {verified_json}");
             }
-            assert_eq!(count(&sender["markers"]), 10);
+            // Five at the beginning; the first of five at the end is enough.
+            assert!((6..=10).contains(&count(&sender["markers"])), "{line}");
             assert_eq!(sender["flows"].as_array().unwrap().len(), flows);
         }
     });

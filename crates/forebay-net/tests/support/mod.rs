@@ -157,7 +157,8 @@ pub fn sent(port: &dyn TxPort) -> TxCounts {
 pub fn arrive(port: &mut AfPacket, frames: &[Vec<u8>]) {
     let mut seen = 0;
     let ended = pump(port, LONG, |frame| {
-        assert!(frame.data == frames[seen], "frame {seen} differs");
+        let at = frames.iter().position(|it| *it == frame.data);
+        assert!(frame.data == frames[seen], "frame {at:?} instead of {seen}");
         seen += 1;
         seen < frames.len()
     });
