@@ -29,6 +29,8 @@ pub const BATCH: usize = 64;
 const MAX_REJECTED: usize = 64;
 
 pub struct Intake {
+    /// Before the port, which is then closed as if it had lent nothing.
+    pub ahead: Batch,
     pub port: Box<dyn Port>,
     pub clock: Clock,
     /// As the port had them when it had this number of them.
@@ -51,7 +53,6 @@ pub struct Intake {
     pub left_out: u64,
     /// Packets of another direction, or that the filter rejected here.
     pub rejected: u64,
-    pub ahead: Batch,
     /// For the next call of the program.
     failure: Option<Failure>,
 }
@@ -100,6 +101,11 @@ impl Batch {
         self.bytes.clear();
         self.packets.clear();
         self.next = 0;
+    }
+
+    /// Whether the program may still have a packet in the memory of the port.
+    pub fn is_lent(&self) -> bool {
+        self.lent.is_some()
     }
 
     fn bytes(&self) -> &[u8] {
@@ -172,10 +178,11 @@ impl Intake {
         let first = first.filter(|_| link == self.frames);
         self.view = first.map_or(View::Packet, View::of);
         self.filter = None;
-        for batch in [&mut self.ahead, current] {
-            self.left_out += batch.len();
-            batch.clear();
-        }
+        self.left_out += self.ahead.len() + current.len();
+        self.ahead.clear();
+        // The program may have the packet that it handles, until it asks for the next one.
+        current.packets.clear();
+        current.next = 0;
     }
 
     /// Filters from now on, also the packets that wait here and in `current`. The kernel filters what `socket` receives, if it can.

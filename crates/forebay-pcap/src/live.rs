@@ -39,9 +39,10 @@ const STATS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// An open device.
 pub struct Live {
+    /// Before the port, which is then closed as if it had lent nothing.
+    current: Batch,
     /// Shared with the watcher's thread.
     intake: Arc<Mutex<Intake>>,
-    current: Batch,
     /// Bytes of a packet that the program gets.
     snaplen: u32,
     name: Name,
@@ -326,7 +327,8 @@ impl Live {
             return;
         };
         let mut intake = locked(&self.intake);
-        let reports_exactly = self.socket.is_some() && intake.is_woken_exactly();
+        let reports_exactly =
+            self.socket.is_some() && intake.is_woken_exactly() && !self.current.is_lent();
         let (flag, clock) = (selectable.flag.clone(), intake.clock.clone());
         let wake = match self.current.is_empty() && is_its_process {
             true => intake.watch(),

@@ -88,6 +88,8 @@ impl Opened {
                     true => (RING_BYTES_OF_SHORT_DELAY, BLOCK_BYTES_OF_SHORT_DELAY),
                     false => (RING_BYTES, BLOCK_BYTES),
                 };
+                // Each delay ends a block, so that the number of blocks says how long the program may do other work.
+                let block_bytes = buffer.map_or(block_bytes, |_| BLOCK_BYTES_OF_SHORT_DELAY);
                 let config = AfPacketConfig {
                     ring_bytes: buffer.unwrap_or(ring).max(MIN_RING_BYTES),
                     block_bytes,

@@ -597,9 +597,9 @@ impl Reader {
 }
 
 impl Drop for Reader {
-    /// The mapping of a block that is still lent keeps the socket open.
+    /// The mapping of a block that is still lent keeps the socket open. Otherwise a process that was forked may go on with the socket.
     fn drop(&mut self) {
-        if self.ring.ours() > 0 {
+        if self.ring.is_lent() {
             let _ = self.socket.detach();
             let _ = self.socket.leave_promiscuous(); // an error if it was not asked for
         }

@@ -429,6 +429,12 @@ impl Ring {
         self.kept.front_mut().is_some_and(is_free)
     }
 
+    /// Whether a block is still lent.
+    pub(super) fn is_lent(&mut self) -> bool {
+        let loans = self.kept.iter_mut().chain([&mut self.loan]);
+        loans.flatten().any(|loan| Arc::get_mut(loan).is_none())
+    }
+
     /// Returns the blocks that are kept to the kernel, up to one that is still lent, and their number.
     pub(super) fn give_back(&mut self) -> u32 {
         let mut count = 0;

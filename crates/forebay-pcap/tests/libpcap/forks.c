@@ -1,4 +1,5 @@
-/* Reads a device in a child, and then in the parent. usage: forks DEVICE */
+/* Reads a device in a child, and then in the parent. With `close`, the child closes it while it has a packet.
+   usage: forks DEVICE [close] */
 #include <pcap/pcap.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,23 +11,40 @@ static void count(u_char *packets, const struct pcap_pkthdr *header, const u_cha
     ++*(int *)packets;
 }
 
-static void take(const char *what, pcap_t *handle) {
-    int packets = 0, returned = pcap_loop(handle, 20, count, (u_char *)&packets);
+static void take(const char *what, pcap_t *handle, int wanted) {
+    int packets = 0, returned = pcap_loop(handle, wanted, count, (u_char *)&packets);
     printf("%s: loop %d packets %d %s\n", what, returned, packets, pcap_geterr(handle));
     fflush(stdout);
     pcap_close(handle);
 }
 
+/* More packets than fit in its buffer. */
+static int closed_by_child(const char *device) {
+    char errors[PCAP_ERRBUF_SIZE];
+    struct pcap_pkthdr header;
+    pcap_t *handle = pcap_create(device, errors);
+    if (!handle || pcap_set_buffer_size(handle, 1 << 20) || pcap_set_timeout(handle, 20) || pcap_activate(handle)) return 1;
+    while (!pcap_next(handle, &header)) {}
+    if (!fork()) {
+        pcap_close(handle);
+        _exit(0);
+    }
+    wait(NULL);
+    take("parent", handle, 50000);
+    return 0;
+}
+
 int main(int argc, char **argv) {
     char errors[PCAP_ERRBUF_SIZE] = "no device";
+    if (argc > 2) return closed_by_child(argv[1]);
     pcap_t *handle = argc > 1 ? pcap_open_live(argv[1], 96, 0, 20, errors) : NULL;
     if (!handle) return printf("%s\n", errors), 1;
     pcap_get_selectable_fd(handle);
     if (!fork()) {
-        take("child", handle);
+        take("child", handle, 20);
         _exit(0);
     }
     wait(NULL);
-    take("parent", handle);
+    take("parent", handle, 20);
     return 0;
 }
