@@ -70,13 +70,19 @@ impl Tmux {
     /// Types a line and Enter.
     pub fn enter(&self, line: &str) {
         self.run(&["send-keys", "-l", line]);
+        // A prompt that waits later is then another one.
+        let typed = format!("{PROMPT} {}", &line[..5]);
+        self.waits_for(|screen| screen.contains(&typed));
         self.press("Enter");
     }
 
-    /// Waits until the screen has `part`, and returns it.
+    /// Waits until the screen has `part`, or waits for a line if `part` is the prompt, and returns it.
     #[track_caller]
     pub fn shows(&self, part: &str) -> String {
-        self.waits_for(|screen| screen.contains(part))
+        self.waits_for(|screen| match part {
+            PROMPT => screen.ends_with(&format!("{PROMPT}\n")),
+            _ => screen.contains(part),
+        })
     }
 
     /// Waits until the screen `is_so`, for at most a minute, and returns it.
