@@ -203,7 +203,8 @@ fn descriptors_travel_in_bursts_and_all_slots_return_whichever_end_leaves_first(
             }
             let mut descs = packets.drain(..).map(|packet| packet.into_desc().unwrap());
             producer.push_burst(&mut descs);
-            assert_eq!(descs.count(), 0, "there was room");
+            let left = descs.count();
+            assert!(left == 0 || producer.consumer_is_gone(), "there was room");
         }
         drop(producer);
         let received = receiver.join().unwrap();
