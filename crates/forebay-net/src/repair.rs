@@ -28,6 +28,7 @@ use std::{
     },
     path::{Path, PathBuf},
     sync::atomic::AtomicU64,
+    time::{Duration, Instant},
 };
 
 /// How much of a capture file is whole.
@@ -75,6 +76,23 @@ pub struct Examined {
     is_untold: bool,
 }
 
+/// How long a file that is in use is tried again. A program that is being started has the files open of the process that starts it,
+/// until the kernel has loaded it: milliseconds, on a busy machine more.
+const STARTS: Duration = Duration::from_millis(500);
+
+/// Tries again, for [`STARTS`], while this would block.
+fn patiently(tried: impl Fn() -> io::Result<()>) -> io::Result<()> {
+    let began = Instant::now();
+    loop {
+        match tried() {
+            Err(busy) if busy.kind() == io::ErrorKind::WouldBlock && began.elapsed() < STARTS => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            done => return done,
+        }
+    }
+}
+
 /// The identity of a file's contents: device, inode, length, and time of the last change in seconds and nanoseconds.
 type Version = (u64, u64, u64, i64, i64);
 
@@ -113,14 +131,18 @@ impl Examined {
         if !about.is_file() {
             return Err(Error::new(name, "is not a regular file and cannot be cut"));
         }
-        let is_untold = match sys::has_writers(handle.as_fd()) {
-            Ok(true) => {
+        let without_writers = || match sys::has_writers(handle.as_fd())? {
+            true => Err(io::ErrorKind::WouldBlock.into()),
+            false => Ok(()),
+        };
+        let is_untold = match patiently(without_writers).map_err(|error| error.kind()) {
+            Ok(()) => false,
+            Err(io::ErrorKind::WouldBlock) => {
                 return Err(Error::new(name, "another process is writing it")
                     .advise("Stop that process first"));
             }
-            Ok(false) => false,
             // On a file system without leases no writers are detected.
-            Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
+            Err(kind) => kind == io::ErrorKind::PermissionDenied,
         };
         let again = handle.try_clone().map_err(failed("reading it"))?;
         let mut file = File::start(handle, name.clone())?;
@@ -216,7 +238,7 @@ impl Examined {
             return Err(untold());
         }
         // From here on, opening the file waits until it is closed here, except on file systems without leases.
-        if let Err(cause) = sys::keep_others_out(file.as_fd())
+        if let Err(cause) = patiently(|| sys::keep_others_out(file.as_fd()))
             && cause.kind() == io::ErrorKind::WouldBlock
         {
             let error = refused("another process has it open");
@@ -362,6 +384,7 @@ fn is_zero(mut file: &fs::File) -> io::Result<bool> {
 mod tests {
     use super::*;
     use forebay_testing::folder::Folder;
+    use std::cell::Cell;
 
     /// A classic file without packets, and with a damaged end.
     fn damaged() -> (Folder, PathBuf, Vec<u8>) {
@@ -399,6 +422,26 @@ mod tests {
         assert_eq!(fs::read(&rest).unwrap(), [2; 30]);
         assert_eq!(fs::read(&path).unwrap(), bytes);
         assert!(!part.exists());
+    }
+
+    #[test]
+    fn a_file_that_is_in_use_is_tried_again_for_a_while() {
+        let tries = Cell::new(0);
+        let busy_twice = || {
+            tries.set(tries.get() + 1);
+            match tries.get() {
+                1 | 2 => Err(io::ErrorKind::WouldBlock.into()),
+                _ => Ok(()),
+            }
+        };
+        patiently(busy_twice).unwrap();
+        assert_eq!(tries.get(), 3);
+        patiently(|| Err(io::ErrorKind::PermissionDenied.into())).unwrap_err();
+        // The test holds it open for longer.
+        let (_folder, path, _) = damaged();
+        let _writer = fs::File::options().append(true).open(&path).unwrap();
+        let refused = Examined::of(&path).unwrap_err().to_string();
+        assert!(refused.contains("is writing it"), "{refused}");
     }
 
     #[test]

@@ -108,7 +108,7 @@ fn a_torn_file_is_cut_after_its_last_whole_packet_and_keeps_its_time() {
             fs::rename(&part, format!("{left}.part")).unwrap();
             let output = series(VIRTUAL, &folder, name, "-b packets:100 -c 50");
             let json = output.json();
-            assert_eq!(json["files_recovered"], 1, "{json}");
+            assert_eq!(json["files_recovered"], 1, "{json} {}", output.log());
             let after = fs::metadata(&left).unwrap();
             assert!(after.len() < len as u64 && after.modified().unwrap() == old);
             let found = packets_in(&left);

@@ -194,8 +194,9 @@ impl Finisher {
 
 impl Work {
     fn run(&self) {
-        // For this thread only. If it is denied, it competes with the capture.
-        let _ = rustix::process::setpriority_process(None, 19);
+        // For this thread only, and not the lowest: the end of the capture waits for it, and a busy machine would give it next to
+        // nothing. If it is denied, it competes with the capture.
+        let _ = rustix::process::setpriority_process(None, 10);
         for part in &self.unfinished {
             match self.finish(part) {
                 Ok(None) => {}
