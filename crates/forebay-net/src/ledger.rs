@@ -7,7 +7,8 @@
 //!  received = written + counted + filtered + unread + dropped { kernel rx_ring fill_ring peer overrun ring pool writer disk }
 //! ```
 //! No count is computed from the others, so a packet that was forgotten or counted twice makes the check fail. `received`, `kernel`
-//! and `overrun` are counters of the source. `written` is a counter of the store. For `writer`, `disk` and `unread`, the session counts
+//! and `overrun` are counters of the source. The one exception: where the kernel filters and counts what it rejects, it reports the
+//! packets that passed, and `received` is these plus the rejected ones. `written` is a counter of the store. For `writer`, `disk` and `unread`, the session counts
 //! the packets that the store could not write, and those that are left in the source at the end.
 
 use crate::port::{Counts, Port, SocketLosses};
@@ -150,7 +151,7 @@ pub struct Ledger {
     pub written: u64,
     /// Packets that were only counted, because there is no output.
     pub counted: u64,
-    /// Packets rejected by a filter that we run.
+    /// Packets rejected by a filter that we run, or that the kernel runs and counts.
     pub filtered: u64,
     /// Packets received after the `-c` limit was reached, or still queued when the capture was aborted.
     pub unread: u64,
@@ -284,6 +285,20 @@ pub(crate) fn balanced(received: u64, accounted: u64) -> Result<(), Violation> {
     }
 }
 
+/// Adds the counts of another thread that reads the same interface. Rejected frames are part of the sum only if each thread counts
+/// them.
+pub(crate) fn add_thread(sum: &mut Counts, other: &Counts) {
+    let passed = |it: &Counts| it.received - it.filtered.unwrap_or(0);
+    let filtered = add_known(sum.filtered, other.filtered);
+    *sum = Counts {
+        received: passed(sum) + passed(other) + filtered.unwrap_or(0),
+        dropped: add_known(sum.dropped, other.dropped),
+        // Each port reports the losses of the whole interface.
+        interface_dropped: sum.interface_dropped.max(other.interface_dropped),
+        filtered,
+    };
+}
+
 /// Adds two counters. If one is unknown, so is the sum.
 ///
 /// ```
@@ -320,5 +335,32 @@ mod tests {
         assert!(added.into_iter().eq(1..=added.len() as u64), "{all:?}");
         all += Dropped::default();
         assert_eq!((all.kernel, all.peer), (None, None), "unknown");
+    }
+
+    #[test]
+    fn rejected_packets_are_received_only_if_each_thread_counts_them() {
+        let counts = |received, filtered| Counts {
+            received,
+            dropped: Some(1),
+            filtered,
+            ..Counts::default()
+        };
+        let mut sum = counts(10, Some(4));
+        add_thread(&mut sum, &counts(20, Some(5)));
+        assert_eq!(
+            sum,
+            Counts {
+                dropped: Some(2),
+                ..counts(30, Some(9))
+            }
+        );
+        add_thread(&mut sum, &counts(7, None));
+        assert_eq!(
+            sum,
+            Counts {
+                dropped: Some(3),
+                ..counts(28, None)
+            }
+        );
     }
 }

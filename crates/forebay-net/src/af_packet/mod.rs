@@ -355,6 +355,8 @@ impl AfPacket {
         let Some(damage) = self.reader.damage.take() else {
             return Ok(());
         };
+        self.reader.read_statistics();
+        self.reader.read_rejections();
         self.state = State::Ended;
         let place = format!("block {}, byte {}", damage.block, damage.at);
         let error = Error::new(

@@ -68,8 +68,8 @@ struct Translation {
     jumps: Vec<(usize, JumpTarget)>,
 }
 
-/// The program that makes the same decisions and counts rejections in `counters`. `None`: it rejects no frame, it reads metadata that
-/// eBPF programs cannot read, or it is too long.
+/// The program that makes the same decisions and counts rejections in `counters`. `None`: it reads metadata that eBPF programs cannot
+/// read, or it is too long.
 pub(crate) fn counting(
     program: &[bpf::Instruction],
     counters: &KernelCounters,
@@ -93,14 +93,10 @@ pub(crate) fn counting(
         }
     }
     let reject = all.code.len();
-    if !all
-        .jumps
-        .iter()
-        .any(|(_, to)| matches!(to, JumpTarget::Reject))
-    {
-        return None;
+    let mut targets = all.jumps.iter().map(|(_, to)| to);
+    if targets.any(|to| matches!(to, JumpTarget::Reject)) {
+        all.count_and_reject(counters);
     }
-    all.count_and_reject(counters);
     for (at, to) in all.jumps {
         let to = match to {
             JumpTarget::At(classic) => starts[classic],
@@ -117,7 +113,11 @@ fn followers(at: usize, instruction: bpf::Instruction) -> impl Iterator<Item = u
     let skips = match instruction.code {
         RET_K | RET_A => [None, None],
         JA => [Some(instruction.k as usize), None],
-        _ => [instruction.jump_true, instruction.jump_false].map(|it| Some(usize::from(it))),
+        // Only in jumps, which have the lowest three bits of this one, do the fields mean something.
+        jump if jump & 7 == JA => {
+            [instruction.jump_true, instruction.jump_false].map(|it| Some(usize::from(it)))
+        }
+        _ => [Some(0), None],
     };
     skips.into_iter().flatten().map(move |skip| next + skip)
 }

@@ -4,7 +4,7 @@
 
 use super::reports::{Files, Recovered};
 use crate::{
-    ledger::{Ledger, add_known},
+    ledger::{Ledger, add_thread},
     port::{Counts, Interface, Left, LinkType, Odd, Outages, PortInfo, ThreadCounts},
 };
 use forebay::{Error, poll::Modes, store};
@@ -256,12 +256,7 @@ impl Source {
         self.taken += taken;
         self.filtered += filtered;
         self.unread += unread;
-        let sum = &mut self.counts;
-        sum.received += counts.received;
-        sum.dropped = add_known(sum.dropped, counts.dropped);
-        sum.filtered = add_known(sum.filtered, counts.filtered);
-        // Each port reports the losses of the whole interface.
-        sum.interface_dropped = sum.interface_dropped.max(counts.interface_dropped);
+        add_thread(&mut self.counts, counts);
     }
 }
 

@@ -29,7 +29,7 @@ pub use each::{Beside, run_each};
 use crate::{
     filter::Filter,
     format::Format,
-    ledger::{Ledger, add_known},
+    ledger::{Ledger, add_thread},
     port::{Burst, Counts, Interface, Outages, Port, PortInfo, PortReport, ThreadCounts, Wake},
     session::{Control, Event, Output, Session, SessionConfig, Summary},
 };
@@ -423,9 +423,13 @@ impl Port for Merged {
             ..Counts::default()
         };
         for thread in self.threads() {
-            counts.received += thread.received;
-            counts.dropped = add_known(counts.dropped, thread.dropped);
-            counts.filtered = add_known(counts.filtered, thread.filtered);
+            let one = Counts {
+                received: thread.received,
+                dropped: thread.dropped,
+                filtered: thread.filtered,
+                interface_dropped: None,
+            };
+            add_thread(&mut counts, &one);
         }
         // Each port reports the losses of the whole interface.
         let interface = |member: &Member| member.report().ledger.interface_dropped;
