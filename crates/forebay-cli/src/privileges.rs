@@ -56,7 +56,7 @@ pub fn keep_for(command: &args::Command) -> Result<()> {
         Command::Repair(_) => Set::LEASE,
         // The files of root's processes.
         Command::Pipe(flags) if flags.watched.is_some() => Set::SYS_PTRACE,
-        // More memory in pipes than a user may have, and ports below 1024.
+        // More memory in pipes than a user may have, and ports below 1024; until both are open.
         Command::Pipe(_) => Set::SYS_RESOURCE | Set::NET_BIND_SERVICE,
         // Another user's queue.
         Command::Queue(flags) => match flags.command {

@@ -6,7 +6,7 @@ mod watch;
 
 use crate::{
     args::Pipe as Flags,
-    output,
+    output, privileges,
     sandbox::{self, Needs},
     signals::{self, Asked},
 };
@@ -31,6 +31,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         request.config.progress_every = None;
     }
     let pipe = Pipe::open(inputs, outputs, request.config, control.clone())?;
+    privileges::shed(None)?;
     sandbox::enter(&flags.sandbox, &needs);
     // Until here signals end the process as usual: nothing is read yet, and the open of an input or output may block.
     signals::listen(&[Asked::Report], move |asked| match asked {

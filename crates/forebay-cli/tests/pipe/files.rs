@@ -1,10 +1,7 @@
 //! Files as inputs and outputs, and disks that are full.
 
-use super::{fed, fed_to, feed, is_silent, support::*};
-use std::{
-    fs::{self, File},
-    process::Stdio,
-};
+use super::{fed, fed_to, is_silent, support::*};
+use std::fs::{self, File};
 
 #[test]
 fn files_are_read_one_after_another_and_every_output_gets_all() {
@@ -92,25 +89,26 @@ fn a_full_device_is_reported_with_the_bytes_written_and_other_outputs_go_on() {
 #[test]
 fn a_full_disk_keeps_what_fits_and_reports_how_much() {
     let (folder, mount) = Folder::with("small");
+    let source = folder.file("source", noise(3_000_000));
     let kept = folder.path("kept");
-    let script =
-        format!("{FOREBAY} pipe -o {mount}/full; code=$?; cp {mount}/full {kept}; exit $code");
-    let mut command = children::with_small_disk(mount.as_ref(), "1M", &shell(script));
-    let Ok(mut child) = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn() else {
-        return children::skip("unshare");
-    };
-    let feeding = feed(&mut child, noise(3_000_000));
-    let Some(output) = children::on_small_disk(child.wait_with_output()) else {
-        return;
-    };
-    feeding.join().unwrap();
-    let there = fs::read(&kept).unwrap();
-    assert!(!there.is_empty() && there == noise(3_000_000)[..there.len()]);
-    let expected = "writing: no space left on device (os error 28).";
-    output.fails(
-        1,
-        format!("{expected} {} bytes were written before", there.len()),
-    );
+    // Past the buffer, and through it.
+    for pipe in [
+        format!("{FOREBAY} pipe {source}"),
+        format!("cat {source} | {FOREBAY} pipe"),
+    ] {
+        let script = format!("{pipe} -o {mount}/full; code=$?; cp {mount}/full {kept}; exit $code");
+        let mut command = children::with_small_disk(mount.as_ref(), "1M", &shell(script));
+        let Some(output) = children::on_small_disk(command.output()) else {
+            return;
+        };
+        let there = fs::read(&kept).unwrap();
+        assert!(!there.is_empty() && there == noise(3_000_000)[..there.len()]);
+        let expected = "writing: no space left on device (os error 28).";
+        output.fails(
+            1,
+            format!("{expected} {} bytes were written before", there.len()),
+        );
+    }
 }
 
 #[test]

@@ -16,7 +16,7 @@ use super::{
     digest::Hasher,
     limiter::{Allowed, Limiter},
     output::Output,
-    pace::until,
+    pace::{Room, until},
     relay::Outlet,
 };
 use forebay::{stream::Reader, sync::Eventfd, time::Clock};
@@ -54,6 +54,7 @@ pub(super) struct Draining<'a> {
     /// When the limit allows more.
     next: Option<u64>,
     waited: Duration,
+    room: Room,
     clock: Clock,
     control: &'a Control,
     counts: &'a Counts,
@@ -95,6 +96,7 @@ impl<'a> Draining<'a> {
             has_ended: false,
             next: None,
             waited: Duration::ZERO,
+            room: Room::default(),
             clock,
             control,
             counts,
@@ -213,7 +215,7 @@ impl<'a> Draining<'a> {
     }
 
     /// Sleeps until a lagging output accepts bytes, the stream has more to admit, the drain is given up, or a reader closes its
-    /// end. The last would otherwise go unnoticed while no bytes arrive.
+    /// end. The last would otherwise go unnoticed while no bytes arrive. A full pipe is left alone a little longer, see `pace`.
     fn sleep(&mut self) {
         let popped = self.reader.bytes_popped();
         let admitted = (self.admitted - popped) as usize;
@@ -254,6 +256,15 @@ impl<'a> Draining<'a> {
         }
         // An interruption is treated as a wake-up: the caller checks again.
         let _ = poll(&mut fds, timeout.as_ref());
+        if let (Some(output), 1) = (open().next(), open().count())
+            && fds[1].revents() == PollFlags::OUT
+            && output.is_large_pipe()
+        {
+            let passed = self.relay.as_ref().map_or(0, Outlet::passed);
+            let pause = self.room.pause(passed + output.bytes);
+            let breaks = PollFd::from_borrowed_fd(output.as_fd(), PollFlags::empty());
+            let _ = poll(&mut [fds[0].clone(), breaks], Some(&pause));
+        }
         let broken = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
         let broke: Vec<bool> = fds[1..]
             .iter()

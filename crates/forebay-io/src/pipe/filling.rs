@@ -36,6 +36,9 @@ use std::{
 /// Maximum bytes per read, unless a block size is set.
 const MOST: usize = 1 << 20;
 
+/// After the buffer was full, reading resumes when this part of it is free, or a whole read fits.
+const GATHERS: usize = 16;
+
 /// How much memory is populated at once. This takes some hundreds of microseconds, during which the thread handles nothing else.
 const POPULATED_AT_ONCE: usize = 1 << 18;
 
@@ -84,8 +87,10 @@ impl<'a> Filling<'a> {
         let resume_fill = part(capacity, config.start_reading);
         // Less than a block stays in the buffer until more bytes come, so waiting for that part to leave would never end.
         let may_go = capacity - config.block_bytes.map_or(0, |block| block - 1);
+        // Every read wakes the producer, so a full buffer is not refilled after each small write.
+        let worth_a_read = (capacity / GATHERS).clamp(1, may_go.min(MOST));
         Filling {
-            resume_at: (capacity - resume_fill).clamp(1, may_go),
+            resume_at: (capacity - resume_fill).clamp(worth_a_read, may_go),
             most: config.block_bytes.unwrap_or(MOST),
             limiter: config
                 .read_rate

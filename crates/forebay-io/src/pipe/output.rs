@@ -179,6 +179,14 @@ impl Output {
         self.is_pipe
     }
 
+    pub(super) fn is_large_pipe(&self) -> bool {
+        self.is_pipe && kernel_pipe::is_large(self)
+    }
+
+    pub(super) fn is_regular(&self) -> bool {
+        self.identity.is_some()
+    }
+
     /// Enlarges the pipe, if it is one. See [`kernel_pipe::enlarge`] for when that is allowed.
     pub(super) fn enlarge(&self) {
         if self.is_pipe {

@@ -1,4 +1,5 @@
-//! Decides when to let bytes gather in the input's pipe before reading them. Pure: times are arguments.
+//! Decides when to let bytes gather in the input's pipe before reading them, and room in the output's pipe before writing. Pure: times
+//! are arguments.
 //!
 //! ```text
 //!   in the pipe   ▁ take ▁ take        ▁ take   ▂ take   ▁ pause ▅ take ▁ pause ▅ take
@@ -7,7 +8,11 @@
 //!
 //! A producer that writes one page at a time wakes its reader for each page, and the reader wakes the next process. On few cores
 //! that costs more than moving the bytes. While bytes flow, a short pause collects many pages; a single page is never held back.
+//!
+//! The same holds at the other end: the reader of a full pipe wakes its writer after every read. So after the first room, the writer
+//! pauses: as long as the reader probably needs for a part of what the pipe still holds.
 
+use super::kernel_pipe::LARGE;
 use forebay::time::Clock;
 use rustix::event::Timespec;
 use std::time::Duration;
@@ -41,6 +46,46 @@ impl Pace {
     }
 }
 
+/// A pause in which a stalled reader may start to read fast again.
+const LONGEST_PAUSE: Duration = Duration::from_millis(2);
+
+/// The reader should take this much of a large pipe during a pause, and not more than that.
+const PART: u64 = LARGE as u64 / 8;
+const MORE: u64 = LARGE as u64 / 2;
+
+/// Records what a large pipe took, to determine how long room gathers in it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    pause: Duration,
+    /// The bytes that the pipe had taken before the last pause.
+    before: u64,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Room {
+            pause: PAUSE,
+            before: 0,
+        }
+    }
+}
+
+impl Room {
+    /// The pause before the next bytes go into a pipe that was full. It has taken `total` bytes so far.
+    pub fn pause(&mut self, total: u64) -> Timespec {
+        match total - self.before {
+            0..PART => self.pause = (2 * self.pause).min(LONGEST_PAUSE),
+            MORE.. => self.pause = (self.pause / 2).max(PAUSE),
+            _ => {}
+        }
+        self.before = total;
+        Timespec {
+            tv_sec: 0,
+            tv_nsec: self.pause.as_nanos() as i64,
+        }
+    }
+}
+
 /// The time from now until `time` on `clock`.
 pub(super) fn until(time: u64, clock: &Clock) -> Timespec {
     let ns = time.saturating_sub(clock.now());
@@ -63,6 +108,24 @@ mod tests {
         assert!(pace.is_ahead(PAGE, 10_003 * US));
         assert!(!pace.is_ahead(ENOUGH, 10_003 * US), "enough bytes wait");
         assert!(!pace.is_ahead(0, 10_003 * US), "the end is not delayed");
+    }
+
+    #[test]
+    fn a_pause_lasts_as_long_as_the_reader_needs_for_a_part_of_the_pipe() {
+        let mut room = Room::default();
+        let pauses = [
+            0,
+            PART - 1,
+            2 * PART,
+            3 * PART,
+            3 * PART + MORE,
+            3 * PART + 2 * MORE,
+        ];
+        let pauses = pauses.map(|total| room.pause(total).tv_nsec as u64 / US);
+        assert_eq!(pauses, [400, 800, 800, 800, 400, 200]);
+        assert_eq!(room.pause(u64::MAX).tv_nsec as u64, 200 * US);
+        let slow = (0..9).map(|_| room.pause(u64::MAX).tv_nsec as u64);
+        assert_eq!(slow.max(), Some(2000 * US));
     }
 
     #[test]

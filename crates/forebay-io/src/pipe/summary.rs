@@ -47,7 +47,7 @@ pub struct Summary {
     pub bytes_written: u64,
     /// Newlines among them, if they were counted.
     pub lines_written: u64,
-    /// Of these, bytes that the kernel moved from pipe to pipe, past the buffer.
+    /// Bytes written that the kernel moved or copied, past the buffer.
     pub bytes_passed: u64,
     /// From the first check of the input to the end of the last output.
     pub elapsed: Duration,

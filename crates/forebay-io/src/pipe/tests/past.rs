@@ -334,3 +334,49 @@ fn a_file_is_taken_only_as_its_reader_takes_it_and_a_stop_or_a_lost_reader_ends_
         );
     }
 }
+
+#[test]
+fn a_file_goes_to_a_file_past_the_buffer_and_to_the_end_of_one_through_it() {
+    let folder = Folder::new();
+    let sent = noise((5 << 20) + 1);
+    let path = folder.file("source", &sent);
+    let of_another = [format!("/dev/shm/forebay-past-{}", std::process::id())];
+    let of_this = [folder.path("target"), folder.path("appended")];
+    for target in of_this.iter().chain(&of_another) {
+        std::fs::write(target, "").unwrap();
+        let appends = target.ends_with("appended");
+        let target_file = File::options().write(true).append(appends).open(target);
+        let (source, mut producer) = pipe().unwrap();
+        let inputs = vec![
+            Input::new(File::from(OwnedFd::from(source)), "first").unwrap(),
+            Input::new(File::open(&path).unwrap(), "second").unwrap(),
+        ];
+        let outputs = vec![Output::new(target_file.unwrap(), "target").unwrap()];
+        let pipe = Pipe::open(inputs, outputs, config(1 << 20), Control::new().unwrap()).unwrap();
+        let running = thread::spawn(move || pipe.run(&mut |_| {}));
+        producer.write_all(&[7; 1000]).unwrap();
+        drop(producer);
+        let summary = running.join().unwrap();
+        assert!(summary.is_fine(), "{target}: {summary:?}");
+        assert!(std::fs::read(target).unwrap() == [&[7; 1000], &sent[..]].concat());
+        let len = sent.len() as u64 + 1000;
+        assert_eq!((summary.bytes_read, summary.bytes_written), (len, len));
+        assert_eq!(summary.outputs[0].bytes, len);
+        // The kernel copies to the end of a file only what it gets with `write`.
+        assert_eq!(summary.bytes_passed == 0, appends, "{target}: {summary:?}");
+    }
+    std::fs::remove_file(&of_another[0]).unwrap();
+}
+
+#[test]
+fn files_that_the_kernel_generates_are_copied_although_they_have_no_size() {
+    let folder = Folder::new();
+    let path = folder.path("target");
+    let source = File::open("/proc/version").unwrap();
+    let target = File::create(&path).unwrap();
+    let control = Control::new().unwrap();
+    let summary = between(source, target, config(1 << 20), &control, None);
+    assert!(summary.join().unwrap().is_fine());
+    let expected = std::fs::read("/proc/version").unwrap();
+    assert!(std::fs::read(path).unwrap() == expected && !expected.is_empty());
+}
