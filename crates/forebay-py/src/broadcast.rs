@@ -17,7 +17,7 @@ use pyo3::{
 use std::{
     fs::File,
     os::fd::{AsFd, AsRawFd},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// The producer of a broadcast: each message goes to all readers, in this and in other processes. It never waits for them: a reader
@@ -103,10 +103,14 @@ impl BroadcastReader {
 impl Received {
     /// The next message, in the buffer. Messages that were lost are passed over: they are counted.
     fn next(&mut self, slice: Duration) -> Result<Option<&[u8]>, Failure> {
+        let end = Instant::now() + slice;
         loop {
             let received = match slice.is_zero() {
                 true => self.reader.try_recv(&mut self.buffer),
-                false => self.reader.recv_timeout(&mut self.buffer, slice),
+                false => {
+                    let left = end.saturating_duration_since(Instant::now());
+                    self.reader.recv_timeout(&mut self.buffer, left)
+                }
             };
             match received {
                 Ok(received) => return Ok(Some(&self.buffer[..received.len])),
@@ -170,15 +174,16 @@ impl BroadcastReader {
 
     /// For `async for`: a descriptor that signals messages and the end.
     fn _watch(this: Py<Self>) -> Result<Watch, Failure> {
+        let ended = this.get().0.ended()?;
         let watch = (this.get().0).with(|received| Ok(received.reader.watch()?));
         let mut watch = watch?;
-        Ok(Watch::new(move || {
+        Ok(Watch::new(ended, move || {
             let is_armed = (this.get().0).with(|received| Ok(watch.arm(&received.reader)))?;
             Ok(is_armed.then(|| watch.as_fd().as_raw_fd()))
         }))
     }
 
-    /// Leaves the broadcast. `with` does this at its end.
+    /// Leaves the broadcast. `with` does this at its end. Threads and tasks that wait get `Misuse`.
     fn close(&self, py: Python<'_>) -> Result<(), Failure> {
         self.0.take_wait(py).map(drop)
     }

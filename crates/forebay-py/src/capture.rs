@@ -23,42 +23,94 @@ use pyo3::{
 use std::{
     os::fd::AsRawFd,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    time::{Duration, Instant},
 };
 
 /// An open source of packets: `for burst in capture`. Make it with `read` or `capture`, and close it with `with` or `close`.
 #[pyclass(frozen, module = "forebay")]
 pub struct Capture {
-    source: Arc<Own<Source>>,
+    shared: Arc<Shared>,
     path: Option<PathBuf>,
     stopper: Stopper,
     timeout: Option<Duration>,
-    counts: Mutex<Option<Ledger>>,
+}
+
+/// The source, which one thread at a time uses, and its counts, which any thread may ask for.
+struct Shared {
+    source: Own<Source>,
+    /// A thread asks for the counts while another one uses the source, which answers after its step.
+    is_asked: AtomicBool,
+    answer: Mutex<Option<Ledger>>,
+    /// The counts at the end.
+    closed: Mutex<Option<Ledger>>,
+}
+
+impl Shared {
+    /// Takes a step with the source.
+    fn with<R>(&self, step: impl FnOnce(&mut Source) -> Result<R, Failure>) -> Result<R, Failure> {
+        self.source.with(|source| {
+            let done = step(source);
+            if self.is_asked.swap(false, SeqCst) {
+                *lock(&self.answer) = Some(source.ledger());
+            }
+            done
+        })
+    }
+
+    fn counts(&self, py: Python<'_>) -> Result<Ledger, Failure> {
+        let begun = Instant::now();
+        *lock(&self.answer) = None;
+        loop {
+            if let Some(counts) = *lock(&self.closed) {
+                return Ok(counts);
+            }
+            match self.source.with(|source| Ok(source.ledger())) {
+                // Or a thread closes it, and the counts at the end follow.
+                Err(_) if self.source.check().is_ok() && begun.elapsed() < MAX_ANSWER => {}
+                counts => return counts,
+            }
+            self.is_asked.store(true, SeqCst);
+            py.detach(|| std::thread::sleep(Duration::from_millis(1)));
+            if let Some(counts) = lock(&self.answer).take() {
+                return Ok(counts);
+            }
+        }
+    }
+}
+
+/// How long a thread waits for the counts. A step takes less.
+const MAX_ANSWER: Duration = Duration::from_secs(5);
+
+fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Source {
     capture: forebay_net::Capture,
     interfaces: Arc<[Interface]>,
     is_file: bool,
-    /// What `find` found, for the next call that takes it.
-    found: Option<Found>,
+    /// What `find` found, or why it failed, for the next call that takes it.
+    found: Option<Result<Found, Failure>>,
 }
 
 /// What one step of waiting found: packets, or the end of the source.
 type Found = Option<Packets>;
 
 impl Source {
-    /// Waits for a burst for up to `timeout`, and leaves it for `next`. Whether there is one, or the end.
-    fn find(&mut self, timeout: Duration) -> Result<bool, Failure> {
-        self.found = self.next(timeout)?;
-        Ok(self.found.is_some())
+    /// Waits for a burst for up to `timeout`, and leaves it for `next`. Whether there is one, or the end, or a failure.
+    fn find(&mut self, timeout: Duration) -> bool {
+        self.found = self.next(timeout).transpose();
+        self.found.is_some()
     }
 
     /// The counts so far. What no call has taken does not count as taken.
     fn ledger(&mut self) -> Ledger {
         let mut ledger = self.capture.ledger();
-        if let Some(Some(packets)) = &self.found {
+        if let Some(Ok(Some(packets))) = &self.found {
             ledger.counted -= packets.batch.len() as u64;
             ledger.unread += packets.batch.len() as u64;
         }
@@ -68,7 +120,7 @@ impl Source {
     /// Waits for a burst for up to `timeout`.
     fn next(&mut self, timeout: Duration) -> Result<Option<Found>, Failure> {
         if let Some(found) = self.found.take() {
-            return Ok(Some(found));
+            return found.map(Some);
         }
         Ok(match self.capture.take_batch(timeout)? {
             Next::Ready(batch) => {
@@ -107,15 +159,15 @@ impl Capture {
                 Name::File(path) => Some(path.clone()),
                 _ => None,
             },
-            source: Arc::new(Own::new("the capture", source)),
+            shared: Arc::new(Shared {
+                source: Own::new("the capture", source),
+                is_asked: AtomicBool::new(false),
+                answer: Mutex::new(None),
+                closed: Mutex::new(None),
+            }),
             stopper,
             timeout,
-            counts: Mutex::new(None),
         })
-    }
-
-    fn count(&self, ledger: Ledger) {
-        *self.counts.lock().unwrap_or_else(PoisonError::into_inner) = Some(ledger);
     }
 }
 
@@ -124,8 +176,8 @@ fn late() -> Failure {
 }
 
 /// The next burst for a reader that does not hold the interpreter: only a wait needs it.
-fn streamed(source: &Own<Source>, limit: Option<Duration>) -> Result<Found, Failure> {
-    let next = |slice| source.with(|source| source.next(slice));
+fn streamed(shared: &Shared, limit: Option<Duration>) -> Result<Found, Failure> {
+    let next = |slice| shared.with(|source| source.next(slice));
     if let Some(found) = next(Duration::ZERO)? {
         return Ok(found);
     }
@@ -191,7 +243,7 @@ impl Capture {
     ) -> Result<Option<Py<Burst>>, Failure> {
         let limit = limit(timeout)?.or(self.timeout);
         match wait(py, limit, |slice| {
-            self.source.with(|source| source.next(slice))
+            self.shared.with(|source| source.next(slice))
         })? {
             Some(Some(packets)) => Ok(Some(Py::new(py, Burst::new(packets))?)),
             Some(None) => Ok(None),
@@ -224,10 +276,10 @@ impl Capture {
         self.path.clone()
     }
 
-    /// For `async for` over a file: waits for a burst, or the end, which the next call then takes.
+    /// For `async for` over a file: waits for a burst, the end or a failure, which the next call then takes.
     fn _find(&self, py: Python<'_>) -> Result<(), Failure> {
         wait(py, None, |slice| {
-            let is_found = self.source.with(|source| source.find(slice))?;
+            let is_found = self.shared.with(|source| Ok(source.find(slice)))?;
             Ok(is_found.then_some(()))
         })?;
         Ok(())
@@ -235,14 +287,15 @@ impl Capture {
 
     /// For `async for`: a descriptor that signals packets and the end.
     fn _watch(this: Py<Self>) -> Result<Watch, Failure> {
-        let descriptor = (this.get().source).with(|source| {
+        let ended = this.get().shared.source.ended()?;
+        let descriptor = (this.get().shared).with(|source| {
             let descriptor = source.capture.descriptor()?;
             // Two tasks cannot wait for one number.
             let own = descriptor.try_clone_to_owned();
             Ok(own.map_err(|error| Error::new("the capture", "watching it").because(error))?)
         })?;
-        Ok(Watch::new(move || {
-            let is_armed = (this.get().source)
+        Ok(Watch::new(ended, move || {
+            let is_armed = (this.get().shared)
                 .with(|source| Ok(source.found.is_none() && source.capture.arm()?))?;
             Ok(is_armed.then(|| descriptor.as_raw_fd()))
         }))
@@ -250,7 +303,7 @@ impl Capture {
 
     /// Ends the capture, from any thread: bursts of packets that were received before still follow, then the end.
     fn stop(&self) -> Result<(), Failure> {
-        self.source.check()?; // a forked child shares its descriptor
+        self.shared.source.check()?; // a forked child shares its descriptor
         self.stopper.stop();
         Ok(())
     }
@@ -258,23 +311,19 @@ impl Capture {
     /// Closes the source, and returns its counts: `counts`. Further calls return the same.
     fn close<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyDict>, Failure> {
         self.stop()?;
-        if let Some(mut source) = self.source.take_wait(py)? {
+        if let Some(mut source) = self.shared.source.take_wait(py)? {
             let finished = py.detach(|| source.capture.finish());
-            self.count(source.ledger()); // also if the end failed
+            *lock(&self.shared.closed) = Some(source.ledger()); // also if the end failed
             finished?;
         }
         self.counts(py)
     }
 
-    /// The counts of packets so far, and of all once the capture is closed. Then
+    /// The counts of packets so far, also while another thread waits for packets, and of all once the capture is closed. Then
     /// `received == written + counted + filtered + unread + sum(dropped.values())`, if none is None, which is an unknown count.
     #[getter]
     fn counts<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyDict>, Failure> {
-        let closed = *self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let ledger = match closed {
-            Some(ledger) => ledger,
-            None => self.source.with(|source| Ok(source.ledger()))?,
-        };
+        let ledger = self.shared.counts(py)?;
         let dropped = PyDict::new(py);
         for (cause, count) in ledger.dropped.by_cause() {
             dropped.set_item(cause, count)?;
@@ -299,9 +348,9 @@ impl Capture {
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> Result<Bound<'py, PyCapsule>, Failure> {
         let _ = requested_schema; // a producer may ignore it
-        let source = self.source.clone();
+        let shared = self.shared.clone();
         let limit = self.timeout;
-        let next = move || match streamed(&source, limit) {
+        let next = move || match streamed(&shared, limit) {
             // A table keeps all of them, and a ring that is not returned would stop.
             Ok(Some(packets)) if packets.is_in_ring() => Some(Ok(packets.detach().into())),
             Ok(Some(packets)) => Some(Ok(packets.into())),
@@ -321,9 +370,7 @@ impl Capture {
     }
 
     fn __repr__(&self) -> String {
-        let name = self
-            .source
-            .with(|source| Ok(format!("{:?}", source.capture)));
+        let name = (self.shared.source).with(|source| Ok(format!("{:?}", source.capture)));
         name.map_or_else(
             |_| "<forebay.Capture>".into(),
             |name| format!("<forebay.{name}>"),

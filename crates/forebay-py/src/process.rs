@@ -1,10 +1,12 @@
 //! What belongs to this process: values that a forked child must not touch, and waits that Ctrl-C and the interpreter's exit end.
 
 use crate::error::{Code, Failure};
+use forebay::{Error, sync::Signal};
 use pyo3::prelude::*;
 use std::{
+    os::fd::{AsFd, OwnedFd},
     sync::{
-        Mutex, MutexGuard, PoisonError, TryLockError,
+        Mutex, MutexGuard, OnceLock, PoisonError, TryLockError,
         atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst},
     },
     time::{Duration, Instant},
@@ -14,6 +16,9 @@ use std::{
 const SLICE: Duration = Duration::from_millis(50);
 /// The interpreter does not wait longer than this for threads that do not come back.
 const MAX_EXIT: Duration = Duration::from_secs(2);
+
+/// How long a close waits for the call of another thread.
+const MAX_CLOSE: Duration = Duration::from_secs(5);
 
 /// Counts the forks from the first process to this one.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
@@ -66,6 +71,10 @@ impl Born {
 /// A value that one thread at a time uses, until it is closed, and that a forked child neither uses nor drops.
 pub struct Own<T> {
     value: Mutex<Option<T>>,
+    /// A call waits to take the value: all others find it closed.
+    is_closing: AtomicBool,
+    /// Raised once it is closed. The first task that waits makes it.
+    ended: OnceLock<Signal>,
     born: Born,
     name: &'static str,
 }
@@ -75,6 +84,8 @@ impl<T> Own<T> {
     pub fn new(name: &'static str, value: T) -> Own<T> {
         Own {
             value: Mutex::new(Some(value)),
+            is_closing: AtomicBool::new(false),
+            ended: OnceLock::new(),
             born: Born::now(),
             name,
         }
@@ -115,9 +126,23 @@ impl<T> Own<T> {
     /// Runs `act` on the value. Another thread that tries the same meanwhile gets the failure `Code::Busy`.
     pub fn with<R>(&self, act: impl FnOnce(&mut T) -> Result<R, Failure>) -> Result<R, Failure> {
         match self.lock()?.as_mut() {
-            Some(value) => act(value),
-            None => Err(self.closed()),
+            Some(value) if !self.is_closing.load(SeqCst) => act(value),
+            _ => Err(self.closed()),
         }
+    }
+
+    /// A descriptor that is readable once [`take_wait`](Own::take_wait) has taken the value.
+    pub fn ended(&self) -> Result<OwnedFd, Failure> {
+        let signal = match self.ended.get() {
+            Some(signal) => signal,
+            None => {
+                let made = Signal::new()?;
+                self.ended.get_or_init(|| made)
+            }
+        };
+        // Two tasks of an event loop cannot wait for one number.
+        let own = signal.as_fd().try_clone_to_owned();
+        Ok(own.map_err(|error| Error::new(self.name, "watching it").because(error))?)
     }
 
     /// Takes the value out for good. `None`: this was done before.
@@ -125,22 +150,27 @@ impl<T> Own<T> {
         Ok(self.lock()?.take())
     }
 
-    /// As [`take`](Own::take), and waits until the call of another thread has noticed that it should end.
-    pub fn take_wait(&self, py: Python<'_>) -> Result<Option<T>, Failure>
-    where
-        T: Send,
-    {
+    /// As [`take`](Own::take), and ends the waits of other threads and tasks: their next step finds it closed.
+    pub fn take_wait(&self, py: Python<'_>) -> Result<Option<T>, Failure> {
+        self.check()?; // a forked child inherited the signal
+        self.is_closing.store(true, SeqCst);
         let begun = Instant::now();
-        loop {
+        let taken = loop {
             match self.take() {
                 Err(failure)
-                    if failure.code() == Some(Code::Busy) && begun.elapsed() < 10 * SLICE =>
+                    if failure.code() == Some(Code::Busy) && begun.elapsed() < MAX_CLOSE =>
                 {
                     py.detach(|| std::thread::sleep(Duration::from_millis(1)));
                 }
-                taken => return taken,
+                taken => break taken,
             }
+        };
+        match (&taken, self.ended.get()) {
+            (Err(_), _) => self.is_closing.store(false, SeqCst),
+            (Ok(_), Some(ended)) => drop(ended.raise()),
+            (Ok(_), None) => {}
         }
+        taken
     }
 }
 

@@ -148,7 +148,7 @@ impl Queue {
         }
         let limit = limit(timeout)?;
         let sent = wait(py, limit, |slice| {
-            match ends.sender.send_timeout(&message, slice) {
+            match self.ends.share()?.sender.send_timeout(&message, slice) {
                 Err(SendError::TimedOut) => Ok(None),
                 sent => Ok(Some(sent?)),
             }
@@ -166,12 +166,12 @@ impl Queue {
         messages: Vec<Bound<'_, PyAny>>,
         timeout: Option<f64>,
     ) -> Result<usize, Failure> {
-        let ends = self.ends.share()?;
         let limit = limit(timeout)?;
         let messages: Vec<Cow<'_, [u8]>> =
             messages.iter().map(bytes_of).collect::<PyResult<_>>()?;
         let mut sent = 0;
         let mut step = |slice: Duration| {
+            let ends = self.ends.share()?; // until `detach`
             loop {
                 let left = &messages[sent..];
                 let Some(first) = left.first() else {
@@ -215,13 +215,19 @@ impl Queue {
         py: Python<'py>,
         timeout: Option<f64>,
     ) -> Result<Bound<'py, PyBytes>, Failure> {
-        let receiver = &self.ends.share()?.receiver;
         let object = |message: &[u8]| PyBytes::new(py, message);
         receive(
             py,
             timeout,
-            || awaited(receiver.try_take().map(|message| object(&message))),
-            |slice| awaited(receiver.take_timeout(slice).map(|message| message.to_vec())),
+            || {
+                let ends = self.ends.share()?;
+                awaited(ends.receiver.try_take().map(|message| object(&message)))
+            },
+            |slice| {
+                let ends = self.ends.share()?; // until `detach`
+                let taken = ends.receiver.take_timeout(slice);
+                awaited(taken.map(|message| message.to_vec()))
+            },
             |message| Ok(object(&message)),
         )
     }
@@ -240,19 +246,20 @@ impl Queue {
                 "max: a burst has at least one message",
             ));
         }
-        let receiver = &self.ends.share()?.receiver;
         let object = |message: &[u8]| PyBytes::new(py, message);
         receive(
             py,
             timeout,
             || {
-                let burst = awaited(receiver.try_take_burst(max))?;
+                let ends = self.ends.share()?;
+                let burst = awaited(ends.receiver.try_take_burst(max))?;
                 let objects =
                     burst.map(|burst| burst.iter().map(|(_, message)| object(message)).collect());
                 Ok(objects)
             },
             |slice| {
-                let burst = awaited(receiver.take_burst_timeout(max, slice))?;
+                let ends = self.ends.share()?; // until `detach`
+                let burst = awaited(ends.receiver.take_burst_timeout(max, slice))?;
                 let copied =
                     burst.map(|burst| burst.iter().map(|(_, message)| message.to_vec()).collect());
                 Ok(copied)
@@ -276,9 +283,11 @@ impl Queue {
     }
 
     /// For `async for`: a descriptor that signals messages and the end.
-    fn _watch(&self) -> Result<Watch, Failure> {
-        let mut watch = self.ends.share()?.receiver.watch()?;
-        Ok(Watch::new(move || {
+    fn _watch(this: Py<Self>) -> Result<Watch, Failure> {
+        let ended = this.get().ends.ended()?;
+        let mut watch = this.get().ends.share()?.receiver.watch()?;
+        Ok(Watch::new(ended, move || {
+            this.get().ends.share()?;
             Ok(watch.arm().then(|| watch.as_fd().as_raw_fd()))
         }))
     }
@@ -290,9 +299,10 @@ impl Queue {
         Ok(())
     }
 
-    /// Leaves the queue, which stays as it is for others. `with` does this at its end. Further calls change nothing.
-    fn detach(&self) -> Result<(), Failure> {
-        self.ends.take().map(drop)
+    /// Leaves the queue, which stays as it is for others. `with` does this at its end. Further calls change nothing. Threads and tasks
+    /// that wait at this object get `Misuse`.
+    fn detach(&self, py: Python<'_>) -> Result<(), Failure> {
+        self.ends.take_wait(py).map(drop)
     }
 
     /// The counts of the queue; the sum of the next five is `reserved`.
@@ -353,8 +363,8 @@ impl Queue {
     }
 
     #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, _exception: &Bound<'_, PyTuple>) -> Result<(), Failure> {
-        self.detach()
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> Result<(), Failure> {
+        self.detach(py)
     }
 
     fn __repr__(&self) -> String {

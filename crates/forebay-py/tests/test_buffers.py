@@ -317,6 +317,129 @@ def test_tasks_read_a_file_and_packets_of_an_interface(tmp_path):
         assert asyncio.run(sent_while_waiting()) >= 100
 
 
+def test_a_failure_that_a_cancelled_task_met_is_raised_later(tmp_path):
+    path = tmp_path / "a.pcapng"
+    with forebay.capture("sim:count=1000,clock=virtual") as capture:
+        forebay.write(path, capture)
+    path.write_bytes(path.read_bytes()[:-700])
+
+    async def main(capture):
+        seen, threads = 0, threading.active_count()
+        while True:
+            task = asyncio.ensure_future(anext(aiter(capture)))
+            await asyncio.sleep(0)
+            task.cancel()
+            (found,) = await asyncio.gather(task, return_exceptions=True)
+            while threading.active_count() > threads:
+                await asyncio.sleep(0.001)  # its thread reads on
+            if not isinstance(found, asyncio.CancelledError):
+                return seen, found
+            try:
+                burst = capture.next_burst(0)
+            except forebay.Damaged as failure:
+                return seen, failure
+            if burst is None:
+                return seen, "it ends as if it were complete"
+            seen += len(burst)
+
+    with forebay.read(path) as capture:
+        seen, end = asyncio.run(main(capture))
+    assert isinstance(end, forebay.Damaged) and 980 < seen < 1000, (seen, end)
+
+
+def test_tasks_wait_at_a_named_pipe_without_a_thread(tmp_path):
+    path, pipe = tmp_path / "a.pcapng", tmp_path / "pipe"
+    with forebay.capture("sim:count=100,clock=virtual") as capture:
+        forebay.write(path, capture)
+    content = path.read_bytes()
+    os.mkfifo(pipe)
+    writer = os.open(pipe, os.O_RDWR)
+    os.write(writer, content[:5000])
+
+    async def main(capture):
+        seen, threads = 0, threading.active_count()
+        for _ in range(3):
+            try:
+                async with asyncio.timeout(0.02):
+                    async for burst in capture:
+                        seen += len(burst)
+            except TimeoutError:
+                pass
+            assert threading.active_count() == threads
+        assert 0 < seen < 100
+        os.write(writer, content[5000:])
+        os.close(writer)
+        async for burst in capture:
+            seen += len(burst)
+        return seen
+
+    with forebay.read(pipe) as capture:
+        assert asyncio.run(main(capture)) == 100
+
+
+def test_a_close_ends_the_waits_of_tasks_and_threads():
+    broadcast = forebay.Broadcast()
+    for make, end in (
+        (forebay.Queue, lambda it: it.detach()),
+        (broadcast.reader, lambda it: it.close()),
+        (lambda: forebay.capture("sim:rate=1pps"), lambda it: it.close()),
+    ):
+
+        async def main(source):
+            tasks = [asyncio.ensure_future(anext(aiter(source))) for _ in range(2)]
+            await asyncio.sleep(0)
+            end(source)
+            return await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 60)
+
+        for outcome in asyncio.run(main(make())):
+            assert isinstance(outcome, (forebay.Misuse, forebay.Burst)), outcome
+
+        source, outcomes, begun = make(), [], threading.Event()
+        receive = getattr(source, "recv", None) or source.next_burst
+
+        def wait():
+            begun.set()
+            try:
+                while receive() is not None:
+                    pass
+            except forebay.Misuse as failure:
+                outcomes.append(failure)
+
+        thread = threading.Thread(target=wait, daemon=True)
+        thread.start()
+        begun.wait()
+        end(source)
+        thread.join(60)
+        assert not thread.is_alive()
+        with pytest.raises(forebay.Misuse):
+            receive(0)
+
+
+def test_threads_leave_a_queue_that_others_use():
+    queue = forebay.Queue(4096)
+    stop = threading.Event()
+
+    def use():
+        while not stop.is_set():
+            try:
+                queue.send(b"x", 0)
+                queue.recv(0)
+            except (forebay.Full, forebay.Empty, forebay.TimedOut):
+                pass
+            except forebay.Misuse:
+                return
+
+    threads = [threading.Thread(target=use) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    queue.detach()
+    stop.set()
+    for thread in threads:
+        thread.join()
+    with pytest.raises(forebay.Misuse):
+        queue.send(b"late")
+
+
 def test_a_burst_that_was_found_and_not_taken_is_unread():
     capture = forebay.capture("sim:count=10,clock=virtual")
     capture._find()

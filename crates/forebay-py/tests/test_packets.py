@@ -279,6 +279,29 @@ def test_counts_so_far_are_there_while_a_capture_is_open(file):
     assert capture.counts["counted"] == seen
 
 
+def test_counts_are_there_while_another_thread_waits():
+    capture = forebay.capture("sim:rate=20pps")
+    seen, begun = [], threading.Event()
+
+    def wait():
+        begun.set()
+        for burst in capture:
+            seen.append(len(burst))
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    begun.wait()
+    last = 0
+    for _ in range(20):
+        counts = capture.counts
+        assert last <= counts["counted"] <= counts["received"]
+        last = counts["counted"]
+    capture.stop()
+    thread.join()
+    assert capture.counts["counted"] == sum(seen) >= last
+    assert capture.close() == capture.counts
+
+
 def test_stop_in_another_thread_ends_the_iteration():
     capture = forebay.capture("sim:rate=100pps")
     threading.Timer(0.05, capture.stop).start()

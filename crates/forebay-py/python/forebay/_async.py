@@ -1,6 +1,7 @@
 """`async for` over what can be waited for."""
 
 import asyncio
+import os
 import threading
 import time
 
@@ -55,23 +56,25 @@ class _Items:
                 raise late
             if self._watch is None:
                 self._watch = self._source._watch()
-            descriptor = self._watch.arm()
-            if descriptor is None:
+            descriptors = self._watch.arm()
+            if not descriptors:
                 await asyncio.sleep(0)  # another reader may take it first
                 continue
             ready = loop.create_future()
-            loop.add_reader(descriptor, _wake, ready)
+            for descriptor in descriptors:
+                loop.add_reader(descriptor, _wake, ready)
             timer = None if end is None else loop.call_at(end, _wake, ready, late)
             try:
                 await ready
             finally:
-                loop.remove_reader(descriptor)
+                for descriptor in descriptors:
+                    loop.remove_reader(descriptor)
                 if timer is not None:
                     timer.cancel()
 
 
 class _BurstsOfFile(_Items):
-    """A thread reads each burst, which stays in the capture until a task takes it: a file has no descriptor to wait at."""
+    """A thread reads each burst, which stays in the capture until a task takes it: a regular file has no descriptor to wait at."""
 
     async def _next(self):
         while True:
@@ -114,6 +117,7 @@ def bursts(capture):
             raise Closed("the source has ended")
         return burst
 
-    if capture._path is None:
-        return _Items(capture, take, capture._timeout)
-    return _BurstsOfFile(capture, take)
+    path = capture._path
+    if path is not None and os.path.isfile("/dev/stdin" if str(path) == "-" else path):
+        return _BurstsOfFile(capture, take)
+    return _Items(capture, take, capture._timeout)
