@@ -10,6 +10,7 @@
 #define FOREBAY_HPP
 
 #include "forebay_inline.h"
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +27,15 @@
 #include <span>
 #endif
 
+// Files of one program may be compiled with and without exceptions: the two kinds of code have different names.
+#ifdef __cpp_exceptions
+#define FOREBAY_ERRORS throwing
+#else
+#define FOREBAY_ERRORS aborting
+#endif
+
 namespace forebay {
+inline namespace FOREBAY_ERRORS {
 
 // What failed, with its number in `enum forebay_code`.
 class error : public std::runtime_error {
@@ -96,6 +105,20 @@ template <class Sized> Sized sized() noexcept {
   return fresh;
 }
 
+// Ends the handle of a file with a call that stores its last counts, also if the file has failed.
+template <class Owned, class Handle, class Totals> Totals close_owned(Owned &owned, int (*close)(Handle *, Totals *), Totals *counts) {
+  auto totals = sized<Totals>();
+  const int code = close(owned.get(), &totals);
+  if (code != FOREBAY_BUSY) {
+    (void)owned.release();
+  }
+  if (counts != nullptr) {
+    *counts = totals;
+  }
+  check(code);
+  return totals;
+}
+
 using nanoseconds = std::chrono::nanoseconds;
 // No time limit. Any other negative limit has passed already.
 inline constexpr nanoseconds forever = nanoseconds::min();
@@ -103,6 +126,66 @@ inline constexpr nanoseconds forever = nanoseconds::min();
 inline std::int64_t limit(nanoseconds timeout) noexcept {
   return timeout == forever ? FOREBAY_FOREVER : timeout.count() < 0 ? 0 : timeout.count();
 }
+
+// The time limit of a call that may wait several times.
+class deadline {
+public:
+  explicit deadline(nanoseconds timeout) noexcept {
+    const auto now = clock::now();
+    is_endless_ = timeout == forever || timeout > clock::time_point::max() - now;
+    end_ = is_endless_ ? now : now + std::max(timeout, nanoseconds(0));
+  }
+  std::int64_t left() const noexcept {
+    return is_endless_ ? FOREBAY_FOREVER : limit(std::max(nanoseconds(end_ - clock::now()), nanoseconds(0)));
+  }
+
+private:
+  using clock = std::chrono::steady_clock;
+  bool is_endless_;
+  clock::time_point end_;
+};
+
+// Goes over the items of a source, for a range-based `for` and for algorithms. The source has the place: all its iterators are at the
+// same item. It looks for the next item when that is used, so `*it++` is valid until then.
+template <class Source, class Item> class item_iterator {
+public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = Item;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const Item *;
+  using reference = const Item &;
+
+  // The item that `it++` has passed.
+  class passed {
+  public:
+    explicit passed(const Item &item) : item_(item) {}
+    const Item &operator*() const noexcept { return item_; }
+
+  private:
+    Item item_;
+  };
+
+  item_iterator() noexcept = default;
+  explicit item_iterator(Source &source) noexcept : source_(&source) {}
+  reference operator*() const { return *source_->item(); }
+  pointer operator->() const { return source_->item(); }
+  item_iterator &operator++() {
+    source_->pass();
+    return *this;
+  }
+  passed operator++(int) {
+    passed old(**this);
+    ++*this;
+    return old;
+  }
+  // Only whether both are at the end.
+  bool operator==(const item_iterator &other) const { return has_ended() == other.has_ended(); }
+  bool operator!=(const item_iterator &other) const { return !(*this == other); }
+
+private:
+  bool has_ended() const { return source_ == nullptr || source_->item() == nullptr; }
+  Source *source_ = nullptr;
+};
 
 // The end of a ring that pushes elements `T`. One thread at a time may use it.
 template <class T> class producer {
@@ -208,15 +291,19 @@ public:
   }
 
   // Pushes all bytes, and waits for room. It throws if the stream accepts no more; some bytes may be in it.
-  // Its text is then the reason that the reader gave. The time limit is that of each wait for room.
+  // Its text is then the reason that the reader gave.
   void push(std::string_view bytes, nanoseconds timeout = forever) {
+    std::optional<deadline> end; // most pushes do not wait, and look at no clock
     while (!bytes.empty()) {
       const std::ptrdiff_t pushed = try_push(bytes);
       if (pushed >= 0) {
         bytes.remove_prefix(static_cast<std::size_t>(pushed));
         continue;
       }
-      const std::ptrdiff_t vacant = forebay_stream_wait_vacant(handle_.get(), limit(timeout));
+      if (!end) {
+        end.emplace(timeout);
+      }
+      const std::ptrdiff_t vacant = forebay_stream_wait_vacant(handle_.get(), end->left());
       if (vacant < 0) {
         forebay::fail(static_cast<int>(vacant), forebay_last_error(), forebay_last_errno());
       }
@@ -280,6 +367,7 @@ inline std::pair<stream_writer, stream_reader> stream(std::size_t capacity) {
   return {stream_writer(std::move(writes)), stream_reader(std::move(reads))};
 }
 
+} // namespace FOREBAY_ERRORS
 } // namespace forebay
 
 #include "forebay_broadcast.hpp"
@@ -289,5 +377,6 @@ inline std::pair<stream_writer, stream_reader> stream(std::size_t capacity) {
 #include "forebay_pool.hpp"
 #include "forebay_queue.hpp"
 #include "forebay_records.hpp"
+#include "forebay_writer.hpp"
 
 #endif // FOREBAY_HPP

@@ -6,6 +6,7 @@
 #define FOREBAY_BROADCAST_HPP
 
 namespace forebay {
+inline namespace FOREBAY_ERRORS {
 
 // The end of a broadcast that sends. One thread at a time may use it.
 class broadcast_sender {
@@ -58,8 +59,9 @@ public:
   std::string receive(nanoseconds timeout = forever) {
     std::string message(256, '\0');
     forebay_broadcast_received received{};
+    const deadline end(timeout);
     std::ptrdiff_t len;
-    while ((len = receive_once(&message[0], message.size(), limit(timeout), &received)) == FOREBAY_TOO_LONG) {
+    while ((len = receive_once(&message[0], message.size(), end.left(), &received)) == FOREBAY_TOO_LONG) {
       message.resize(received.len);
     }
     message.resize(static_cast<std::size_t>(check(len)));
@@ -89,6 +91,7 @@ private:
   std::uint64_t lost_ = 0;
 };
 
+} // namespace FOREBAY_ERRORS
 } // namespace forebay
 
 #endif // FOREBAY_BROADCAST_HPP

@@ -12,6 +12,7 @@
 #include <utility>
 
 namespace forebay {
+inline namespace FOREBAY_ERRORS {
 
 // The memory of a ByteStream, and what both ends know. The memory is mapped twice, so that the content is always one array.
 class ByteStreamState {
@@ -132,6 +133,7 @@ public:
   using Writer::push;
 };
 
+} // namespace FOREBAY_ERRORS
 } // namespace forebay
 
 #endif // FOREBAY_BYTE_STREAM_HPP

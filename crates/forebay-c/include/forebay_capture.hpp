@@ -6,6 +6,7 @@
 #define FOREBAY_CAPTURE_HPP
 
 namespace forebay {
+inline namespace FOREBAY_ERRORS {
 
 // The bytes of a packet that were kept.
 inline std::string_view bytes(const forebay_frame &frame) noexcept {
@@ -83,42 +84,15 @@ public:
   // The counts so far; after `finish`, those at the end.
   forebay_counts counts() const { return counted(forebay_capture_counts); }
   // Ends the capture. Packets that are lent are lent no more.
-  forebay_counts finish() { return counted(forebay_capture_finish); }
+  forebay_counts finish() {
+    lent_ = burst();
+    at_ = nullptr;
+    return counted(forebay_capture_finish);
+  }
 
-  // Goes over the packets, burst by burst.
-  class iterator {
-  public:
-    using iterator_category = std::input_iterator_tag;
-    using value_type = forebay_frame;
-    using difference_type = std::ptrdiff_t;
-    using pointer = const forebay_frame *;
-    using reference = const forebay_frame &;
-
-    iterator() noexcept = default;
-    explicit iterator(capture &source) : source_(&source) { refill(); }
-    reference operator*() const noexcept { return *at_; }
-    pointer operator->() const noexcept { return at_; }
-    iterator &operator++() {
-      if (++at_ == end_) {
-        refill();
-      }
-      return *this;
-    }
-    void operator++(int) { ++*this; }
-    // Only whether both are at the end.
-    bool operator==(const iterator &other) const noexcept { return (at_ == end_) == (other.at_ == other.end_); }
-    bool operator!=(const iterator &other) const noexcept { return !(*this == other); }
-
-  private:
-    void refill() {
-      const burst packets = source_->next();
-      at_ = packets.begin();
-      end_ = packets.end();
-    }
-    capture *source_ = nullptr;
-    const forebay_frame *at_ = nullptr, *end_ = nullptr;
-  };
-  iterator begin() { return iterator(*this); }
+  // Goes over the packets, burst by burst. A second loop goes on at the packet where the first one was left.
+  using iterator = item_iterator<capture, forebay_frame>;
+  iterator begin() noexcept { return iterator(*this); }
   iterator end() noexcept { return iterator(); }
   forebay_capture *get() const noexcept { return handle_.get(); }
 
@@ -131,7 +105,24 @@ private:
     handle_ = owned(opened);
   }
 
+  friend iterator;
+  const forebay_frame *item() {
+    if (at_ == lent_.end()) {
+      const burst packets = next();
+      at_ = packets.begin();
+      lent_ = packets;
+    }
+    return at_ == lent_.end() ? nullptr : at_;
+  }
+  void pass() {
+    if (item() != nullptr) {
+      ++at_;
+    }
+  }
+
   std::ptrdiff_t next_within(burst &packets, std::int64_t timeout) noexcept {
+    lent_ = burst();
+    at_ = nullptr;
     const forebay_frame *frames = nullptr;
     const std::ptrdiff_t count = forebay_capture_next(handle_.get(), &frames, timeout);
     packets = count > 0 ? burst(frames, static_cast<std::size_t>(count)) : burst();
@@ -145,8 +136,11 @@ private:
   }
 
   owned handle_;
+  burst lent_; // to iterators, which are at `at_`
+  const forebay_frame *at_ = nullptr;
 };
 
+} // namespace FOREBAY_ERRORS
 } // namespace forebay
 
 #endif // FOREBAY_CAPTURE_HPP

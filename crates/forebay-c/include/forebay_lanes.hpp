@@ -6,6 +6,7 @@
 #define FOREBAY_LANES_HPP
 
 namespace forebay {
+inline namespace FOREBAY_ERRORS {
 
 // A message of a lane; or the end of a lane, and then `ended` is FOREBAY_CLOSED, or FOREBAY_DAMAGED if its sender broke the protocol.
 struct lane_message {
@@ -43,8 +44,9 @@ public:
   lane_message receive(nanoseconds timeout = forever) const {
     std::string bytes(256, '\0');
     forebay_hub_received received{};
+    const deadline end(timeout);
     std::ptrdiff_t len;
-    while ((len = forebay_hub_receive(handle_.get(), &bytes[0], bytes.size(), limit(timeout), &received)) == FOREBAY_TOO_LONG) {
+    while ((len = forebay_hub_receive(handle_.get(), &bytes[0], bytes.size(), end.left(), &received)) == FOREBAY_TOO_LONG) {
       bytes.resize(received.len);
     }
     if (len < 0 && received.lane_ended) {
@@ -93,6 +95,7 @@ private:
   owned handle_;
 };
 
+} // namespace FOREBAY_ERRORS
 } // namespace forebay
 
 #endif // FOREBAY_LANES_HPP

@@ -6,12 +6,48 @@
 #define FOREBAY_POOL_HPP
 
 namespace forebay {
+inline namespace FOREBAY_ERRORS {
+
+// A packet in 16 bytes, for a ring or a queue between the threads of a process. One copy of it becomes a packet again, once. A descriptor
+// that is lost keeps the packet's slot in use.
+class descriptor {
+public:
+  descriptor() noexcept = default;
+  explicit descriptor(const forebay_desc &words) noexcept : desc_(words) {}
+
+  // Without touching the packet: the length of its data, the lowest 48 bits of its time, the hash of its flow, and its port.
+  std::size_t size() const { return static_cast<std::size_t>(check(forebay_desc_len(&desc_))); }
+  std::uint64_t time_ns() const { return static_cast<std::uint64_t>(check(forebay_desc_time_ns(&desc_))); }
+  std::uint16_t hash() const { return static_cast<std::uint16_t>(check(forebay_desc_hash(&desc_))); }
+  std::uint32_t port() const { return static_cast<std::uint32_t>(check(forebay_desc_port(&desc_))); }
+  const forebay_desc &words() const noexcept { return desc_; }
+
+private:
+  forebay_desc desc_{};
+};
 
 // A packet: it returns to its pool at the end of its scope. One thread at a time may use it.
 class packet {
 public:
   using owned = handle<forebay_packet, forebay_packet_destroy>;
   explicit packet(owned taken) noexcept : handle_(std::move(taken)) {}
+
+  // The packet of a descriptor, in any thread. It throws FOREBAY_MISUSE if a copy of the descriptor was one before.
+  explicit packet(const descriptor &from) {
+    forebay_packet *adopted = nullptr;
+    check(forebay_desc_adopt(&from.words(), 1, &adopted));
+    handle_ = owned(adopted);
+  }
+
+  // Turns the packet into a descriptor. This object is then as one that was moved from, unless it throws: FOREBAY_BUSY, if other packets
+  // share its slot.
+  descriptor describe() {
+    forebay_packet *const own = handle_.get();
+    forebay_desc words{};
+    check(forebay_packet_describe(&own, 1, &words));
+    (void)handle_.release();
+    return descriptor(words);
+  }
 
   // The data of the first slot, until the next call with this packet.
   std::string_view data() const {
@@ -88,6 +124,7 @@ private:
   owned handle_;
 };
 
+} // namespace FOREBAY_ERRORS
 } // namespace forebay
 
 #endif // FOREBAY_POOL_HPP

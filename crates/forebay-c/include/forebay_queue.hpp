@@ -6,6 +6,7 @@
 #define FOREBAY_QUEUE_HPP
 
 namespace forebay {
+inline namespace FOREBAY_ERRORS {
 
 // The sending end of a queue. All threads may use it at the same time.
 class sender {
@@ -158,6 +159,7 @@ private:
   owned handle_;
 };
 
+} // namespace FOREBAY_ERRORS
 } // namespace forebay
 
 #endif // FOREBAY_QUEUE_HPP

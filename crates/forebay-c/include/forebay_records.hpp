@@ -6,33 +6,7 @@
 #define FOREBAY_RECORDS_HPP
 
 namespace forebay {
-
-// Each call of `next` gives one item, until there is none: what a range-based `for` needs. `*it` is valid until the next step.
-template <class Source, class Item> class next_iterator {
-public:
-  using iterator_category = std::input_iterator_tag;
-  using value_type = Item;
-  using difference_type = std::ptrdiff_t;
-  using pointer = const Item *;
-  using reference = const Item &;
-
-  next_iterator() noexcept = default;
-  explicit next_iterator(Source &source) : source_(&source) { ++*this; }
-  reference operator*() const noexcept { return *item_; }
-  pointer operator->() const noexcept { return &*item_; }
-  next_iterator &operator++() {
-    item_ = source_->next();
-    return *this;
-  }
-  void operator++(int) { ++*this; }
-  // Only whether both are at the end.
-  bool operator==(const next_iterator &other) const noexcept { return item_.has_value() == other.item_.has_value(); }
-  bool operator!=(const next_iterator &other) const noexcept { return !(*this == other); }
-
-private:
-  Source *source_ = nullptr;
-  std::optional<Item> item_;
-};
+inline namespace FOREBAY_ERRORS {
 
 // Appends records to a file. One thread at a time may use it. At the end of its scope it writes what is left; `close` also reports errors.
 class appender {
@@ -62,16 +36,7 @@ public:
 
   // Writes what is left, ends the appender, and returns the final counts. If the file failed, it throws, and `counts` says what was written.
   forebay_appender_totals close(forebay_appender_totals *counts = nullptr) {
-    auto totals = sized<forebay_appender_totals>();
-    const int code = forebay_appender_close(handle_.get(), &totals);
-    if (code != FOREBAY_BUSY) {
-      (void)handle_.release();
-    }
-    if (counts != nullptr) {
-      *counts = totals;
-    }
-    check(code);
-    return totals;
+    return close_owned(handle_, forebay_appender_close, counts);
   }
   forebay_appender *get() const noexcept { return handle_.get(); }
 
@@ -92,6 +57,7 @@ public:
 
   // The next record, until the next call; none at the end. It throws FOREBAY_DAMAGED where the file is, after the records before it.
   std::optional<std::string_view> next() {
+    item_.reset();
     forebay_bytes record{};
     const int code = forebay_record_reader_next(handle_.get(), &record);
     if (code == FOREBAY_CLOSED) {
@@ -101,16 +67,31 @@ public:
     return std::string_view(static_cast<const char *>(record.data), record.len);
   }
 
-  using iterator = next_iterator<record_reader, std::string_view>;
-  iterator begin() { return iterator(*this); }
+  using iterator = item_iterator<record_reader, std::string_view>;
+  // A second loop goes on at the record where the first one was left.
+  iterator begin() noexcept { return iterator(*this); }
   iterator end() noexcept { return iterator(); }
   forebay_record_reader *get() const noexcept { return handle_.get(); }
 
 private:
+  friend iterator;
+  const std::string_view *item() {
+    if (!item_) {
+      item_ = next();
+    }
+    return item_ ? &*item_ : nullptr;
+  }
+  void pass() {
+    item();
+    item_.reset();
+  }
+
   using owned = handle<forebay_record_reader, forebay_record_reader_destroy>;
   owned handle_;
+  std::optional<std::string_view> item_; // where iterators are, if it was read
 };
 
+} // namespace FOREBAY_ERRORS
 } // namespace forebay
 
 #endif // FOREBAY_RECORDS_HPP

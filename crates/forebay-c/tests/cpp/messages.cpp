@@ -70,9 +70,42 @@ static void pools() {
   CHECK(pool.try_take().has_value()); // both went back
 }
 
+static void descriptors() {
+  static_assert(sizeof(forebay::descriptor) == 16);
+  forebay::pool pool(8, 2048);
+  auto [in, out] = forebay::ring<forebay::descriptor>(64);
+  std::thread thread([&pool, in = std::move(in)]() mutable {
+    for (int i = 0; i < 1000; i++) {
+      auto packet = pool.take(60s);
+      const auto text = std::to_string(i);
+      std::memcpy(packet.put(static_cast<std::uint32_t>(text.size())), text.data(), text.size());
+      auto facts = forebay::sized<forebay_packet_facts>();
+      CHECK(forebay_packet_get_facts(packet.get(), &facts) == FOREBAY_OK);
+      facts.time_ns = static_cast<std::uint64_t>(i);
+      facts.hash = static_cast<std::uint16_t>(i * 7);
+      CHECK(forebay_packet_set_facts(packet.get(), &facts) == FOREBAY_OK);
+      in.push(packet.describe());
+      CHECK(packet.get() == nullptr && thrown([&] { packet.describe(); }) == FOREBAY_MISUSE);
+    }
+  });
+  for (int i = 0; i < 1000; i++) {
+    const auto descriptor = out.pop(60s);
+    const auto text = std::to_string(i);
+    CHECK(descriptor.size() == text.size() && descriptor.time_ns() == static_cast<std::uint64_t>(i));
+    CHECK(descriptor.hash() == static_cast<std::uint16_t>(i * 7));
+    const forebay::packet packet(descriptor);
+    CHECK(packet.data() == text && thrown([&] { forebay::packet again(descriptor); }) == FOREBAY_MISUSE);
+  }
+  thread.join();
+  std::vector<forebay::packet> all;
+  while (auto packet = pool.try_take()) all.push_back(std::move(*packet));
+  CHECK(all.size() == 8 && thrown([] { forebay::packet none{forebay::descriptor()}; }) == FOREBAY_MISUSE);
+}
+
 int main() {
   queues();
   many_senders();
   shared_queues();
   pools();
+  descriptors();
 }

@@ -25,6 +25,10 @@ static void records() {
   forebay::record_reader reader(path.c_str());
   for (std::string_view record : reader) CHECK(record == "record " + std::to_string(number++));
   CHECK(number == 1002 && !reader.next().has_value());
+  forebay::record_reader passing(path.c_str());
+  auto it = passing.begin();
+  for (number = 0; number < 10; number++) CHECK(*it++ == "record " + std::to_string(number));
+  CHECK(*++it == "record 11" && *passing.begin() == *it && passing.next() == "record 12" && *it == "record 13");
   FILE *file = std::fopen(path.c_str(), "rb");
   CHECK(file != nullptr && std::fseek(file, 0, SEEK_END) == 0 && truncate(path.c_str(), std::ftell(file) - 1) == 0);
   std::fclose(file);

@@ -47,6 +47,33 @@ fn programs_in_cpp_find_what_the_headers_say() {
     }
 }
 
+/// The linker keeps one of two inline functions of the same name: that of the first file.
+#[test]
+fn files_with_and_without_exceptions_are_one_program() {
+    let library = library();
+    for compiler in cpp_compilers() {
+        let object = |flag: &str| {
+            let path = library.path(&format!("mixed{flag}.o"));
+            let mut command = Command::new(compiler);
+            command.args(["-std=c++17", "-O0", flag, "-c", "-o", &path]);
+            command.arg(root().join("tests/mixed.cpp")).arg("-I");
+            output(command.arg(root().join("include")));
+            path
+        };
+        let [with, without] = ["-fexceptions", "-fno-exceptions"].map(object);
+        for objects in [[&with, &without], [&without, &with]] {
+            let program = library.path("program");
+            let mut link = Command::new(compiler);
+            link.args(["-o", &program]).args(objects);
+            link.args(["-L", &library.path(""), "-lforebay", "-pthread"]);
+            output(link.arg(format!("-Wl,-rpath,{}", library.path(""))));
+            output(&mut Command::new(&program));
+            let ended = Command::new(&program).arg("plain").output().unwrap();
+            assert_eq!(ended.status.signal(), Some(6), "{:?}", ended.status);
+        }
+    }
+}
+
 #[test]
 fn cpp_without_exceptions_prints_the_error_and_aborts() {
     let library = library();
