@@ -32,8 +32,8 @@ pub struct PipeConfig {
     pub watchdog: Option<Duration>,
     /// Move pages from the input's pipe to the output's pipe inside the kernel (`splice(2)`), without copying them. Intermediate
     /// pipes hold up to `capacity_bytes`, at most 64 MiB. The input's and the output's pipe are enlarged to 1 MiB. From a regular file to
-    /// a pipe, the kernel hands over the pages of its cache: what is written to the file within the next MiB is read in its new state. From a
-    /// regular file to another one, the kernel copies (`copy_file_range(2)`), and some file systems let both refer to the same blocks.
+    /// a pipe, the kernel hands over the pages of its cache: what is changed or cut in the file while its pages wait in pipes is read in
+    /// its new state. From a regular file to another one, the kernel copies (`copy_file_range(2)`), and some file systems let both refer to the same blocks.
     ///
     /// Set this to `false` for a producer that lends memory to its pipe with `vmsplice(2)`, or splices a file into it, and
     /// overwrites that memory or file once the pipe must have been drained. With splicing, the bytes in transit would change.

@@ -8,6 +8,9 @@
 //!
 //! A file can wait for its reader, so it needs no buffer: bytes that are read long before they are written only push other bytes out of
 //! the processor's caches. The reading thread moves the bytes itself, while the stream and the intermediate pipes are empty.
+//!
+//! `splice(2)` locks the output's pipe while it waits for a page: for the time of a slow disk or server, the reader could neither read what
+//! is in the pipe nor be killed. So pages go to a pipe only if they are in the cache already. Others are read into the buffer.
 
 use super::{
     config::PipeConfig, input::Input, kernel_pipe::is_large, output::Output, pace::Room,
@@ -16,8 +19,8 @@ use super::{
 use forebay::sync::Signal;
 use rustix::{
     event::{PollFd, PollFlags, poll},
-    fs::{copy_file_range, sendfile},
-    io::Errno,
+    fs::{FsWord, SeekFrom, copy_file_range, fstat, fstatfs, seek, sendfile},
+    io::{Errno, ReadWriteFlags, preadv2},
 };
 use std::{
     io,
@@ -33,7 +36,7 @@ pub(super) struct Direct {
     given: u64,
 }
 
-/// How bytes get to the output.
+/// How bytes of a file get to the output.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Pipe,
@@ -66,8 +69,11 @@ impl Direct {
     /// Moves up to `most` bytes of `input`, without waiting for the reader of a pipe. `None`: the pipe is full. 0: the file has ended.
     ///
     /// # Errors
-    /// The kernel does not move bytes between these two, reading or writing fails, or the reader has left.
+    /// `WouldBlock`: the next bytes of the file have to be waited for. Otherwise the kernel does not move bytes between these two, reading or writing fails, or the reader has left.
     pub fn give(&mut self, input: &Input, most: usize) -> io::Result<Option<usize>> {
+        if matches!(self.way, Way::Pipe) && !is_at_hand(input, most)? {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
         let given = loop {
             let given = match self.way {
                 Way::Pipe => moved(input, &self.output, most)?,
@@ -103,5 +109,63 @@ impl Direct {
         if is_open && !has_ended && is_large(&self.output) {
             let _ = poll(&mut fds[..2], Some(&pause));
         }
+    }
+}
+
+/// Whether the next `most` bytes of the file, or those up to its end, are in the kernel's cache: asked for the first and the last of them. File
+/// systems without such an answer, such as those of a network, count as slow.
+fn is_at_hand(input: impl AsFd, most: usize) -> io::Result<bool> {
+    let input = input.as_fd();
+    let position = seek(input, SeekFrom::Current(0))?;
+    let rest = (fstat(input)?.st_size as u64).saturating_sub(position);
+    let last = (most as u64).min(rest).saturating_sub(1);
+    let is_cached = |offset| {
+        let mut byte = [0];
+        let bytes = &mut [io::IoSliceMut::new(&mut byte)];
+        preadv2(input, bytes, offset, ReadWriteFlags::NOWAIT).is_ok()
+    };
+    let is_there = is_cached(position) && is_cached(position + last);
+    Ok(is_there || fstatfs(input)?.f_type == TMPFS)
+}
+
+/// `TMPFS_MAGIC` (linux/magic.h): its files are in memory, and it does not know `RWF_NOWAIT`.
+const TMPFS: FsWord = 0x0102_1994;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_testing::folder::Folder;
+    use rustix::fs::{Advice, MemfdFlags, fadvise, memfd_create};
+    use std::{
+        fs::File,
+        io::{Read, Seek, Write},
+    };
+
+    #[test]
+    fn what_is_not_in_the_cache_is_not_at_hand() {
+        let folder = Folder::new();
+        let path = folder.file("source", vec![7; 4 << 20]);
+        let mut file = File::options().read(true).write(true).open(path).unwrap();
+        file.sync_all().unwrap();
+        let on_tmpfs = fstatfs(&file).unwrap().f_type == TMPFS;
+        fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+        assert_eq!(is_at_hand(&file, 1 << 20).unwrap(), on_tmpfs);
+        let mut byte = [0];
+        file.read_exact(&mut byte).unwrap();
+        assert_eq!(
+            is_at_hand(&file, 4 << 20).unwrap(),
+            on_tmpfs,
+            "the end is missing"
+        );
+    }
+
+    #[test]
+    fn a_file_in_memory_is_at_hand() {
+        let mut file = File::from(memfd_create("memory", MemfdFlags::CLOEXEC).unwrap());
+        file.write_all(&[7; 100]).unwrap();
+        file.rewind().unwrap();
+        assert!(is_at_hand(&file, 1 << 20).unwrap());
+        file.read_to_end(&mut Vec::new()).unwrap();
+        assert!(is_at_hand(&file, 1 << 20).unwrap(), "its end");
     }
 }

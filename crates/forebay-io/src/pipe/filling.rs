@@ -28,6 +28,7 @@ use forebay::{
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
+    io,
     ops::Range,
     os::fd::AsFd,
     time::{Duration, Instant},
@@ -51,6 +52,8 @@ pub(super) struct Filling<'a> {
     resume_at: usize,
     relay: Option<Intake>,
     direct: Option<Direct>,
+    /// The kernel did not yet refuse to move bytes of this input.
+    is_movable: bool,
     /// Bytes that went from files to the output, and the time that took.
     given: u64,
     gave_for: Duration,
@@ -99,6 +102,7 @@ impl<'a> Filling<'a> {
             needs_memory: relay.is_none(),
             relay,
             direct,
+            is_movable: true,
             given: 0,
             gave_for: Duration::ZERO,
             pace: Pace::default(),
@@ -130,6 +134,7 @@ impl<'a> Filling<'a> {
 
     /// Reads `input` to its end; false if reading has to stop earlier.
     fn read(&mut self, input: &mut Input) -> Result<bool> {
+        self.is_movable = true;
         loop {
             let room = self.wait_for_room();
             if room == 0 {
@@ -187,7 +192,7 @@ impl<'a> Filling<'a> {
         let Some(direct) = self
             .direct
             .as_mut()
-            .filter(|_| is_idle && input.is_regular())
+            .filter(|_| is_idle && self.is_movable && input.is_regular())
         else {
             return false;
         };
@@ -206,8 +211,11 @@ impl<'a> Filling<'a> {
                 self.given += bytes as u64;
             }
             Ok(None) => {}
-            // read(2), or write(2) of the other thread, reports the error.
-            Err(_) => self.direct = None,
+            // read(2), or write(2) of the other thread, reports other errors.
+            Err(error) => {
+                self.is_movable = error.kind() == io::ErrorKind::WouldBlock;
+                return false;
+            }
         }
         true
     }

@@ -2,7 +2,11 @@
 
 use super::*;
 use forebay_testing::folder::Folder;
-use rustix::pipe::fcntl_setpipe_size;
+use rustix::{
+    fs::{MemfdFlags, memfd_create},
+    pipe::fcntl_setpipe_size,
+};
+use std::os::fd::AsRawFd;
 
 /// A configuration that sends every byte through the buffer, and otherwise behaves as without it.
 fn through_the_buffer(capacity_bytes: usize) -> PipeConfig {
@@ -273,17 +277,24 @@ fn a_stop_at_any_moment_keeps_what_was_read_and_leaves_the_rest_where_it_was() {
     }
 }
 
+/// Opens a file with this content, which never has to be waited for.
+fn in_memory(content: &[u8]) -> impl Fn() -> File + use<> {
+    let file = memfd_create("source", MemfdFlags::CLOEXEC).unwrap();
+    let mut file = File::from(file);
+    file.write_all(content).unwrap();
+    move || File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap()
+}
+
 #[test]
 fn a_file_goes_to_a_pipe_past_the_buffer_and_the_rest_of_the_inputs_follow() {
-    let folder = Folder::new();
     let sent = noise(5 << 20);
-    let path = folder.file("source", &sent);
+    let open_file = in_memory(&sent);
     let (source, mut producer) = pipe().unwrap();
     let (consumer, target) = pipe().unwrap();
     let inputs = vec![
-        Input::new(File::open(&path).unwrap(), "first").unwrap(),
+        Input::new(open_file(), "first").unwrap(),
         Input::new(File::from(OwnedFd::from(source)), "second").unwrap(),
-        Input::new(File::open(&path).unwrap(), "third").unwrap(),
+        Input::new(open_file(), "third").unwrap(),
     ];
     let outputs = vec![Output::new(File::from(OwnedFd::from(target)), "target").unwrap()];
     let pipe = Pipe::open(inputs, outputs, config(1 << 20), Control::new().unwrap()).unwrap();
@@ -301,12 +312,11 @@ fn a_file_goes_to_a_pipe_past_the_buffer_and_the_rest_of_the_inputs_follow() {
 
 #[test]
 fn a_file_is_taken_only_as_its_reader_takes_it_and_a_stop_or_a_lost_reader_ends_it() {
-    let folder = Folder::new();
-    let path = folder.file("source", noise(8 << 20));
+    let open_file = in_memory(&noise(8 << 20));
     for is_stopped in [true, false] {
         let (mut consumer, target) = pipe().unwrap();
         let control = Control::new().unwrap();
-        let source = File::open(&path).unwrap();
+        let source = open_file();
         let config = config(64 << 20);
         let running = between(source, target, config, &control, None);
         let mut first = vec![0; 1 << 16];
