@@ -121,8 +121,15 @@ impl Error {
     /// assert_eq!(shared::check_name("../jobs").unwrap_err().code(), Code::Invalid);
     /// assert_eq!(shared::attach("no-such-queue").unwrap_err().code(), Code::NotFound);
     /// ```
+    ///
+    /// If the system answered that an argument of a system call is wrong or too long (`EINVAL`, `EFBIG`, `E2BIG`), that is
+    /// [`Code::Io`]: the caller's argument need not be.
     pub fn code(&self) -> Code {
-        self.code.unwrap_or_else(|| Code::of(self.kind()))
+        let of_system = match self.raw_os_error() {
+            Some(libc::EINVAL | libc::EFBIG | libc::E2BIG) => Code::Io,
+            _ => Code::of(self.kind()),
+        };
+        self.code.unwrap_or(of_system)
     }
 
     /// The `errno` of the cause, if it has one.
@@ -255,6 +262,12 @@ mod tests {
         assert_eq!(
             (error.code(), error.kind()),
             (Code::Damaged, ErrorKind::InvalidData)
+        );
+        let too_large = io::Error::from_raw_os_error(libc::EFBIG);
+        let error = Error::new("file", "writing").because(too_large);
+        assert_eq!(
+            (error.code(), error.kind()),
+            (Code::Io, ErrorKind::FileTooLarge)
         );
         let system = Error::from(io::Error::from_raw_os_error(libc::ENOENT));
         assert_eq!(
