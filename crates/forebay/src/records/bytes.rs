@@ -71,8 +71,12 @@ impl Records<[u8]> {
         file: &FileConfig,
         config: &StoreConfig,
     ) -> Result<(Self, Recovered)> {
-        config.check()?;
-        check(shape.unwrap_or(Shape::Varying), config)?;
+        let record_bytes = check(shape.unwrap_or(Shape::Varying), config)?;
+        let whole = StoreConfig {
+            record_bytes,
+            ..config.clone()
+        };
+        whole.check()?;
         let opened = append::open(path.as_ref(), shape, file)?;
         let shape = shape.or(opened.found.shape).unwrap_or(Shape::Varying);
         let log = shaped(shape, opened.sink, config, opened.file, opened.start)?;
