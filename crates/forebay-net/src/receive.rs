@@ -33,7 +33,7 @@ use forebay::{
 use std::{fmt, time::Duration};
 
 /// The longest sleep on a descriptor. A port that has ended, or that another thread has stopped, is seen after it.
-const MAX_SLEEP: Duration = Duration::from_millis(100);
+pub(crate) const MAX_SLEEP: Duration = Duration::from_millis(100);
 
 /// A port that sleeps on `clock`, and whether it has ended.
 #[derive(Debug)]

@@ -21,16 +21,18 @@ pub(super) struct Descriptor {
     timer: OwnedFd,
     /// A duplicate of the port's descriptor.
     watched: Option<OwnedFd>,
+    has_stop: bool,
 }
 
 impl Descriptor {
-    /// It is readable once `stop` is raised, and then stays so.
+    /// It is readable once `stop` is raised, and stays so until [`forget_stop`](Descriptor::forget_stop).
     pub fn new(stop: &Signal) -> io::Result<Descriptor> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let descriptor = Descriptor {
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             timer: timerfd_create(TimerfdClockId::Monotonic, flags)?,
             watched: None,
+            has_stop: true,
         };
         descriptor.add(descriptor.timer.as_fd())?;
         descriptor.add(stop.as_fd())?;
@@ -54,6 +56,14 @@ impl Descriptor {
     /// Has it be readable after this time.
     pub fn watch_timer(&self, left: Duration) -> io::Result<()> {
         self.set_timer(left.max(Duration::from_nanos(1))) // 0 would mean never
+    }
+
+    /// The capture has noticed the stop, so it waits for the rest of its packets only.
+    pub fn forget_stop(&mut self, stop: &Signal) -> io::Result<()> {
+        if std::mem::take(&mut self.has_stop) {
+            epoll::delete(&self.epoll, stop)?;
+        }
+        Ok(())
     }
 
     /// Forgets the descriptor and the time.

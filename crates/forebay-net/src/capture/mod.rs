@@ -35,7 +35,8 @@ use crate::{
     filter::{Filter, Programs},
     ledger::Ledger,
     open::{self, Name, Options},
-    port::{Frame, Interface, Port, Wake},
+    port::{Frame, Interface, Port, Statistics, Wake},
+    receive::MAX_SLEEP,
 };
 use batch::Gathered;
 use descriptor::Descriptor;
@@ -410,8 +411,17 @@ impl Capture {
         }
         let descriptor = made(&mut self.descriptor, &self.stop)?;
         waited(descriptor.clear())?;
+        if self.is_stopped {
+            waited(descriptor.forget_stop(&self.stop))?;
+        }
         match self.taking.sleeper.port.arm()? {
-            Wake::Fd(fd) => waited(descriptor.watch(fd))?,
+            Wake::Fd(fd) => {
+                waited(descriptor.watch(fd))?;
+                if self.is_stopped {
+                    // A port need not signal that its last frame was taken.
+                    waited(descriptor.watch_timer(MAX_SLEEP))?;
+                }
+            }
             Wake::At(then) if !self.clock.is_virtual() => {
                 let left = then.saturating_sub(self.clock.now());
                 waited(descriptor.watch_timer(Duration::from_nanos(left)))?;
@@ -422,8 +432,10 @@ impl Capture {
             }
             Wake::Ready | Wake::End => return Ok(false),
         }
-        // A frame may have come before the port was armed.
-        let is_idle = self.taking.look(BUDGET)? == 0;
+        // A frame may have come before the port was armed. The port has it in memory if it is the first one of an interface that the
+        // filter does not know, or if descriptions precede it: what the descriptor is for was read.
+        let is_idle = self.taking.look(BUDGET)? == 0
+            && matches!(self.taking.sleeper.port.arm()?, Wake::Fd(_) | Wake::At(_));
         if !is_idle {
             self.disarm();
         }
@@ -439,7 +451,8 @@ impl Capture {
     }
 
     /// The descriptor to wait on after [`arm`](Capture::arm) has returned `true`. It is readable while frames wait, once the source has ended,
-    /// and after [`Stopper::stop`]. A share and `ssh:` have none: a reader looks for packets there each 10 ms, for which it is readable, too.
+    /// and after [`Stopper::stop`] until the next [`arm`](Capture::arm). A share has none: a reader looks for packets there each 10 ms, for which it is
+    /// readable, too; and so with `ssh:` from the stop to the end.
     ///
     /// # Errors
     /// No file descriptor is available.
@@ -456,6 +469,11 @@ impl Capture {
     /// The interfaces that frames refer to by [number](Frame::interface). Those of a file may follow later.
     pub fn interfaces(&self) -> &[Interface] {
         self.taking.sleeper.port.interfaces()
+    }
+
+    /// The counts of each interface that a capture file records itself, as far as it is read. Other sources have none.
+    pub fn recorded(&self) -> &[Option<Statistics>] {
+        self.taking.sleeper.port.report().file_statistics
     }
 
     fn show_all(&mut self, each: impl FnMut(&Frame<'_>)) -> Result<()> {

@@ -171,7 +171,7 @@ fn a_time_limit_of_zero_does_not_wait() {
 
 #[test]
 fn another_thread_stops_a_capture_that_waits() {
-    let mut capture = Capture::open("sim:rate=1pps").unwrap();
+    let mut capture = Capture::open("sim:rate=1bit").unwrap(); // a frame in 11 minutes
     let stopper = capture.stopper();
     let stopping = thread::spawn(move || {
         thread::sleep(Duration::from_millis(20));
@@ -410,11 +410,7 @@ fn a_descriptor_is_readable_once_a_frame_comes_the_source_ends_or_the_capture_is
     assert_eq!((frames, ended), (3, Next::End));
     assert!(!capture.arm().unwrap(), "an end is not waited for");
 
-    let mut capture = Capture::open("sim:rate=1pps").unwrap();
-    assert!(matches!(
-        capture.next_batch(Duration::MAX).unwrap(),
-        Next::Ready(_)
-    ));
+    let mut capture = Capture::open("sim:rate=1bit").unwrap(); // a frame in 11 minutes
     assert!(capture.arm().unwrap() && !is_readable(&mut capture, Duration::ZERO));
     capture.disarm();
     let stopper = capture.stopper();
@@ -432,6 +428,132 @@ fn a_descriptor_is_readable_once_a_frame_comes_the_source_ends_or_the_capture_is
     while capture.next_timeout(Duration::ZERO).unwrap() == Next::TimedOut {
         assert!(!capture.arm().unwrap());
     }
+}
+
+/// A file that comes through a pipe. `rest` of it arrives right after the port was armed for the second time.
+struct Arrives {
+    file: crate::file::File,
+    pipe: std::io::PipeWriter,
+    rest: Vec<u8>,
+    arms: u32,
+}
+
+impl Port for Arrives {
+    fn interfaces(&self) -> &[Interface] {
+        self.file.interfaces()
+    }
+    fn receive(&mut self, budget: usize) -> Result<crate::port::Burst<'_>> {
+        self.file.receive(budget)
+    }
+    fn arm(&mut self) -> Result<Wake<'_>> {
+        let wake = self.file.arm()?;
+        self.arms += 1;
+        if self.arms == 2 {
+            assert!(matches!(wake, Wake::Fd(_)));
+            std::io::Write::write_all(&mut self.pipe, &self.rest).unwrap();
+        }
+        Ok(wake)
+    }
+    fn stop(&mut self) -> Result<()> {
+        self.file.stop()
+    }
+    fn counts(&mut self) -> crate::port::Counts {
+        self.file.counts()
+    }
+    fn info(&self) -> crate::port::PortInfo {
+        self.file.info()
+    }
+}
+
+#[test]
+fn a_wait_misses_no_packet_of_an_interface_that_the_filter_does_not_know_yet() {
+    use crate::format::Format;
+    let interface = Interface::default();
+    let described = Format::Pcapng.describe(&interface, 0);
+    let mut beginning = Format::Pcapng.header("test");
+    beginning.extend(Format::Pcapng.interface(&interface, &described, 100));
+    let second = Format::Pcapng.describe(&interface, 1);
+    let mut rest = Format::Pcapng.interface(&interface, &second, 100);
+    let frame = Frame {
+        interface: 1,
+        ..Frame::whole(&[0; 60])
+    };
+    let begin = rest.len();
+    rest.resize(begin + Format::Pcapng.frame_len(&frame, 100), 0);
+    Format::Pcapng.put_frame(&mut rest[begin..], &frame, &second, 100);
+
+    let (reader, mut pipe) = std::io::pipe().unwrap();
+    std::io::Write::write_all(&mut pipe, &beginning).unwrap();
+    let reader = std::fs::File::from(std::os::fd::OwnedFd::from(reader));
+    let port = Arrives {
+        file: crate::file::File::from_stream(reader, "pipe").unwrap(),
+        pipe,
+        rest,
+        arms: 0,
+    };
+    let filter: Filter = "less 60".parse().unwrap();
+    let mut capture = Capture::of(Box::new(port), Some(&filter), Clock::real()).unwrap();
+    assert!(
+        !capture.arm().unwrap() || is_readable(&mut capture, Duration::ZERO),
+        "the packet is there, and nothing would wake the program"
+    );
+    assert!(matches!(
+        capture.next_timeout(Duration::ZERO).unwrap(),
+        Next::Ready(frame) if frame.interface == 1
+    ));
+}
+
+/// A card that, once it is stopped, ends when this pipe has a byte.
+struct Lingers(Box<dyn Port>, std::io::PipeReader, bool);
+
+impl Port for Lingers {
+    fn interfaces(&self) -> &[Interface] {
+        self.0.interfaces()
+    }
+    fn receive(&mut self, budget: usize) -> Result<crate::port::Burst<'_>> {
+        self.0.receive(budget)
+    }
+    fn arm(&mut self) -> Result<Wake<'_>> {
+        let fd = std::os::fd::AsFd::as_fd(&self.1);
+        let mut polled = [rustix::event::PollFd::new(
+            &fd,
+            rustix::event::PollFlags::IN,
+        )];
+        let is_there = rustix::event::poll(&mut polled, Some(&Default::default())).unwrap() > 0;
+        match self.2 && !is_there {
+            true => Ok(Wake::Fd(fd)),
+            false => self.0.arm(),
+        }
+    }
+    fn stop(&mut self) -> Result<()> {
+        self.2 = true;
+        self.0.stop()
+    }
+    fn counts(&mut self) -> crate::port::Counts {
+        self.0.counts()
+    }
+    fn info(&self) -> crate::port::PortInfo {
+        self.0.info()
+    }
+}
+
+#[test]
+fn a_program_sleeps_between_a_stop_and_the_end_of_the_source() {
+    let clock = Clock::real();
+    let (reader, mut pipe) = std::io::pipe().unwrap();
+    let card = crate::sim::Sim::new("rate=1bit".parse().unwrap(), clock.clone());
+    let port = Lingers(Box::new(card), reader, false);
+    let mut capture = Capture::of(Box::new(port), None, clock).unwrap();
+    assert!(capture.arm().unwrap());
+    capture.stopper().stop();
+    assert!(is_readable(&mut capture, 60 * SECOND));
+    // It is readable each 100 ms, which a slow machine may need for this.
+    let sleeps = |_| capture.arm().unwrap() && !is_readable(&mut capture, Duration::ZERO);
+    assert!((0..100).any(sleeps), "the descriptor stays readable");
+    std::io::Write::write_all(&mut pipe, &[0]).unwrap();
+    assert!(is_readable(&mut capture, 60 * SECOND));
+    assert!(!capture.arm().unwrap());
+    assert_eq!(capture.next_timeout(Duration::ZERO).unwrap(), Next::Stopped);
 }
 
 /// A card whose frames cannot be read any more once it is stopped.
