@@ -28,21 +28,18 @@ int main(int argc, char **argv) {
   struct sigaction action = {.sa_handler = on_signal};
   sigaction(SIGINT, &action, NULL);
 
-  uint32_t known = 0; // interfaces of the capture; those of a file may follow later
   const struct forebay_frame *frames;
   ptrdiff_t count;
-  while ((count = forebay_capture_next(capture, &frames, FOREBAY_FOREVER)) > 0) {
-    while (forebay_writer_interface_of(writer, capture, known) >= 0) known++;
-    if (forebay_writer_write(writer, frames, (size_t)count) < 0) return failed();
-  }
+  while ((count = forebay_capture_next(capture, &frames, FOREBAY_FOREVER)) > 0)
+    if (forebay_writer_write_from(writer, capture, frames, (size_t)count) < 0) return failed();
   if (count != FOREBAY_CLOSED && count != FOREBAY_INTERRUPTED) failed();
 
   struct forebay_counts counts = {.size = sizeof counts};
-  if (forebay_capture_finish(capture, &counts) == FOREBAY_OK && known > 0) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    forebay_writer_counts(writer, 0, (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec, &counts);
-  }
+  if (forebay_capture_finish(capture, &counts) < 0) failed();
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  int code = forebay_writer_counts_from(writer, capture, (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec);
+  if (code < 0 && code != FOREBAY_UNSUPPORTED) failed(); // unsupported: several interfaces, counted together
   struct forebay_writer_totals totals = {.size = sizeof totals};
   if (forebay_writer_close(writer, &totals) < 0) failed();
   printf("received %" PRIu64 ", written %" PRIu64 "\n", counts.received, totals.written);

@@ -434,7 +434,7 @@ typedef struct forebay_appender_options {
   size_t buffers;
   // Bytes of a buffer, a multiple of 4096; 0 is 4 MiB.
   size_t buffer_bytes;
-  // Bytes of the longest record; 0 is 64 KiB.
+  // Bytes of the longest record, if they may have any length; 0 is 64 KiB.
   size_t record_bytes;
   // Records are written after this time at the latest; 0 is a second.
   uint64_t flush_every_ns;
@@ -656,8 +656,8 @@ int forebay_capture_arm(struct forebay_capture *handle);
 // Cancels the request of `forebay_capture_arm`: packets make the descriptor readable no more. A stop still does.
 int forebay_capture_disarm(struct forebay_capture *handle);
 
-// The descriptor for `forebay_capture_arm`. It is readable while packets wait, once the source has ended, and after `forebay_capture_stop`.
-// With a share or `ssh:` it also becomes readable every 10 ms. It belongs to the capture until `forebay_capture_finish`: do not read or close it.
+// The descriptor for `forebay_capture_arm`. It is readable while packets wait, once the source has ended, and after `forebay_capture_stop`
+// until the next `forebay_capture_arm`. With a share, and with `ssh:` after a stop, it also becomes readable every 10 ms. It belongs to the capture until `forebay_capture_finish`: do not read or close it.
 int forebay_capture_descriptor(struct forebay_capture *handle);
 
 // Detaches the capture from its source: calls that wait return. Packets received so far can still be taken. Any thread may call it, and a
@@ -672,8 +672,8 @@ int forebay_capture_link_type(struct forebay_capture *handle,
 int forebay_capture_counts(struct forebay_capture *handle, struct forebay_counts *result);
 
 // Ends the capture, and stores its counts. Packets that were received and not taken are `unread`. Packets that are lent are lent no more.
-// `counts` may be null. An error is that of the source, which failed while its last packets were counted: the capture has ended, and the
-// counts are stored.
+// `counts` may be null. `FOREBAY_INVALID`: its `size` is wrong, and the capture goes on. Another error is that of the source, which failed
+// while its last packets were counted: the capture has ended, and the counts are stored.
 int forebay_capture_finish(struct forebay_capture *handle,
                            struct forebay_counts *result);
 
@@ -697,8 +697,11 @@ ptrdiff_t forebay_packet_describe(struct forebay_packet *const *packets,
                                   size_t count,
                                   struct forebay_desc *descs);
 
-// Turns descriptors into packets, in any thread, and returns how many: all before the first one that cannot be. `FOREBAY_MISUSE`: the first
-// one was turned into a packet before, does not come from `forebay_packet_describe`, or is from before a fork.
+// Turns descriptors into packets, in any thread: stores their handles in `packets`, which has room for `count`, and returns how many: all
+// before the first one that cannot be. A descriptor and all its copies become a packet once. A copy that is kept longer must not be used: if
+// the slot was described again with the same length and facts, it equals the new descriptor. `FOREBAY_MISUSE`: the first one was
+// turned into a packet before, does not come from `forebay_packet_describe`, or is from before a fork. `FOREBAY_NO_MEMORY`: 16 million handles
+// exist, and its packet went back to the pool.
 ptrdiff_t forebay_desc_adopt(const struct forebay_desc *descs,
                              size_t count,
                              struct forebay_packet **packets);
@@ -891,7 +894,8 @@ int forebay_appender_open(const char *path,
                           struct forebay_appender **appender);
 
 // The same for records that all have `record_size` bytes; `record_bytes` of the options has no effect. 0: records as those that the file
-// has; in a file without records they have any length. `FOREBAY_INVALID`: the file has records of another size.
+// has; in a file without records they have any length, so `record_bytes` must be possible. `FOREBAY_INVALID`: the file has records of
+// another size.
 int forebay_appender_open_sized(const char *path,
                                 uint32_t record_size,
                                 const struct forebay_appender_options *options,
@@ -929,7 +933,7 @@ int forebay_appender_wait_durable(struct forebay_appender *handle, int64_t timeo
 int forebay_appender_count(struct forebay_appender *handle, struct forebay_appender_totals *totals);
 
 // Writes what is left, ends the appender, and stores the final counts. `totals` may be null. An error is that of the file: the counts say
-// what was written. `FOREBAY_BUSY`: another call uses it, and it stays open.
+// what was written. `FOREBAY_BUSY`, another call uses it, and `FOREBAY_INVALID`, the `size` is wrong: it stays open.
 int forebay_appender_close(struct forebay_appender *handle,
                            struct forebay_appender_totals *totals);
 
@@ -1302,24 +1306,41 @@ int forebay_writer_interface(struct forebay_writer *handle,
                              uint16_t link_type,
                              const char *name);
 
-// The same for an interface of a capture, with all that is known of it. `FOREBAY_NOT_FOUND`: the capture has none with this number so far.
+// The same for an interface of a capture, with all that is known of it. The two numbers may differ: interfaces that are alike have one
+// number in the file. `FOREBAY_NOT_FOUND`: the capture has none with this number so far.
 int forebay_writer_interface_of(struct forebay_writer *handle,
                                 struct forebay_capture *capture,
                                 uint32_t interface);
 
-// Writes packets, for example those of `forebay_capture_next`. A `wire_len` below `len` is taken as `len`. All packets before one that is
-// refused are written: `FOREBAY_INVALID`, an unknown interface or direction; `FOREBAY_TOO_LONG`, more than 1000000 bytes. After any
-// other error the file is incomplete, and every further call is `FOREBAY_IO`.
+// Writes packets of the program: `interface` of each is a number of the file, from `forebay_writer_interface`. For packets of a capture, see
+// `forebay_writer_write_from`. A `wire_len` below `len` is taken as `len`. All packets before one that is refused are written:
+// `FOREBAY_INVALID`, an unknown interface or direction; `FOREBAY_TOO_LONG`, more than 1000000 bytes. After any other error the file is
+// incomplete, and every further call is `FOREBAY_IO`.
 int forebay_writer_write(struct forebay_writer *handle,
                          const struct forebay_frame *frames,
                          size_t count);
 
-// Writes the counts of an interface, usually those of `forebay_capture_finish` before the end: what it has received, and what was lost. A
-// pcap file has none.
+// Writes packets of a capture, such as those that `forebay_capture_next` has lent, which stay valid. `interface` of each is a number of the
+// capture. The file gets a description of each interface before its first packet, and its own number for it. Errors are those of
+// `forebay_writer_write`; `FOREBAY_INVALID` also if a pcap file would need a second link type.
+int forebay_writer_write_from(struct forebay_writer *handle,
+                              struct forebay_capture *capture,
+                              const struct forebay_frame *frames,
+                              size_t count);
+
+// Writes counts of one interface of the file, which the program has counted or which are those of a capture with one interface: what it has
+// received, and what was lost. A pcap file has none.
 int forebay_writer_counts(struct forebay_writer *handle,
                           uint32_t interface,
                           uint64_t time_ns,
                           const struct forebay_counts *counts);
+
+// Writes the counts of a capture's interfaces, usually after `forebay_capture_finish`. A source with one interface, and `any`, has counts of
+// its own; those of a file are the ones that it records. `FOREBAY_UNSUPPORTED`: it has several interfaces, and counts their packets
+// together; nothing is written.
+int forebay_writer_counts_from(struct forebay_writer *handle,
+                               struct forebay_capture *capture,
+                               uint64_t time_ns);
 
 // Hands all packets to the operating system, so that they survive the end of this process.
 int forebay_writer_flush(struct forebay_writer *handle);
@@ -1328,7 +1349,7 @@ int forebay_writer_flush(struct forebay_writer *handle);
 int forebay_writer_count(struct forebay_writer *handle, struct forebay_writer_totals *totals);
 
 // Writes what is left, ends the writer, and stores its counts. `totals` may be null. An error is that of the file: the counts say what
-// was written. `FOREBAY_BUSY`: another call uses it, and it stays open.
+// was written. `FOREBAY_BUSY`, another call uses it, and `FOREBAY_INVALID`, the `size` is wrong: it stays open.
 int forebay_writer_close(struct forebay_writer *handle,
                          struct forebay_writer_totals *totals);
 

@@ -33,7 +33,21 @@ public:
     return static_cast<std::uint32_t>(check(forebay_writer_interface_of(handle_.get(), source.get(), interface)));
   }
 
-  // Writes packets. If it throws FOREBAY_INVALID or FOREBAY_TOO_LONG, those before the refused one are written.
+  // Writes packets of a capture, and describes their interfaces.
+  void write(const capture &source, const burst &packets) {
+    check(forebay_writer_write_from(handle_.get(), source.get(), packets.begin(), packets.size()));
+  }
+  void write(const capture &source, const forebay_frame &packet) {
+    check(forebay_writer_write_from(handle_.get(), source.get(), &packet, 1));
+  }
+
+  // Writes the counts of each interface of a capture, usually after its `finish`. False: it counts the packets of several together.
+  bool counts(const capture &source, std::uint64_t time_ns) {
+    const int code = forebay_writer_counts_from(handle_.get(), source.get(), time_ns);
+    return code != FOREBAY_UNSUPPORTED && check(code) == 0;
+  }
+
+  // Writes packets with numbers of interfaces that `describe` returned. If it throws FOREBAY_INVALID or FOREBAY_TOO_LONG, those before the refused one are written.
   void write(const forebay_frame &frame) { check(forebay_writer_write(handle_.get(), &frame, 1)); }
   void write(const burst &packets) { check(forebay_writer_write(handle_.get(), packets.begin(), packets.size())); }
 

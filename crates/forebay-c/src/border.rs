@@ -225,6 +225,14 @@ pub fn put_versioned<T: Versioned>(pointer: *mut T, value: T, name: &str) -> Res
     Ok(())
 }
 
+/// Refuses such a structure of a wrong size before a call changes anything. Null is right: the program does not want it.
+pub fn check_size<T: Versioned>(pointer: *const T) -> Result<()> {
+    match pointer.is_null() {
+        true => Ok(()),
+        false => declared_size(pointer).map(|_| ()),
+    }
+}
+
 fn declared_size<T: Versioned>(pointer: *const T) -> Result<usize> {
     let () = T::LAST;
     // SAFETY: the structure begins with its size.

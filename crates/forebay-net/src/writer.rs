@@ -30,7 +30,9 @@ pub struct Writer<W: Write = File> {
     format: Format,
     snaplen: u32,
     buffer: Vec<u8>,
-    /// A write failed: the file may end within a block, which nothing may follow.
+    /// The bytes of the header at the beginning of the buffer; 0 once they are written.
+    header_bytes: usize,
+    /// A write failed or panicked: the file may end within a block, which nothing may follow.
     is_torn: bool,
     interfaces: Vec<(Interface, Described)>,
     counts: WriterCounts,
@@ -81,22 +83,28 @@ impl Writer {
 impl<W: Write> Writer<W> {
     /// Writes to `output`, which messages call `name`.
     pub fn new(output: W, name: impl Into<String>, format: Format) -> Writer<W> {
+        let header = format.header(concat!("forebay ", env!("CARGO_PKG_VERSION")));
         Writer {
             output,
             name: name.into(),
             format,
             snaplen: MAX_SNAPLEN,
-            buffer: format.header(concat!("forebay ", env!("CARGO_PKG_VERSION"))),
+            header_bytes: header.len(),
+            buffer: header,
             is_torn: false,
             interfaces: Vec::new(),
             counts: WriterCounts::default(),
         }
     }
 
-    /// Names the program in the file, if its format has that. Call it first: nothing is written yet.
+    /// Names the program in the file, if its format has that. It has no effect once something was [flushed](Writer::flush).
     #[must_use]
     pub fn application(mut self, application: &str) -> Self {
-        self.buffer = self.format.header(application);
+        if self.header_bytes > 0 {
+            let header = self.format.header(application);
+            let before = std::mem::replace(&mut self.header_bytes, header.len());
+            self.buffer.splice(..before, header);
+        }
         self
     }
 
@@ -110,8 +118,9 @@ impl<W: Write> Writer<W> {
     /// The number in the file of this interface, which is described there if it is new.
     ///
     /// # Errors
-    /// A file in the classic format has one link type, and this one is another.
+    /// A file in the classic format has one link type, and this one is another. Or a write failed before.
     pub fn interface(&mut self, interface: &Interface) -> Result<u32> {
+        self.check()?;
         let known = |(known, _): &(Interface, Described)| known == interface;
         if let Some(number) = self.interfaces.iter().position(known) {
             return Ok(number as u32);
@@ -178,6 +187,50 @@ impl<W: Write> Writer<W> {
         self.flush_from(BUFFER_BYTES)
     }
 
+    /// Writes packets of a source with these interfaces. Each packet gets the number that its interface has in this file, where it is
+    /// described if it is new. So packets of several sources can go into one file.
+    ///
+    /// ```
+    /// use forebay_net::{Capture, Next, format::Format, writer::Writer};
+    /// let mut file = Writer::new(Vec::new(), "memory", Format::Pcapng);
+    /// let mut capture = Capture::open("sim:count=1000,clock=virtual")?;
+    /// while let Next::Ready(batch) = capture.take_batch(std::time::Duration::MAX)? {
+    ///     file.write_from(capture.interfaces(), batch.frames())?;
+    /// }
+    /// assert_eq!(file.counts().packets, 1000);
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`write`](Writer::write) and [`interface`](Writer::interface). Packets before the one that is refused are written.
+    pub fn write_from<'a>(
+        &mut self,
+        interfaces: &[Interface],
+        frames: impl IntoIterator<Item = Frame<'a>>,
+    ) -> Result<()> {
+        let mut last = None;
+        for frame in frames {
+            let number = match last {
+                Some((of, number)) if of == frame.interface => number,
+                _ => {
+                    let found = interfaces.get(frame.interface as usize);
+                    let unknown = || {
+                        let what = format!("its source has no interface {}", frame.interface);
+                        Error::invalid(&self.name, what)
+                    };
+                    let number = self.interface(found.ok_or_else(unknown)?)?;
+                    last = Some((frame.interface, number));
+                    number
+                }
+            };
+            self.write(&Frame {
+                interface: number,
+                ..frame
+            })?;
+        }
+        Ok(())
+    }
+
     /// Writes the counts of an interface, usually at the end. The classic format has none.
     ///
     /// # Errors
@@ -230,12 +283,14 @@ impl<W: Write> Writer<W> {
         if self.buffer.len() < bytes {
             return Ok(());
         }
+        self.is_torn = true; // Until it is known to be whole: `write_all` may also panic.
         let written = self
             .output
             .write_all(&self.buffer)
             .and_then(|()| self.output.flush());
-        self.is_torn = written.is_err();
         written.map_err(|cause| Error::new(&self.name, "writing").because(cause))?;
+        self.is_torn = false;
+        self.header_bytes = 0;
         self.counts.written = self.counts.packets;
         self.counts.written_bytes += self.buffer.len() as u64;
         self.buffer.clear();
@@ -295,8 +350,97 @@ mod tests {
         let counts = file.counts();
         assert!(counts.packets > counts.written && counts.written_bytes <= 300_000);
         assert!(file.write(&frame).is_err() && file.flush().is_err() && file.finish().is_err());
+        assert!(
+            file.interface(&Interface::default()).is_err(),
+            "known ones, too"
+        );
         drop(file);
         assert_eq!(taken.0.borrow().len(), 300_000);
+    }
+
+    #[test]
+    fn an_output_that_panics_gets_no_packet_twice() {
+        struct Panics(Rc<RefCell<usize>>);
+        impl Write for Panics {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                *self.0.borrow_mut() += 1;
+                panic!("a defect of the output");
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let calls = Rc::default();
+        let mut file = Writer::new(Panics(Rc::clone(&calls)), "output", Format::Pcapng);
+        file.write(&Frame::whole(&[7])).unwrap();
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| file.flush()));
+        assert!(panicked.is_err() && file.flush().is_err());
+        drop(file);
+        assert_eq!(*calls.borrow(), 1);
+    }
+
+    #[test]
+    fn the_name_of_the_program_replaces_nothing_but_the_header() {
+        let taken = Full(Rc::default(), usize::MAX);
+        let written = |name: &str| {
+            taken.0.borrow_mut().clear();
+            let mut file = Writer::new(taken.clone(), "memory", Format::Pcapng);
+            file.write(&Frame::whole(&[7; 60])).unwrap();
+            let mut file = file.application(name);
+            file.flush().unwrap();
+            let whole = taken.0.borrow().len();
+            drop(file.application("too late"));
+            assert_eq!(taken.0.borrow().len(), whole);
+            let folder = forebay_testing::folder::Folder::new();
+            std::fs::write(folder.path("a.pcapng"), &*taken.0.borrow()).unwrap();
+            let read = Capture::read(folder.path("a.pcapng")).unwrap();
+            (read.each(|_| {}).unwrap().counted, whole)
+        };
+        let (short, long) = (written("a"), written("a program with a long name"));
+        assert_eq!((short.0, long.0), (1, 1));
+        assert!(short.1 < long.1);
+    }
+
+    #[test]
+    fn packets_of_several_sources_keep_their_interfaces_in_one_file() {
+        let named = |name: &str| Interface {
+            name: name.into(),
+            ..Interface::default()
+        };
+        let folder = forebay_testing::folder::Folder::new();
+        let path = folder.path("a.pcapng");
+        let mut file = Writer::create(&path, None).unwrap();
+        // The second source has two interfaces that are alike, and the numbers of the first one mean others.
+        let sources = [
+            vec![named("a"), named("b")],
+            vec![named("c"), named("b"), named("b")],
+        ];
+        for (source, interfaces) in sources.iter().enumerate() {
+            let frames = (0..interfaces.len() as u32).map(|interface| Frame {
+                interface,
+                time_ns: 10 * source as u64 + u64::from(interface),
+                ..Frame::whole(&[1; 60])
+            });
+            file.write_from(interfaces, frames).unwrap();
+        }
+        let wrong = Frame {
+            interface: 2,
+            ..Frame::whole(&[1])
+        };
+        let refused = file.write_from(&sources[0], [wrong]).unwrap_err();
+        assert_eq!(refused.code(), Code::Invalid);
+        file.finish().unwrap();
+        let mut read = Capture::read(&path).unwrap();
+        let mut found = Vec::new();
+        while let Next::Ready(batch) = read.take_batch(Duration::MAX).unwrap() {
+            let name = |frame: &Frame<'_>| read.interfaces()[frame.interface as usize].name.clone();
+            found.extend(batch.frames().map(|it| (it.time_ns, name(&it))));
+        }
+        let found: Vec<_> = found
+            .iter()
+            .map(|(time, name)| (*time, &name[..]))
+            .collect();
+        assert_eq!(found, [(0, "a"), (1, "b"), (10, "c"), (11, "b"), (12, "b")]);
     }
 
     #[test]

@@ -67,12 +67,7 @@ impl Writer {
             let packets = burst.get().packets()?;
             return py.detach(|| {
                 self.output.with(|output| {
-                    for frame in packets.batch.frames() {
-                        let interface = &packets.interfaces[frame.interface as usize];
-                        let interface = output.interface(interface)?;
-                        output.write(&Frame { interface, ..frame })?;
-                    }
-                    Ok(())
+                    Ok(output.write_from(&packets.interfaces, packets.batch.frames())?)
                 })
             });
         }

@@ -5,7 +5,8 @@
 
 use crate::{
     border::{
-        self, Place, Versioned, answer, items, keeping_errno, limit, number, put_versioned, text,
+        self, Place, Versioned, answer, check_size, items, keeping_errno, limit, number,
+        put_versioned, text,
     },
     ends::{destroy, give_one},
     failure::{Failure, Result},
@@ -17,7 +18,7 @@ use forebay_net::{
     capture::Stopper,
     filter::{Filter, View, bpf::Program},
     open::{Name, Options},
-    port::{Direction, Frame, Interface, LinkType, MAX_SNAPLEN},
+    port::{Direction, Frame, Interface, LinkType, MAX_SNAPLEN, Statistics},
 };
 use std::{
     ffi::{c_char, c_int, c_void},
@@ -136,12 +137,84 @@ pub struct Source {
     taking: Mutex<Option<Box<Taking>>>,
 }
 
-struct Taking {
+pub struct Taking {
     /// `None` once it is finished.
     capture: Option<Capture>,
     /// The frames that are lent.
     frames: Vec<forebay_frame>,
-    last: Option<Ledger>,
+    last: Option<Last>,
+}
+
+/// What stays of a capture that is finished.
+struct Last {
+    ledger: Ledger,
+    interfaces: Vec<Interface>,
+    recorded: Vec<Option<Statistics>>,
+}
+
+impl Taking {
+    /// The interfaces of the source, as far as they are known.
+    pub fn interfaces(&self) -> Result<&[Interface]> {
+        match (&self.capture, &self.last) {
+            (Some(capture), _) => Ok(capture.interfaces()),
+            (None, Some(last)) => Ok(&last.interfaces),
+            (None, None) => Err(Code::Closed.into()),
+        }
+    }
+
+    fn ledger(&mut self) -> Result<Ledger> {
+        match (&mut self.capture, &self.last) {
+            (Some(capture), _) => Ok(capture.ledger()),
+            (None, Some(last)) => Ok(last.ledger),
+            (None, None) => Err(Code::Closed.into()),
+        }
+    }
+
+    /// The counts of each interface that has its own: those that a file records, or those of the source if they are one interface's.
+    pub fn statistics(&mut self, time_ns: u64) -> Result<Vec<(Interface, Statistics)>> {
+        let counts = counts(&self.ledger()?);
+        let interfaces = self.interfaces()?;
+        let recorded = match (&self.capture, &self.last) {
+            (Some(capture), _) => capture.recorded(),
+            (None, last) => last.as_ref().map_or(&[][..], |last| &last.recorded),
+        };
+        if recorded.iter().any(Option::is_some) {
+            let known = interfaces.iter().zip(recorded);
+            let known = known.filter_map(|(of, it)| Some((of.clone(), (*it)?)));
+            return Ok(known.collect());
+        }
+        match interfaces {
+            [one] => Ok(vec![(one.clone(), counts.statistics(time_ns))]),
+            // The first one is the socket, which all packets have passed.
+            [any, ..] if any.name == "any" => Ok(vec![(any.clone(), counts.statistics(time_ns))]),
+            _ => Err(Failure::new(
+                Code::Unsupported,
+                "the source has several interfaces, and counts their packets together",
+            )),
+        }
+    }
+}
+
+impl forebay_counts {
+    /// As those of an interface.
+    pub fn statistics(&self, time_ns: u64) -> Statistics {
+        let known = |count: u64| (count != FOREBAY_UNKNOWN).then_some(count);
+        let causes = [
+            self.kernel,
+            self.rx_ring,
+            self.fill_ring,
+            self.peer,
+            self.overrun,
+        ];
+        Statistics {
+            time_ns,
+            interface_dropped: known(self.interface_dropped),
+            received: Some(self.received.saturating_sub(self.filtered)),
+            dropped: causes.into_iter().map(known).sum(),
+            delivered: Some(self.counted),
+            ..Statistics::default()
+        }
+    }
 }
 
 impl Handle for forebay_capture {
@@ -170,7 +243,7 @@ impl Drop for Inside<'_> {
     }
 }
 
-fn alone<R>(
+pub(super) fn alone<R>(
     handle: *const forebay_capture,
     body: impl FnOnce(&mut Taking) -> Result<R>,
 ) -> Result<R> {
@@ -362,8 +435,8 @@ pub extern "C" fn forebay_capture_disarm(handle: *mut forebay_capture) -> c_int 
     })
 }
 
-/// The descriptor for `forebay_capture_arm`. It is readable while packets wait, once the source has ended, and after `forebay_capture_stop`.
-/// With a share or `ssh:` it also becomes readable every 10 ms. It belongs to the capture until `forebay_capture_finish`: do not read or close it.
+/// The descriptor for `forebay_capture_arm`. It is readable while packets wait, once the source has ended, and after `forebay_capture_stop`
+/// until the next `forebay_capture_arm`. With a share, and with `ssh:` after a stop, it also becomes readable every 10 ms. It belongs to the capture until `forebay_capture_finish`: do not read or close it.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_capture_descriptor(handle: *mut forebay_capture) -> c_int {
     answer(|| {
@@ -390,11 +463,10 @@ pub extern "C" fn forebay_capture_link_type(handle: *mut forebay_capture, interf
     answer(|| Ok(c_int::from(interface_of(handle, interface)?.link.0)))
 }
 
-/// The interface of a capture with this number.
+/// The interface of a capture with this number, also after its end.
 pub(super) fn interface_of(handle: *const forebay_capture, number: u32) -> Result<Interface> {
     alone(handle, |taking| {
-        let capture = taking.capture.as_ref().ok_or(Code::Closed)?;
-        let found = capture.interfaces().get(number as usize);
+        let found = taking.interfaces()?.get(number as usize);
         Ok(found.cloned().ok_or(Code::NotFound)?)
     })
 }
@@ -425,31 +497,32 @@ pub extern "C" fn forebay_capture_counts(
 ) -> c_int {
     answer(|| {
         alone(handle, |taking| {
-            let ledger = match &mut taking.capture {
-                Some(capture) => Some(capture.ledger()),
-                None => taking.last,
-            };
-            put_versioned(result, counts(&ledger.ok_or(Code::Closed)?), "counts")?;
+            put_versioned(result, counts(&taking.ledger()?), "counts")?;
             Ok(0)
         })
     })
 }
 
 /// Ends the capture, and stores its counts. Packets that were received and not taken are `unread`. Packets that are lent are lent no more.
-/// `counts` may be null. An error is that of the source, which failed while its last packets were counted: the capture has ended, and the
-/// counts are stored.
+/// `counts` may be null. `FOREBAY_INVALID`: its `size` is wrong, and the capture goes on. Another error is that of the source, which failed
+/// while its last packets were counted: the capture has ended, and the counts are stored.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_capture_finish(
     handle: *mut forebay_capture,
     result: *mut forebay_counts,
 ) -> c_int {
     answer(|| {
+        check_size(result)?;
         alone(handle, |taking| {
             taking.frames.clear();
             let mut capture = taking.capture.take().ok_or(Code::Closed)?;
             let finished = capture.finish();
             let ledger = capture.ledger();
-            taking.last = Some(ledger);
+            taking.last = Some(Last {
+                ledger,
+                interfaces: capture.interfaces().to_vec(),
+                recorded: capture.recorded().to_vec(),
+            });
             if !result.is_null() {
                 put_versioned(result, counts(&ledger), "counts")?;
             }

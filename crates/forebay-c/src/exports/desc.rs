@@ -64,8 +64,11 @@ pub extern "C" fn forebay_packet_describe(
     })
 }
 
-/// Turns descriptors into packets, in any thread, and returns how many: all before the first one that cannot be. `FOREBAY_MISUSE`: the first
-/// one was turned into a packet before, does not come from `forebay_packet_describe`, or is from before a fork.
+/// Turns descriptors into packets, in any thread: stores their handles in `packets`, which has room for `count`, and returns how many: all
+/// before the first one that cannot be. A descriptor and all its copies become a packet once. A copy that is kept longer must not be used: if
+/// the slot was described again with the same length and facts, it equals the new descriptor. `FOREBAY_MISUSE`: the first one was
+/// turned into a packet before, does not come from `forebay_packet_describe`, or is from before a fork. `FOREBAY_NO_MEMORY`: 16 million handles
+/// exist, and its packet went back to the pool.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_desc_adopt(
     descs: *const forebay_desc,

@@ -5,7 +5,7 @@
 
 use super::sender::forebay_bytes;
 use crate::{
-    border::{self, Place, Versioned, answer, items, limit, put_versioned},
+    border::{self, Place, Versioned, answer, check_size, items, limit, put_versioned},
     ends::{destroy, give_one, take_back},
     failure::{Failure, Result},
     handles::{Handle, exclusive},
@@ -19,7 +19,6 @@ use std::{
     ffi::{c_char, c_int, c_void},
     fs::File,
     io::BufReader,
-    ops::Range,
     time::Duration,
 };
 
@@ -48,8 +47,11 @@ pub struct RecordReader {
     /// `None` at the end of the file.
     reader: Option<Reader<BufReader<File>>>,
     block: Vec<u8>,
-    /// The records of the block that were not returned yet, in `block`, the last first.
-    left: Vec<Range<usize>>,
+    /// The length of each record in `block`, if they have any; those of one length have none here.
+    lens: Vec<u32>,
+    /// The records of the block that were returned, and their bytes.
+    returned: usize,
+    returned_bytes: usize,
     /// Why the file ends before its last byte.
     cut: Option<String>,
     /// Known from the first block.
@@ -66,7 +68,7 @@ pub struct forebay_appender_options {
     pub buffers: usize,
     /// Bytes of a buffer, a multiple of 4096; 0 is 4 MiB.
     pub buffer_bytes: usize,
-    /// Bytes of the longest record; 0 is 64 KiB.
+    /// Bytes of the longest record, if they may have any length; 0 is 64 KiB.
     pub record_bytes: usize,
     /// Records are written after this time at the latest; 0 is a second.
     pub flush_every_ns: u64,
@@ -145,7 +147,8 @@ pub extern "C" fn forebay_appender_open(
 }
 
 /// The same for records that all have `record_size` bytes; `record_bytes` of the options has no effect. 0: records as those that the file
-/// has; in a file without records they have any length. `FOREBAY_INVALID`: the file has records of another size.
+/// has; in a file without records they have any length, so `record_bytes` must be possible. `FOREBAY_INVALID`: the file has records of
+/// another size.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_appender_open_sized(
     path: *const c_char,
@@ -323,13 +326,14 @@ pub extern "C" fn forebay_appender_count(
 }
 
 /// Writes what is left, ends the appender, and stores the final counts. `totals` may be null. An error is that of the file: the counts say
-/// what was written. `FOREBAY_BUSY`: another call uses it, and it stays open.
+/// what was written. `FOREBAY_BUSY`, another call uses it, and `FOREBAY_INVALID`, the `size` is wrong: it stays open.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_appender_close(
     handle: *mut forebay_appender,
     totals: *mut forebay_appender_totals,
 ) -> c_int {
     answer(|| {
+        check_size(totals)?;
         let finished = take_back(handle)?.records.close().finish();
         if !totals.is_null() {
             put_totals(finished.totals, totals)?;
@@ -356,7 +360,9 @@ pub extern "C" fn forebay_record_reader_open(
         let object = RecordReader {
             reader: Some(Reader::new(BufReader::new(file))),
             block: Vec::new(),
-            left: Vec::new(),
+            lens: Vec::new(),
+            returned: 0,
+            returned_bytes: 0,
             cut: None,
             shape: None,
         };
@@ -406,13 +412,26 @@ pub extern "C" fn forebay_record_reader_destroy(handle: *mut forebay_record_read
 impl RecordReader {
     fn next(&mut self) -> Result<&[u8]> {
         self.fill()?;
-        let range = self.left.pop().unwrap_or_default();
-        Ok(&self.block[range])
+        let len = match self.shape {
+            Some(Shape::Fixed(len)) => len,
+            _ => self.lens[self.returned],
+        };
+        let from = self.returned_bytes;
+        self.returned += 1;
+        self.returned_bytes += len as usize;
+        Ok(&self.block[from..self.returned_bytes])
+    }
+
+    fn has_more(&self) -> bool {
+        match self.shape {
+            Some(Shape::Fixed(_)) => self.returned_bytes < self.block.len(),
+            _ => self.returned < self.lens.len(),
+        }
     }
 
     /// Has a record that was not returned yet.
     fn fill(&mut self) -> Result<()> {
-        while self.left.is_empty() {
+        while !self.has_more() {
             let ended = || match &self.cut {
                 Some(cut) => Failure::new(Code::Damaged, cut.clone()),
                 None => Code::Closed.into(),
@@ -423,14 +442,17 @@ impl RecordReader {
                 self.cut = cut.map(|cut| format!("at byte {}: {}", cut.at, cut.fault));
                 continue;
             };
+            let is_varying = block.shape() == Shape::Varying;
             self.shape = Some(block.shape());
             self.block.clear();
+            self.lens.clear();
+            (self.returned, self.returned_bytes) = (0, 0);
             for record in block.records() {
-                let from = self.block.len();
                 self.block.extend_from_slice(record);
-                self.left.push(from..self.block.len());
+                if is_varying {
+                    self.lens.push(record.len() as u32); // as the block has it
+                }
             }
-            self.left.reverse();
         }
         Ok(())
     }

@@ -3,11 +3,9 @@
 #![allow(unsafe_code)] // The names are this library's.
 #![allow(non_camel_case_types)] // These, too.
 
-use super::capture::{
-    FOREBAY_UNKNOWN, forebay_capture, forebay_counts, forebay_frame, interface_of,
-};
+use super::capture::{alone, forebay_capture, forebay_counts, forebay_frame, interface_of};
 use crate::{
-    border::{self, Place, Versioned, answer, descriptor, items, put_versioned, text},
+    border::{self, Place, Versioned, answer, check_size, descriptor, items, put_versioned, text},
     ends::{give_one, take_back},
     failure::{Failure, Result},
     handles::{Handle, exclusive},
@@ -15,7 +13,7 @@ use crate::{
 use forebay_net::{
     Writer,
     format::Format,
-    port::{DEFAULT_SNAPLEN, Direction, Frame, Interface, LinkType, Statistics},
+    port::{DEFAULT_SNAPLEN, Direction, Frame, Interface, LinkType},
 };
 use std::{
     ffi::{c_char, c_int},
@@ -176,7 +174,8 @@ pub extern "C" fn forebay_writer_interface(
     })
 }
 
-/// The same for an interface of a capture, with all that is known of it. `FOREBAY_NOT_FOUND`: the capture has none with this number so far.
+/// The same for an interface of a capture, with all that is known of it. The two numbers may differ: interfaces that are alike have one
+/// number in the file. `FOREBAY_NOT_FOUND`: the capture has none with this number so far.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_writer_interface_of(
     handle: *mut forebay_writer,
@@ -206,9 +205,10 @@ fn frame_of(frame: &forebay_frame) -> Result<Frame<'_>> {
     })
 }
 
-/// Writes packets, for example those of `forebay_capture_next`. A `wire_len` below `len` is taken as `len`. All packets before one that is
-/// refused are written: `FOREBAY_INVALID`, an unknown interface or direction; `FOREBAY_TOO_LONG`, more than 1000000 bytes. After any
-/// other error the file is incomplete, and every further call is `FOREBAY_IO`.
+/// Writes packets of the program: `interface` of each is a number of the file, from `forebay_writer_interface`. For packets of a capture, see
+/// `forebay_writer_write_from`. A `wire_len` below `len` is taken as `len`. All packets before one that is refused are written:
+/// `FOREBAY_INVALID`, an unknown interface or direction; `FOREBAY_TOO_LONG`, more than 1000000 bytes. After any other error the file is
+/// incomplete, and every further call is `FOREBAY_IO`.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_writer_write(
     handle: *mut forebay_writer,
@@ -226,8 +226,33 @@ pub extern "C" fn forebay_writer_write(
     })
 }
 
-/// Writes the counts of an interface, usually those of `forebay_capture_finish` before the end: what it has received, and what was lost. A
-/// pcap file has none.
+/// Writes packets of a capture, such as those that `forebay_capture_next` has lent, which stay valid. `interface` of each is a number of the
+/// capture. The file gets a description of each interface before its first packet, and its own number for it. Errors are those of
+/// `forebay_writer_write`; `FOREBAY_INVALID` also if a pcap file would need a second link type.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_writer_write_from(
+    handle: *mut forebay_writer,
+    capture: *mut forebay_capture,
+    frames: *const forebay_frame,
+    count: usize,
+) -> c_int {
+    answer(|| {
+        let given = items(frames, count, "frames")?;
+        alone(capture, |taking| {
+            let interfaces = taking.interfaces()?;
+            exclusive(handle, |it| {
+                let mut failed = None;
+                let frames = given.iter().map(frame_of);
+                let frames = frames.map_while(|it| it.map_err(|error| failed = Some(error)).ok());
+                it.write_from(interfaces, frames)?;
+                failed.map_or(Ok(0), Err)
+            })?
+        })
+    })
+}
+
+/// Writes counts of one interface of the file, which the program has counted or which are those of a capture with one interface: what it has
+/// received, and what was lost. A pcap file has none.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_writer_counts(
     handle: *mut forebay_writer,
@@ -237,26 +262,30 @@ pub extern "C" fn forebay_writer_counts(
 ) -> c_int {
     answer(|| {
         Place::new(counts.cast_mut(), "counts")?;
-        let counts = border::options(counts)?;
-        let known = |count: u64| (count != FOREBAY_UNKNOWN).then_some(count);
-        let causes = [
-            counts.kernel,
-            counts.rx_ring,
-            counts.fill_ring,
-            counts.peer,
-            counts.overrun,
-        ];
-        let dropped = causes.into_iter().map(known).sum();
-        let statistics = Statistics {
-            time_ns,
-            interface_dropped: known(counts.interface_dropped),
-            received: Some(counts.received.saturating_sub(counts.filtered)),
-            dropped,
-            delivered: Some(counts.counted),
-            ..Statistics::default()
-        };
+        let statistics = border::options(counts)?.statistics(time_ns);
         writer(handle, |it| it.statistics(interface, &statistics))?;
         Ok(0)
+    })
+}
+
+/// Writes the counts of a capture's interfaces, usually after `forebay_capture_finish`. A source with one interface, and `any`, has counts of
+/// its own; those of a file are the ones that it records. `FOREBAY_UNSUPPORTED`: it has several interfaces, and counts their packets
+/// together; nothing is written.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_writer_counts_from(
+    handle: *mut forebay_writer,
+    capture: *mut forebay_capture,
+    time_ns: u64,
+) -> c_int {
+    answer(|| {
+        let known = alone(capture, |taking| taking.statistics(time_ns))?;
+        writer(handle, |it| {
+            for (interface, statistics) in known {
+                let number = it.interface(&interface)?;
+                it.statistics(number, &statistics)?;
+            }
+            Ok(0)
+        })
     })
 }
 
@@ -279,13 +308,14 @@ pub extern "C" fn forebay_writer_count(
 }
 
 /// Writes what is left, ends the writer, and stores its counts. `totals` may be null. An error is that of the file: the counts say what
-/// was written. `FOREBAY_BUSY`: another call uses it, and it stays open.
+/// was written. `FOREBAY_BUSY`, another call uses it, and `FOREBAY_INVALID`, the `size` is wrong: it stays open.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_writer_close(
     handle: *mut forebay_writer,
     totals: *mut forebay_writer_totals,
 ) -> c_int {
     answer(|| {
+        check_size(totals)?;
         let mut writer = take_back(handle)?;
         let finished = writer.finish();
         if !totals.is_null() {

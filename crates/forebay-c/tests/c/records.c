@@ -107,9 +107,64 @@ static void sized(void) {
   unlink(path);
 }
 
+// Records of other sizes, among them one of a byte and one that is longer than the default of the options.
+static void of_size(uint32_t size, int count) {
+  forebay_appender *appender;
+  forebay_record_reader *reader;
+  // It limits records of any length only.
+  struct forebay_appender_options options = {.size = sizeof options, .record_bytes = SIZE_MAX};
+  CHECK(forebay_appender_open(path, &options, &appender) < 0);
+  CHECK_IS(forebay_appender_open_sized(path, size, &options, &appender), FOREBAY_OK);
+  uint8_t *record = malloc(size);
+  for (int i = 0; i < count; i++) {
+    memset(record, i + 1, size);
+    CHECK_IS(forebay_appender_append(appender, record, size), FOREBAY_OK);
+  }
+  // With a wrong size nothing happens.
+  struct forebay_appender_totals totals = {.size = 3};
+  CHECK_IS(forebay_appender_close(appender, &totals), FOREBAY_INVALID);
+  totals.size = sizeof totals;
+  CHECK_IS(forebay_appender_close(appender, &totals), FOREBAY_OK);
+  CHECK(totals.written == (uint64_t)count);
+  CHECK_IS(forebay_record_reader_open(path, &reader), FOREBAY_OK);
+  struct forebay_bytes read;
+  for (int i = 0; i < count; i++) {
+    CHECK_IS(forebay_record_reader_next(reader, &read), FOREBAY_OK);
+    memset(record, i + 1, size);
+    CHECK(read.len == size && memcmp(read.data, record, size) == 0);
+    CHECK_IS(forebay_record_reader_record_size(reader), size);
+  }
+  CHECK_IS(forebay_record_reader_next(reader, &read), FOREBAY_CLOSED);
+  CHECK_IS(forebay_record_reader_destroy(reader), FOREBAY_OK);
+  free(record);
+  unlink(path);
+}
+
+// Records without a byte have a length, too.
+static void empty(void) {
+  forebay_appender *appender;
+  forebay_record_reader *reader;
+  CHECK_IS(forebay_appender_open(path, NULL, &appender), FOREBAY_OK);
+  for (int i = 0; i < 3; i++) CHECK_IS(forebay_appender_append(appender, "x", i == 1), FOREBAY_OK);
+  CHECK_IS(forebay_appender_close(appender, NULL), FOREBAY_OK);
+  CHECK_IS(forebay_record_reader_open(path, &reader), FOREBAY_OK);
+  struct forebay_bytes read;
+  for (int i = 0; i < 3; i++) {
+    CHECK_IS(forebay_record_reader_next(reader, &read), FOREBAY_OK);
+    CHECK(read.len == (i == 1));
+  }
+  CHECK_IS(forebay_record_reader_next(reader, &read), FOREBAY_CLOSED);
+  CHECK_IS(forebay_record_reader_destroy(reader), FOREBAY_OK);
+  unlink(path);
+}
+
 int main(void) {
   snprintf(path, sizeof path, "/tmp/forebay-c-records-%ld", (long)getpid());
   sized();
+  of_size(1, 1000);
+  of_size(7, 1000);
+  of_size(100000, 20);
+  empty();
   forebay_record_reader *reader;
   CHECK_IS(forebay_record_reader_open(path, &reader), FOREBAY_NOT_FOUND);
   CHECK(strstr(forebay_last_error(), path) != NULL);

@@ -1,6 +1,8 @@
 // Capture files: written by path and by descriptor, read back, and copied from a capture with its interfaces and counts.
 #include "check.h"
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static char path[64];
@@ -93,10 +95,32 @@ static void full(void) {
   CHECK(forebay_writer_flush(writer) < 0);
   CHECK(forebay_last_errno() == 28); // ENOSPC
   CHECK_IS(forebay_writer_write(writer, &frame, 1), FOREBAY_IO);
-  struct forebay_writer_totals totals = {.size = sizeof totals};
+  CHECK_IS(forebay_writer_interface(writer, 1, NULL), FOREBAY_IO);
+  // With a wrong size nothing happens, so the error of the file is not lost.
+  struct forebay_writer_totals totals = {.size = 3};
+  CHECK_IS(forebay_writer_close(writer, &totals), FOREBAY_INVALID);
+  totals.size = sizeof totals;
   CHECK_IS(forebay_writer_close(writer, &totals), FOREBAY_IO);
   CHECK(totals.packets == 1 && totals.written == 0);
   CHECK_IS(forebay_writer_close(writer, &totals), FOREBAY_MISUSE);
+}
+
+// A file that may not grow further: an error of the file, not of the packet.
+static void limited(void) {
+  struct rlimit before, small;
+  CHECK(signal(SIGXFSZ, SIG_IGN) != SIG_ERR && getrlimit(RLIMIT_FSIZE, &before) == 0);
+  small = before;
+  small.rlim_cur = 1000;
+  forebay_writer *writer;
+  CHECK_IS(forebay_writer_create(path, NULL, &writer), FOREBAY_OK);
+  static const uint8_t data[2000];
+  struct forebay_frame frame = {.data = data, .len = sizeof data};
+  CHECK_IS(forebay_writer_write(writer, &frame, 1), FOREBAY_OK);
+  CHECK(setrlimit(RLIMIT_FSIZE, &small) == 0);
+  CHECK_IS(forebay_writer_flush(writer), FOREBAY_IO);
+  CHECK(forebay_last_errno() == 27); // EFBIG
+  CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
+  CHECK_IS(forebay_writer_close(writer, NULL), FOREBAY_IO);
 }
 
 // A capture into a file: bursts as they are, its interface, and its counts.
@@ -130,12 +154,85 @@ static void copy(void) {
   fclose(file);
 }
 
+// Writes a file with these interfaces and a packet of each, whose time is its number; with counts of each if they are wanted.
+static void write_interfaces(const char *file, int count, const char *const names[], int with_counts) {
+  forebay_writer *writer;
+  CHECK_IS(forebay_writer_create(file, NULL, &writer), FOREBAY_OK);
+  for (int i = 0; i < count; i++) CHECK_IS(forebay_writer_interface(writer, 1, names[i]), i);
+  for (int i = 0; i < count; i++) {
+    struct forebay_frame frame = {.data = (const uint8_t *)"x", .len = 1, .time_ns = (uint64_t)i, .interface = (uint32_t)i};
+    CHECK_IS(forebay_writer_write(writer, &frame, 1), FOREBAY_OK);
+    struct forebay_counts counts = {.size = sizeof counts, .received = 10 + (uint64_t)i, .counted = 1, .kernel = 9 + (uint64_t)i};
+    if (with_counts) CHECK_IS(forebay_writer_counts(writer, (uint32_t)i, 5, &counts), FOREBAY_OK);
+  }
+  CHECK_IS(forebay_writer_close(writer, NULL), FOREBAY_OK);
+}
+
+// Captures of several interfaces into one file: the packets keep theirs, although their numbers in the file are others.
+static void several_interfaces(void) {
+  char first[80], second[80];
+  snprintf(first, sizeof first, "%s-1", path);
+  snprintf(second, sizeof second, "%s-2", path);
+  write_interfaces(first, 2, (const char *const[]){"a", "b"}, 0);
+  write_interfaces(second, 2, (const char *const[]){"b", "c"}, 1);
+  forebay_writer *writer;
+  forebay_capture *captures[2];
+  CHECK_IS(forebay_writer_create(path, NULL, &writer), FOREBAY_OK);
+  for (int i = 0; i < 2; i++) {
+    const struct forebay_frame *frames;
+    CHECK_IS(forebay_capture_read(i ? second : first, NULL, &captures[i]), FOREBAY_OK);
+    CHECK_IS(forebay_capture_next(captures[i], &frames, FOREBAY_FOREVER), 2);
+    CHECK_IS(forebay_writer_write_from(writer, captures[i], frames, 1), FOREBAY_OK);
+    CHECK_IS(forebay_writer_write_from(writer, captures[i], frames + 1, 1), FOREBAY_OK); // they are still lent
+    struct forebay_frame wrong[2] = {frames[0], frames[0]};
+    wrong[1].interface = 2;
+    CHECK_IS(forebay_writer_write_from(writer, captures[i], wrong, 2), FOREBAY_INVALID);
+    wrong[1].direction = 3;
+    CHECK_IS(forebay_writer_write_from(writer, captures[i], wrong + 1, 1), FOREBAY_INVALID);
+    CHECK_IS(forebay_capture_next(captures[i], &frames, FOREBAY_FOREVER), FOREBAY_CLOSED);
+    CHECK_IS(forebay_capture_finish(captures[i], NULL), FOREBAY_OK);
+  }
+  CHECK_IS(forebay_writer_write_from(writer, (forebay_capture *)writer, NULL, 0), FOREBAY_MISUSE);
+  CHECK_IS(forebay_writer_write_from((forebay_writer *)captures[1], captures[0], NULL, 0), FOREBAY_MISUSE);
+  // Sums of two interfaces are those of neither; what a file records of each is known.
+  CHECK_IS(forebay_writer_counts_from(writer, captures[0], 7), FOREBAY_UNSUPPORTED);
+  CHECK_IS(forebay_writer_counts_from(writer, captures[1], 7), FOREBAY_OK);
+  CHECK_IS(forebay_writer_close(writer, NULL), FOREBAY_OK);
+  for (int i = 0; i < 2; i++) CHECK_IS(forebay_capture_destroy(captures[i]), FOREBAY_OK);
+  // The interfaces are a, b and c; the packet of each refused burst before the wrong one was written.
+  const uint32_t interfaces[] = {0, 1, 0, 1, 2, 1}, times[] = {0, 1, 0, 0, 1, 0};
+  const struct forebay_frame *read;
+  ptrdiff_t count, all = 0;
+  CHECK_IS(forebay_capture_read(path, NULL, &captures[0]), FOREBAY_OK);
+  while ((count = forebay_capture_next(captures[0], &read, FOREBAY_FOREVER)) > 0)
+    for (const struct forebay_frame *end = read + count; read < end; read++, all++)
+      CHECK(all < 6 && read->interface == interfaces[all] && read->time_ns == times[all]);
+  CHECK_IS(all, 6);
+  CHECK_IS(forebay_capture_link_type(captures[0], 2), 1);
+  CHECK_IS(forebay_capture_link_type(captures[0], 3), FOREBAY_NOT_FOUND);
+  CHECK_IS(forebay_capture_destroy(captures[0]), FOREBAY_OK);
+  // The last two blocks are the counts of b and c.
+  FILE *file = fopen(path, "rb");
+  uint32_t block[3], end = 0;
+  for (uint32_t wanted = 2; wanted > 0; wanted--) {
+    CHECK(file && fseek(file, -4 - (long)end, SEEK_END) == 0 && fread(block, 4, 1, file) == 1);
+    end += block[0];
+    CHECK(fseek(file, -(long)end, SEEK_END) == 0 && fread(block, 4, 3, file) == 3);
+    CHECK(block[0] == 5 && block[2] == wanted); // an interface statistics block
+  }
+  fclose(file);
+  unlink(first);
+  unlink(second);
+}
+
 int main(void) {
   snprintf(path, sizeof path, "/tmp/forebay-c-writer-%ld", (long)getpid());
   pcapng();
   pcap_by_descriptor();
   full();
+  limited();
   copy();
+  several_interfaces();
   unlink(path);
   forebay_writer *writer;
   CHECK_IS(forebay_writer_create("/nowhere/a.pcap", NULL, &writer), FOREBAY_NOT_FOUND);

@@ -2,6 +2,7 @@
 #include "check.hpp"
 #include <algorithm>
 #include <fcntl.h>
+#include <string>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -130,10 +131,41 @@ static void stopped() {
   CHECK(counts.received == counts.counted + counts.kernel && counts.unread == 0);
 }
 
+// From a card into a file, and from there, with an interface that has the number 0 in the capture only.
+static void into_a_file() {
+  const std::string path = "/tmp/forebay-cpp-capture-" + std::to_string(getpid()) + ".pcapng";
+  const auto copy = [&](forebay::capture from, const char *to) {
+    forebay::writer file(to);
+    CHECK(forebay_writer_interface(file.get(), 1, "another") == 0);
+    std::uint64_t packets = 0;
+    for (auto burst = from.next(); !burst.empty(); burst = from.next()) {
+      file.write(from, burst);
+      file.write(from, *burst.begin()); // again
+      packets += burst.size() + 1;
+    }
+    CHECK(from.finish().kernel == 0 && file.counts(from, 7) && file.totals().packets == packets);
+    file.flush();
+    CHECK(file.close().written == packets);
+    CHECK(thrown([&] { file.flush(); }) == FOREBAY_MISUSE);
+    return packets;
+  };
+  const auto packets = copy(forebay::capture::open("sim:clock=virtual,count=100"), path.c_str());
+  {
+    auto read = forebay::capture::read(path.c_str());
+    std::uint64_t found = 0;
+    for (const forebay_frame &frame : read) CHECK(frame.interface == 1 && ++found);
+    CHECK(found == packets);
+  }
+  CHECK(copy(forebay::capture::read(path.c_str()), "/dev/null") > packets);
+  unlink(path.c_str());
+  CHECK(thrown([] { forebay::writer none("/nowhere/a.pcap"); }) == FOREBAY_NOT_FOUND);
+}
+
 int main() {
   one_by_one();
   iterators();
   files();
+  into_a_file();
   filters();
   stopped();
 }
