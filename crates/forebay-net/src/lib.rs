@@ -27,6 +27,7 @@
 //! | [`file`](mod@file) | a port that reads capture files |
 //! | [`format`](mod@format) | encodes and decodes pcap and pcapng |
 //! | [`filter`] | compiles and runs filter expressions |
+//! | [`flow`] | which flow a packet belongs to |
 //! | [`writer`] | writes capture files, packet by packet |
 //! | [`info`] | summarizes a capture file |
 //! | [`repair`] | truncates a damaged capture file after its last whole packet |
@@ -53,6 +54,7 @@ pub mod control;
 mod ebpf;
 pub mod file;
 pub mod filter;
+pub mod flow;
 pub mod format;
 pub mod generate;
 pub mod info;

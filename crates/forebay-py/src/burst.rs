@@ -39,7 +39,9 @@ impl Burst {
     }
 
     fn column<'py>(&self, py: Python<'py>, field: Field) -> Result<Bound<'py, PyAny>, Failure> {
-        Ok(array(py, &self.packets()?.column(field), field.format())?)
+        let packets = self.packets()?;
+        let column = py.detach(|| packets.column(field));
+        Ok(array(py, &column, field.format())?)
     }
 }
 
@@ -89,6 +91,16 @@ impl Burst {
     #[getter]
     fn offset<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>, Failure> {
         self.column(py, Field::Offset)
+    }
+
+    /// A hash of each packet's flow, uint64: the same for both directions of a conversation, and for other files, processes and machines.
+    /// Of two conversations it nearly always differs. 0: the packet has no addresses.
+    ///
+    /// It is that of the two addresses, the protocol, and the ports of TCP, UDP and SCTP. Later fragments have no ports. For ICMP, an echo and
+    /// its reply have the same hash. Computed from the packets' bytes when it is read first.
+    #[getter]
+    fn hash<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>, Failure> {
+        self.column(py, Field::Hash)
     }
 
     /// The bytes of the packets, a read-only memoryview: packet `i` is `payload[offset[i]:offset[i] + length[i]]`, and `burst[i]`.

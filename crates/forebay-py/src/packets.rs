@@ -5,7 +5,8 @@ use arrow_buffer::{ArrowNativeType, Buffer};
 use bytes::Bytes;
 use forebay_net::{
     capture::{OwnedBatch, Row},
-    port::Interface,
+    flow::Flow,
+    port::{Frame, Interface},
 };
 use std::{
     ops::Range,
@@ -24,6 +25,8 @@ pub enum Field {
     Dropped,
     /// Where each packet begins in the payload.
     Offset,
+    /// Of the flow: computed from the bytes.
+    Hash,
 }
 
 impl Field {
@@ -31,7 +34,7 @@ impl Field {
     pub fn format(self) -> &'static str {
         match self {
             Field::Time | Field::Offset => "q",
-            Field::Dropped => "Q",
+            Field::Dropped | Field::Hash => "Q",
             Field::Direction => "B",
             _ => "I",
         }
@@ -43,7 +46,7 @@ pub struct Packets {
     pub interfaces: Arc<[Interface]>,
     /// Where the source may overwrite the bytes once this process, or the one that forked it, has released them.
     born: Option<Born>,
-    columns: [OnceLock<Buffer>; 7],
+    columns: [OnceLock<Buffer>; 8],
 }
 
 /// The memory with the bytes of the packets.
@@ -103,8 +106,16 @@ impl Packets {
             Field::Direction => self.collect(|row| row.direction as u8),
             Field::Dropped => self.collect(|row| row.dropped_before),
             Field::Offset => self.collect(|row| i64::from(row.offset)),
+            Field::Hash => Buffer::from_vec(self.batch.frames().map(|it| self.hash(&it)).collect()),
         });
         made.clone()
+    }
+
+    fn hash(&self, frame: &Frame<'_>) -> u64 {
+        let interface = self.interfaces.get(frame.interface as usize);
+        interface.map_or(0, |interface| {
+            Flow::of(interface.link, frame.data).0.hash64()
+        })
     }
 
     fn collect<T: ArrowNativeType>(&self, field: impl Fn(&Row) -> T) -> Buffer {

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import struct
 import subprocess
 import sys
 import textwrap
@@ -53,6 +54,79 @@ def test_payloads_are_views_of_one_memory(file):
     # In the memory that the file was read into, the header of a packet's block is directly before it.
     header = bytes(burst.payload[burst.offset[1] - 28 : burst.offset[1]])
     assert int.from_bytes(header[:4], "little") == 6 and int.from_bytes(header[20:24], "little") == 60
+
+
+def ethernet(kind, payload):
+    return bytes(12) + struct.pack("!H", kind) + payload
+
+
+def ipv4(protocol, one, other, payload, fragment=0):
+    return ethernet(0x0800, struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(payload), 1, fragment, 64, protocol, 0) + one + other + payload)
+
+
+def ipv6(protocol, one, other, payload):
+    return ethernet(0x86DD, struct.pack("!IHBB", 6 << 28, len(payload), protocol, 64) + one + other + payload)
+
+
+def hashes(path, frames):
+    with forebay.Writer(path) as file:
+        for frame in frames:
+            file.write(frame)
+    columns = []
+    with forebay.read(path) as capture:
+        for burst in capture:
+            assert burst.hash.dtype == numpy.uint64 and (burst.hash == burst.hash).all()
+            columns.append(burst.hash)
+    return numpy.concatenate(columns).tolist()
+
+
+def test_the_hash_is_that_of_the_conversation(tmp_path):
+    """Two packets have one hash if and only if they have the same two ends and the same protocol."""
+    random = numpy.random.default_rng(7)
+    frames, conversations = [], []
+    for number in range(20_000):
+        make, size = ((ipv4, 4), (ipv6, 16))[number % 2]
+        protocol = (6, 17, 132)[number % 3]
+        # Few addresses and ports, so that conversations come again, also in the other direction.
+        ends = [(bytes(size - 1) + bytes([random.integers(6)]), int(random.integers(30))) for _ in range(2)]
+        frames.append(make(protocol, ends[0][0], ends[1][0], struct.pack("!HH", ends[0][1], ends[1][1]) + bytes(random.integers(40))))
+        conversations.append((size, protocol, *sorted(ends)))
+    found = hashes(tmp_path / "a.pcapng", frames)
+    assert len(set(zip(found, conversations))) == len(set(found)) == len(set(conversations)) > 5000 and 0 not in found
+    one, other = b"\x0a\x00\x00\x01", b"\x0a\x00\x00\x02"
+    echo, reply, later, again, arp, unknown = hashes(
+        tmp_path / "b.pcapng",
+        [
+            ipv4(1, one, other, b"\x08" + bytes(7)),
+            ipv4(1, other, one, b"\x00" + bytes(7)),
+            ipv4(17, one, other, b"\x00\x35\x00\x35", fragment=100),
+            ipv4(17, other, one, b"\xff\xff\x00\x07", fragment=200),
+            ethernet(0x0806, bytes(28)),
+            ethernet(0x88CC, bytes(40)),
+        ],
+    )
+    assert echo == reply and later == again and len({echo, later, arp, unknown}) == 4 and unknown == 0
+
+
+def test_the_hash_is_the_same_on_every_machine(tmp_path):
+    frames = [ipv4(6, b"\x0a\x00\x00\x01", b"\x0a\x00\x00\x02", b"\x9c\x40\x00\x50"), ipv6(17, bytes(15) + b"\x01", bytes(15) + b"\x02", b"\x00\x35\x00\x35")]
+
+    def mix(hash, word):
+        product = (hash ^ word) * 0x9E3779B97F4A7C15
+        return product & (1 << 64) - 1 ^ product >> 64
+
+    def expected(*words):
+        hash = 0x243F6A8885A308D3
+        for word in words:
+            hash = mix(hash, word)
+        return hash
+
+    # The end with the lower port is the second one; with equal ports, the higher address.
+    mapped = 0xFFFF_0000_0000
+    assert hashes(tmp_path / "a.pcapng", frames) == [
+        expected(mapped | 0x0A000001, 0, mapped | 0x0A000002, 0, 40_000 << 32 | 80 << 16 | 6),
+        expected(1, 0, 2, 0, 53 << 32 | 53 << 16 | 17),
+    ]
 
 
 def test_a_filter_selects_packets(file):

@@ -7,7 +7,7 @@
 //! that are not IP have rows, too.
 
 pub mod community;
-pub mod flow;
+pub use forebay_net::flow;
 mod merge;
 mod parquet;
 mod read;

@@ -4,7 +4,7 @@
 //! against the packet, the version of an Ethernet payload is not checked against the type of the frame. So a packet that matches
 //! `host`, `net`, `port`, `tcp`, `udp`, `arp` or `vlan` has the field that matched in its flow.
 
-use forebay_net::port::LinkType;
+use crate::port::LinkType;
 use std::{
     hash::{Hash, Hasher},
     net::{IpAddr, Ipv6Addr},
@@ -119,6 +119,36 @@ impl Flow {
     /// Whether A sent the packets, whatever the ports are: ICMP messages that are not answered.
     pub fn is_one_way(&self) -> bool {
         self.has & IS_ONE_WAY != 0
+    }
+
+    /// A hash of its addresses, protocol and ports, which is the same on every machine. 0: it has no addresses.
+    ///
+    /// It is not for tables whose keys an attacker may choose: it has no secret.
+    ///
+    /// ```
+    /// use forebay_net::{flow::Flow, port::LinkType};
+    /// let mut ping = [0; 28]; // a packet of IPv4 alone
+    /// (ping[0], ping[9], ping[15], ping[19], ping[20]) = (0x45, 1, 10, 20, 8); // ICMP from 0.0.0.10 to 0.0.0.20, an echo
+    /// let mut pong = ping;
+    /// (pong[15], pong[19], pong[20]) = (20, 10, 0);
+    /// let hash = |packet: &[u8]| Flow::of(LinkType::RAW, packet).0.hash64();
+    /// assert_eq!(hash(&ping), hash(&pong));
+    /// assert_eq!(hash(&[]), 0);
+    /// ```
+    pub fn hash64(&self) -> u64 {
+        if self.has & HAS_ADDRESSES == 0 {
+            return 0;
+        }
+        let [a, b] = self.addresses;
+        let [from, to] = self.ports.map(u64::from);
+        let rest = from << 32 | to << 16 | u64::from(self.protocol);
+        // The two halves of a product together depend on all bits of the word.
+        let mix = |hash: u64, word: u64| {
+            let product = u128::from(hash ^ word) * 0x9e37_79b9_7f4a_7c15;
+            (product as u64) ^ (product >> 64) as u64
+        };
+        let words = [a as u64, (a >> 64) as u64, b as u64, (b >> 64) as u64, rest];
+        words.into_iter().fold(0x243f_6a88_85a3_08d3, mix).max(1)
     }
 
     #[inline]
