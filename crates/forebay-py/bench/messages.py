@@ -16,6 +16,7 @@ import forebay
 
 MESSAGE = bytes(64)
 NAME = f"bench-{os.getpid()}"
+LIMIT = 20  # seconds, for programs of which one may fail
 
 
 def one(queue, count):
@@ -99,8 +100,10 @@ def iceoryx2_sender(name, count):
     publisher = service.publisher_builder().backpressure_strategy(iceoryx2.BackpressureStrategy.RetryUntilDelivered).create()
     content = message()
     for _ in range(count + 1):  # the first one shows that it runs
-        while not publisher.send_copy(content):  # the subscriber is not connected yet
-            pass
+        end = time.monotonic() + LIMIT
+        while not publisher.send_copy(content):  # the subscriber is not connected yet, or gone
+            if time.monotonic() > end:
+                return
 
 
 def iceoryx2_queue(count):
@@ -111,7 +114,7 @@ def iceoryx2_queue(count):
     process.start()
 
     def receive(left):
-        end = time.monotonic() + 20
+        end = time.monotonic() + LIMIT
         while left:
             if (sample := subscriber.receive()) is not None:
                 bytes(sample.payload().contents.bytes)
@@ -119,7 +122,7 @@ def iceoryx2_queue(count):
                 left -= 1
             elif time.monotonic() > end:
                 process.kill()
-                raise TimeoutError("no figure within 20 s")
+                raise TimeoutError(f"no figure within {LIMIT} s")
 
     receive(1)
     begun = time.perf_counter()
