@@ -1,7 +1,11 @@
 //! Failures, as the exceptions of the package: each has a code, the same as in Rust and C.
 
 pub use forebay::error::Code;
-use forebay::{Error, queue, ring::broadcast};
+use forebay::{
+    Error,
+    queue::{self, lanes},
+    ring::broadcast,
+};
 use pyo3::prelude::*;
 use std::fmt;
 
@@ -37,7 +41,7 @@ macro_rules! from {
         }
     )*};
 }
-from! { Error queue::SendError queue::RecvError queue::StatsError broadcast::RecvError broadcast::TooLong }
+from! { Error queue::SendError queue::RecvError queue::StatsError lanes::SendError lanes::RecvError lanes::Ending broadcast::RecvError broadcast::TooLong }
 
 impl From<forebay_net::filter::Error> for Failure {
     fn from(error: forebay_net::filter::Error) -> Failure {

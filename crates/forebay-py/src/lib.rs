@@ -7,6 +7,7 @@ mod capture;
 mod column;
 mod error;
 mod filter;
+mod lanes;
 mod packets;
 mod pipe;
 mod process;
@@ -25,6 +26,7 @@ mod _forebay {
         capture::{Capture, capture, read},
         error::_codes,
         filter::Filter,
+        lanes::{Hub, Lane},
         pipe::{Ring, Stream},
         process::{_ending, _forked},
         queue::Queue,

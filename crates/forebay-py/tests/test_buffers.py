@@ -664,6 +664,97 @@ def test_a_broadcast_is_read_in_another_process():
         forebay.BroadcastReader(-1)
 
 
+def lanes(hub, count, capacity=4096):
+    """Lanes to a hub in this process, and the numbers of their senders."""
+    made = []
+    for _ in range(count):
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            thread = threading.Thread(target=lambda: made.append(forebay.Lane(theirs, capacity, 60)))
+            thread.start()
+            peer = hub.accept(ours, 60)
+            thread.join()
+        made[-1] = (made[-1], peer)
+    return made
+
+
+def test_lanes_carry_messages_to_a_hub():
+    hub = forebay.Hub(max_peers=3, max_lane_bytes=1 << 16)
+    (first, one), (second, two), (third, three) = lanes(hub, 3)
+    assert (one, two, three) == (0, 1, 2)
+    with pytest.raises(forebay.Empty):
+        hub.recv(0)
+    with pytest.raises(forebay.TimedOut):
+        hub.recv(0.001)
+    with pytest.raises(forebay.TooLong):
+        first.send(bytes(first.largest + 1))
+    sent = 0
+    with pytest.raises(forebay.Full):
+        while True:
+            first.send(bytes([sent]) * 100, 0)
+            sent += 1
+    with pytest.raises(forebay.TimedOut):
+        first.send(bytes(100), 0.001)
+    second.send(bytes(3000))
+    second.close()
+    with pytest.raises(forebay.Misuse):
+        second.send(b"late")
+    received = {one: [], two: []}
+    for _ in range(sent + 2):
+        peer, message = hub.recv(60)
+        received[peer].append(message)
+    assert received[one] == [bytes([n]) * 100 for n in range(sent)]
+    message, end = received[two]
+    assert message == bytes(3000) and isinstance(end, forebay.Closed)
+    hub.expel(three)
+    with pytest.raises(forebay.NotFound):
+        hub.expel(three)
+    with pytest.raises(forebay.Closed):
+        while True:
+            third.send(b"x", 60)
+    hub.close()
+    for call in (hub.recv, lambda: next(hub)):
+        with pytest.raises((forebay.Closed, StopIteration)):
+            call()
+    with pytest.raises(forebay.Closed):
+        while True:
+            first.send(b"x", 60)
+    for wrong in (-1, "text"):
+        with pytest.raises((forebay.Invalid, AttributeError)):
+            forebay.Lane(wrong)
+    with pytest.raises(forebay.Error):
+        forebay.Lane(1 << 20)
+
+
+def test_threads_and_tasks_wait_at_a_hub():
+    hub = forebay.Hub()
+    ((lane, peer),) = lanes(hub, 1)
+    received = []
+    thread = threading.Thread(target=lambda: received.extend(hub))
+    thread.start()
+    for n in range(1000):
+        lane.send(b"%d" % n)  # waits for room
+    lane.close()
+    while len(received) < 1001:
+        thread.join(0.01)
+    hub.close()
+    thread.join()
+    assert received[:1000] == [(peer, b"%d" % n) for n in range(1000)] and isinstance(received[1000][1], forebay.Closed)
+
+    async def main():
+        hub = forebay.Hub()
+        ((lane, peer),) = lanes(hub, 1)
+        messages = aiter(hub)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(anext(messages), 0.01)
+        asyncio.get_running_loop().call_later(0.02, lane.send, b"waking")
+        assert await anext(messages) == (peer, b"waking")
+        asyncio.get_running_loop().call_later(0.02, hub.close)
+        assert [message async for message in messages] == []
+
+    asyncio.run(main())
+
+
 def test_records_are_appended_and_read_as_a_structured_array(tmp_path):
     path = tmp_path / "log.rec"
     records = numpy.zeros(1000, RECORD)

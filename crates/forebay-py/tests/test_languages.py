@@ -7,6 +7,7 @@ import itertools
 import os
 import pathlib
 import shutil
+import socket
 import struct
 import subprocess
 import sys
@@ -199,6 +200,69 @@ def test_another_language_goes_on_when_a_python_receiver_is_killed(peer, queue):
     assert list(itertools.islice(printed, 500)) == list(range(500))
     complete(queue, 500 + killed(receives, printed), 30_000)
     assert sends.wait(30) == 0
+
+
+@pytest.mark.parametrize("language", ["C", "C++"])
+def test_lanes_end_with_the_process_at_their_other_end(language, tmp_path):
+    program = Compiled(*{"C": ("gcc", "c"), "C++": ("g++", "c++")}[language], tmp_path).program
+    hub = forebay.Hub()
+
+    def peer(*role, **options):
+        """Our end of a socket, and a program that has the other one as its standard input."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            return ours, start(program, *role, stdin=theirs, **options)
+
+    def numbers():
+        while True:
+            _, message = hub.recv(60)
+            if isinstance(message, forebay.Error):
+                return message
+            yield NUMBER.unpack(message)[0]
+
+    # Senders: one that ends, and one that is killed.
+    ours, sends = peer("lane", "7", "1000")
+    with ours:
+        hub.accept(ours, 60)
+    assert list(numbers()) == list(range(7, 1007)) and sends.wait(60) == 0
+    ours, sends = peer("lane", "0", str(10**12), stderr=subprocess.DEVNULL)
+    with ours:
+        hub.accept(ours, 60)
+    received = numbers()
+    assert list(itertools.islice(received, 20_000)) == list(range(20_000))
+    sends.kill()
+    assert all(number == at for at, number in enumerate(received, 20_000))
+    # Receivers: one that gets all, and one that is killed.
+    for is_killed in (False, True):
+        ours, receives = peer("hub", stdout=subprocess.PIPE)
+        with ours:
+            lane = forebay.Lane(ours, 1 << 16, 60)
+        for number in range(1000):
+            lane.send(NUMBER.pack(number), 60)
+        assert list(map(int, itertools.islice(receives.stdout, 1000))) == list(range(1000))
+        if is_killed:
+            receives.kill()
+            with pytest.raises(forebay.Closed):
+                while True:
+                    lane.send(NUMBER.pack(END), 60)
+        lane.close()
+        assert receives.wait(60) == (-9 if is_killed else 0)
+
+
+def test_a_hub_receives_from_a_program_in_rust_until_it_crashes(tmp_path):
+    hub, path = forebay.Hub(), str(tmp_path / "socket")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        for worker, count in (("0", 5), ("1", 3)):  # the second one aborts
+            works = start(built("examples/reports"), path, worker, stderr=subprocess.DEVNULL)
+            with listener.accept()[0] as connected:
+                peer = hub.accept(connected, 60)
+            expected = [(peer, b"task %d of worker %s is done" % (number, worker.encode())) for number in range(count)]
+            assert [hub.recv(60) for _ in range(count)] == expected
+            ended, reason = hub.recv(60)
+            assert ended == peer and isinstance(reason, forebay.Closed) and ("process ended" in str(reason)) == (worker == "1")
+            assert works.wait(60) == (-6 if worker == "1" else 0)
 
 
 def test_the_examples_in_c_and_python_share_a_queue(tmp_path):

@@ -7,7 +7,7 @@ import textwrap
 OBJECTS = """
 import forebay, os, threading
 queue, stream, ring, broadcast = forebay.Queue(), forebay.Stream(4), forebay.Ring(4, 8), forebay.Broadcast()
-reader, capture = broadcast.reader(), forebay.capture("sim:rate=1pps")
+reader, capture, hub = broadcast.reader(), forebay.capture("sim:rate=1pps"), forebay.Hub()
 log, file = forebay.Appender("a.rec"), forebay.Writer("a.pcapng")
 log.append(b"record")
 file.write(bytes(60))
@@ -28,7 +28,7 @@ def test_the_interpreter_exits_while_threads_wait_at_every_object(tmp_path):
         """
         full = forebay.Stream(4)
         full.write(b"full")
-        waits = (queue.recv, queue.recv_many, stream.read, ring.pop, reader.recv, capture.next_burst, lambda: full.write(b"more"))
+        waits = (queue.recv, queue.recv_many, stream.read, ring.pop, reader.recv, capture.next_burst, hub.recv, lambda: full.write(b"more"))
         for wait in waits:
             threading.Thread(target=wait, daemon=True).start()
         """,
@@ -40,7 +40,7 @@ def test_the_interpreter_exits_while_threads_wait_at_every_object(tmp_path):
 def test_a_forked_child_gets_misuse_from_every_object_and_leaves_files_alone(tmp_path):
     run(
         """
-        calls = (queue.recv, stream.read, ring.pop, broadcast.fileno, reader.recv, capture.next_burst, log.flush, file.flush)
+        calls = (queue.recv, stream.read, ring.pop, broadcast.fileno, reader.recv, capture.next_burst, hub.recv, log.flush, file.flush)
         pid = os.fork()
         if pid == 0:
             refused = 0
@@ -49,9 +49,9 @@ def test_a_forked_child_gets_misuse_from_every_object_and_leaves_files_alone(tmp
                     call()
                 except forebay.Misuse:
                     refused += 1
-            del queue, stream, ring, broadcast, reader, capture, log, file, calls
+            del queue, stream, ring, broadcast, reader, capture, hub, log, file, calls
             raise SystemExit(refused)  # with all that Python does at its exit
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 8
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
         log.close()
         file.close()
         assert forebay.read_records("a.rec") == ([b"record"], None)

@@ -38,6 +38,8 @@ from ._forebay import (
     Burst,
     Capture,
     Filter,
+    Hub,
+    Lane,
     Queue,
     Ring,
     Stream,
@@ -70,7 +72,7 @@ def write(path, bursts, *, format=None):
 
 
 __all__ = [
-    "Appender", "Broadcast", "BroadcastReader", "Burst", "Busy", "Capture", "Closed", "Damaged", "Defect", "Empty", "Error", "Exists", "Filter", "Full",
-    "InputOutput", "Interrupted", "Invalid", "Misuse", "NoMemory", "NoPermission", "NotFound", "Overrun", "Queue", "Ring", "Stream", "TimedOut", "TooLong",
+    "Appender", "Broadcast", "BroadcastReader", "Burst", "Busy", "Capture", "Closed", "Damaged", "Defect", "Empty", "Error", "Exists", "Filter", "Full", "Hub",
+    "InputOutput", "Interrupted", "Invalid", "Lane", "Misuse", "NoMemory", "NoPermission", "NotFound", "Overrun", "Queue", "Ring", "Stream", "TimedOut", "TooLong",
     "Unsupported", "Writer", "capture", "read", "read_records", "write",
 ]  # fmt: skip
