@@ -18,7 +18,7 @@ fn run(compiler: &str, flags: &[&str], library: &Folder, source: &Path) -> Strin
     command.arg(source).arg("-I").arg(root().join("include"));
     command.args(["-L", &library.path(""), "-lforebay"]);
     output(command.arg(format!("-Wl,-rpath,{}", library.path(""))));
-    output(Command::new("timeout").args(["60", &program]))
+    output(Command::new("timeout").args(["300", &program]))
 }
 
 /// The C++ compilers of these compilers.

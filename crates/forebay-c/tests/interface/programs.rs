@@ -10,7 +10,7 @@ fn programs_in_c_find_what_the_header_says() {
     for compiler in compilers() {
         for source in sources("tests/c", "c") {
             let program = compiled(&compiler, &library, &source);
-            output(Command::new("timeout").args(["60", &program]));
+            output(Command::new("timeout").args(["300", &program]));
         }
     }
 }
