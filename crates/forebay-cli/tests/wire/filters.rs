@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::{
     Load,
     lab::{classic, lab, skip},
-    listening, overloaded,
+    listening, listening_on, overloaded,
     support::*,
 };
 
@@ -144,5 +144,44 @@ fn with_a_filter_overload_is_counted_and_marked_as_without() {
         assert_eq!(found.statistics, [[received, kernel, written]]);
         let odd = found.packets.iter().all(|packet| packet.sequence % 2 == 1);
         assert!(odd && found.packets.len() as u64 == written);
+    });
+}
+
+#[test]
+fn a_filter_of_two_interfaces_counts_what_each_rejected_also_under_overload() {
+    lab(&["tcpreplay"], || {
+        let (load, file) = Load::with_output(120_000);
+        // What is sent into `va` leaves there and arrives at `vb`: each of them sees every frame.
+        for (flags, overload) in [("-B 256M", false), ("-B 1M", true)] {
+            let child = listening_on("vb -i va", format!("-w {file} {flags} ether[49] & 1 = 1"));
+            if overload {
+                interrupt(&child, "-STOP");
+            }
+            load.send();
+            if overload {
+                interrupt(&child, "-CONT");
+            }
+            let ran = stopped(child);
+            let json = ran.keeps_the_law();
+            rejected(&json, 120_000);
+            let filtered = json["filtered"].as_u64().unwrap_or(0);
+            let [received, written] = counts(&json, ["received", "written"]);
+            let kernel = count(&json["dropped"]["kernel"]);
+            assert_eq!(received, 120_000 + filtered, "{json}");
+            assert_eq!(received, written + filtered + kernel, "{json}");
+            assert_eq!(kernel > 10_000, overload, "{json}");
+            let found = found::open(&file);
+            assert_eq!(found.statistics.len(), 2, "{json}");
+            let mut dropped = 0;
+            for (number, [passed, lost, delivered]) in (0..).zip(found.statistics) {
+                let from_here = found.packets.iter().filter(|it| it.interface == number);
+                assert_eq!(from_here.count() as u64, delivered, "{json}");
+                assert_eq!([passed, lost + delivered], [60_000; 2], "{json}");
+                dropped += lost;
+            }
+            assert_eq!(dropped, kernel, "{json}");
+            let odd = found.packets.iter().all(|packet| packet.sequence % 2 == 1);
+            assert!(odd, "a packet that the filter rejects is in the file");
+        }
     });
 }

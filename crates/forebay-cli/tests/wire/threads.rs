@@ -162,6 +162,29 @@ fn a_filter_and_a_limit_hold_for_all_threads() {
 }
 
 #[test]
+fn overload_and_a_filter_add_up_over_several_threads() {
+    lab(&["tcpreplay"], || {
+        let (load, file) = Load::with_output(120_000);
+        let child = listening(format!("-w {file} -B 1M --threads 2 ether[49] & 1 = 1"));
+        // A reader that does not run: both rings fill, and matching packets are dropped.
+        interrupt(&child, "-STOP");
+        load.send();
+        interrupt(&child, "-CONT");
+        let ran = stopped(child);
+        let (json, found) = (ran.succeeds().json(), found::open(&file));
+        // Without eBPF, the kernel does not count what it rejects.
+        let filtered = json["filtered"].as_u64();
+        assert!(filtered.is_none_or(|rejected| rejected == 60_000), "{json}");
+        let sent = 60_000 + filtered.unwrap_or(0);
+        let dropped = check(&json, ran.log(), &found, sent);
+        assert!(dropped > 10_000, "{json}");
+        let odd = found.packets.iter().all(|packet| packet.sequence % 2 == 1);
+        assert!(odd, "a packet that the filter rejects is in the file");
+        in_order(&json, &found);
+    });
+}
+
+#[test]
 fn one_file_a_thread_holds_what_its_thread_took() {
     lab(&["tcpreplay"], || {
         let load = Load::new(30_000);
