@@ -1,4 +1,4 @@
-//! Outputs that accept no more: readers that leave, full disks, limits, and an unwritable stderr.
+//! Outputs that accept no more: readers that leave, full disks, limits, and an unwritable stderr. And the memory that a capture touches.
 
 use crate::support::*;
 use std::{fs::File, io::Read};
@@ -102,5 +102,27 @@ fn an_output_that_is_closed_from_the_start_is_an_error_and_dev_null_is_none() {
     }
     for reads in ["capture -r - -w /dev/null", "info -", "pipe -o /dev/null"] {
         ran(reads, "<&-").fails(1, "standard input: it is closed");
+    }
+}
+
+#[test]
+fn memory_is_touched_as_packets_fill_it_and_not_at_the_start() {
+    for recorder in ["", "--recorder 3s"] {
+        let (_folder, file) = Folder::with("a.pcapng");
+        let mut child = start!("capture -i sim:rate=100pps {recorder} -w {file}");
+        match recorder {
+            "" => wait_until(|| file_len(&file) > 0),
+            _ => drop(heard(&mut child, "keeping the last 3s")),
+        }
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let touched = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
+            kib.unwrap().parse::<u64>().unwrap()
+        };
+        let kib = touched("RssAnon:") + touched("RssShmem:");
+        // The store has 64 MiB, and the recorder more.
+        assert!(kib < 32 << 10, "{recorder}: {kib} KiB");
+        stopped(child).succeeds();
     }
 }
