@@ -124,7 +124,9 @@ fn interfaces_between_blocks_are_known_and_an_intact_directory_is_used() {
     let end = (third.offset + third.length) as usize;
     segment.finds(&segment.stored[..end + 5], 3, "cut");
     let mut changed = segment.stored.clone();
-    changed[(second.offset + second.length / 2) as usize] ^= 1;
+    // A single bit may be the distance to another copy of the same bytes.
+    let middle = (second.offset + second.length / 2) as usize;
+    changed[middle..middle + 100].fill(0x55);
     fs::write(&segment.path, changed).unwrap();
     let (found, _, reading, _) = segment.made.found(&request(""));
     let [begin, end] = [first.packets, first.packets + second.packets].map(|it| it as usize);
