@@ -177,6 +177,9 @@ impl<'a> Gather<'a> {
         let mut is_over = false;
         loop {
             let passed = self.pass(stop.as_mut(), &mut is_over).await;
+            if is_over || passed.is_err() {
+                self.config.queue.flush().await;
+            }
             // A signal should end it at once.
             let is_stopped = is_over && !self.config.once;
             self.report_progress(!is_stopped).await;

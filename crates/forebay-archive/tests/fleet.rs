@@ -495,6 +495,35 @@ fn a_segment_that_the_store_refuses_is_set_aside_unless_it_refuses_all_of_them()
     assert!(err.contains("are about another archive, 0"), "{err}");
 }
 
+/// Otherwise the server delivers them to another indexer only after an hour.
+#[test]
+fn an_indexer_that_the_store_refuses_gives_its_messages_back_before_it_ends() {
+    let python = python_or_skip!();
+    let mut fleet = Fleet::new(&python);
+    fleet.start();
+    fleet.spool("hall");
+    captured(&fleet.folder, "spool-hall/1.pcapng", "count=100");
+    assert!(fleet.ship("hall", &["--once"]).status().unwrap().success());
+    let url = fleet.url();
+    let times = ["--wait", "1s", "--take-over", "1h"];
+    let args = [&["index", TO, "--from", &url, "--once"][..], &times].concat();
+    fleet.store.fail("403 1 /segments/");
+    let (code, _, err) = fleet.run(&args);
+    assert_eq!(code, 3, "{err}");
+    fleet.store.fail("");
+    let mut next = Running::start(&mut fleet.command(&args));
+    let since = Instant::now();
+    let ended = loop {
+        if let Some(ended) = next.0.try_wait().unwrap() {
+            break ended;
+        }
+        assert!(since.elapsed() < PATIENCE, "it waits for the message");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert!(ended.success(), "{ended}");
+    assert_counts(&sound(&fleet)[0], [("indexed", 100)]);
+}
+
 #[test]
 fn flags_that_cannot_be_meant_are_refused_before_anything_is_done() {
     for (args, what) in [

@@ -266,6 +266,13 @@ impl Queue {
         taken.answer(AckKind::Term).await.with_context(what)
     }
 
+    /// Sends what was given back: a program that ends at once would take it along.
+    pub async fn flush(&self) {
+        if let Some(connected) = &self.connected {
+            let _ = tokio::time::timeout(TIMEOUT, connected.client.flush()).await;
+        }
+    }
+
     /// Connects anew before the next request.
     pub fn disconnect(&mut self) {
         self.connected = None;
