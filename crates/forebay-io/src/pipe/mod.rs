@@ -2,7 +2,7 @@
 //!
 //! One thread reads into the memory of a [`stream`](forebay::stream), another writes from it, and the caller's thread supervises both. If
 //! input and output are kernel pipes, the kernel can move memory pages between them instead, without the stream. So can it from a regular
-//! file to a pipe.
+//! file to a pipe or to another file.
 //!
 //! ```text
 //!  input ─┐    thread "filling"     ┌───────── the stream ──────────┐     thread "draining"   ┌─▶ output
