@@ -3,13 +3,14 @@
 use std::{env, fs, process::Command};
 
 /// Those that are measured.
-const OTHERS: [&str; 9] = [
+const OTHERS: [&str; 10] = [
     "bytes",
     "crossbeam-channel",
     "crossbeam-queue",
     "forebay",
     "iceoryx2",
     "kanal",
+    "nexus-queue",
     "ringbuf",
     "rtrb",
     "tokio",

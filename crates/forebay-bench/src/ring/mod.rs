@@ -29,7 +29,7 @@ use crate::method::{
 use anyhow::{Result, bail};
 use ends::Forebay;
 pub use ends::{Pops, Pushes, Ring};
-use rivals::{Crossbeam, Kanal, Rigtorp, Ringbuf, Rtrb, Std};
+use rivals::{Crossbeam, Kanal, Nexus, Rigtorp, Ringbuf, Rtrb, Std};
 use runs::{BURST, Task, run as run_task};
 use source_text::Listed;
 pub use source_text::{Textbook, TextbookEnd};
@@ -87,7 +87,7 @@ impl Entrant {
 }
 
 /// Rivals in C++: what a row calls them, and how to make them.
-fn recipes() -> [(&'static str, Recipe<'static>); 3] {
+fn recipes() -> [(&'static str, Recipe<'static>); 4] {
     let header_only = |file, source, debian| Recipe {
         file,
         source,
@@ -110,6 +110,17 @@ fn recipes() -> [(&'static str, Recipe<'static>); 3] {
                 "moodycamel.cpp",
                 concat!(include_str!("harness.hpp"), include_str!("moodycamel.cpp")),
                 "libreaderwriterqueue-dev and g++",
+            ),
+        ),
+        (
+            "atomic_queue",
+            header_only(
+                "atomic_queue.cpp",
+                concat!(
+                    include_str!("harness.hpp"),
+                    include_str!("atomic_queue.cpp")
+                ),
+                "libatomic-queue-dev and g++",
             ),
         ),
         (
@@ -136,6 +147,7 @@ fn entrants() -> (Vec<Entrant>, Vec<(&'static str, anyhow::Error)>) {
         Entrant::new::<Rigtorp>("rigtorp's SPSCQueue"),
         Entrant::new::<Rtrb>("rtrb"),
         Entrant::new::<Ringbuf>("ringbuf"),
+        Entrant::new::<Nexus>("nexus-queue"),
         Entrant::new::<Crossbeam>("crossbeam's ArrayQueue"),
         Entrant::new::<Kanal>("kanal's channel"),
         Entrant::new::<Std>("std's sync_channel"),

@@ -1,9 +1,11 @@
-//! Rings and channels of Rust crates, with our trait; and rigtorp's ring, which is published in C++.
+//! Rings and channels of Rust crates, with our trait; and rigtorp's ring, which is published in C++, and in no registry. Nor is
+//! drogalis' ring, which is not measured.
 
 use super::ends::{Pops, Pushes, Ring};
 use anyhow::Result;
 use crossbeam_queue::ArrayQueue;
 use forebay::sync::CachePadded;
+use nexus_queue::spsc;
 use ringbuf::{
     HeapCons, HeapProd, HeapRb,
     traits::{Consumer, Producer, Split},
@@ -72,6 +74,12 @@ ring!(
     |end: &mut HeapCons<u64>| end.try_pop(),
     |end: &mut HeapProd<u64>, numbers| end.push_slice(numbers),
     |end: &mut HeapCons<u64>, numbers| end.pop_slice(numbers)
+);
+ring!(
+    /// `nexus-queue`'s ring. It has no bursts.
+    Nexus, spsc::Producer<u64>, spsc::Consumer<u64>, spsc::ring_buffer,
+    |end: &mut spsc::Producer<u64>, number| spsc::Producer::push(end, number).is_ok(),
+    |end: &mut spsc::Consumer<u64>| spsc::Consumer::pop(end)
 );
 ring!(
     /// The standard library's bounded channel, asked without waiting.
