@@ -5,6 +5,7 @@
 //!  sensors/S/expired/DATE/HASH.json   segments of that date that `expire` has removed, or is removing; never changed
 //!  sensors/S/days/DATE/HASH.json      the pages of a day, merged
 //!  sensors/S/days/DATE.json           the sums of a day whose segments have all expired
+//!  sensors/S/days/summary             what the objects of each day add up to; any program may write it again
 //!  sensors/S/vanished/DATE/HASH.json  segments that are gone, and whose loss was accepted
 //!  sensors/S/dropped-NAME.json        a file that left the spool before it was shipped
 //!  sensors/S/dropped/DATE/HASH.json   those whose records were stored on that date
@@ -21,6 +22,7 @@ mod missing;
 mod page;
 mod read;
 mod roll;
+mod summary;
 mod sums;
 mod turn;
 
@@ -32,5 +34,6 @@ pub use missing::{Missing, accept, missing};
 pub use page::Entry;
 pub use read::Records;
 pub use roll::{RolledUp, plan_roll_up, roll_up};
+pub use summary::DaySummary;
 pub use sums::{Sum, Sums};
 pub use turn::{Change, Turn};

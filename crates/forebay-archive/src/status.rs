@@ -2,7 +2,7 @@
 //!
 //! `captured = shipped + waiting + expired + dropped + vanished`, for each sensor, in packets; and the packets of the index are those of the
 //! segments. `captured` and `shipped` come from the account that each sensor keeps ([`ledger`]), and which segments are there from the list of
-//! the store. `captured` is what the captures counted themselves, in the statistics at the end of their files; files without statistics count
+//! the store. Of a day whose list of segments and whose packets in the index are those of its [summary](DaySummary), the account is not read. `captured` is what the captures counted themselves, in the statistics at the end of their files; files without statistics count
 //! with the packets that they contain.
 
 mod config;
@@ -12,13 +12,15 @@ mod index;
 #[cfg(test)]
 mod many_tests;
 mod segments;
+#[cfg(test)]
+mod summary_tests;
 
 pub use config::StatusConfig;
 pub use index::packets_by_segment;
 
 use crate::{
     archive::{self, Archive},
-    ledger::{self, Records},
+    ledger::{self, DaySummary, Records, Sum},
     segment,
     ship::spool,
     table::{Table, now_ms},
@@ -119,6 +121,29 @@ impl Sensor {
         self.lose([entry.lost_kernel, entry.lost_interface]);
     }
 
+    /// Counts a day whose list of segments and whose packets in the index are those of its summary.
+    fn count_day(&mut self, day: &DaySummary) {
+        add(&mut self.segments, day.stored.segments);
+        add(&mut self.stored_bytes, day.stored_bytes);
+        add(&mut self.plain_bytes, day.plain_bytes);
+        add(&mut self.shipped, day.stored.packets);
+        add(&mut self.indexed, day.stored.packets);
+        self.differing.extend_from_slice(&day.differing);
+        self.count_gone(&day.expired, &day.vanished);
+        add(&mut self.captured, day.stored.captured);
+        self.lose([day.stored.lost_kernel, day.stored.lost_interface]);
+    }
+
+    /// Counts the sums of segments that have expired, and of those whose loss was accepted.
+    fn count_gone(&mut self, expired: &Sum, vanished: &Sum) {
+        add(&mut self.expired, expired.packets);
+        add(&mut self.vanished, vanished.packets);
+        for sum in [expired, vanished] {
+            add(&mut self.captured, sum.captured);
+            self.lose([sum.lost_kernel, sum.lost_interface]);
+        }
+    }
+
     /// Compares a segment with its packets in the index. `None`: it has no rows.
     fn compare(&mut self, it: &Segment, indexed: Option<u64>) {
         add(&mut self.indexed, indexed.unwrap_or(0));
@@ -180,13 +205,37 @@ pub async fn status(archive: &Archive, config: &StatusConfig) -> Result<BTreeMap
     }
     let objects = segments::listed(archive, config).await?;
     let mut table = Table::open(archive).await?;
-    let index = match &table {
+    let mut index = match &table {
         Some(table) => IndexSums::read(archive, table, config).await?,
         None => IndexSums::default(),
     };
     let wanted = |sensor: &str, date: &str| config.wants(sensor, date);
-    let records = Records::read(archive, &config.sensors, &wanted).await?;
-    let mut stored = segments::known(archive, objects, &records).await?;
+    let mut listed = segments::by_day(objects);
+    let waits: HashSet<&String> = waiting.iter().map(|it| it.0).collect();
+    let takes = |sensor: &str, date: &str, summary: &DaySummary| {
+        let day = (sensor.to_owned(), date.to_owned());
+        let listed = listed.get(&day).map_or(&[][..], Vec::as_slice);
+        let lengths = listed.iter().map(|it| (it.location.as_ref(), it.size));
+        // A file that waits may have expired already. A summary does not have it, and a closed day has forgotten it.
+        let is_asked = summary.expired.segments > 0 && !summary.is_closed;
+        !(is_asked && waits.contains(&day.0))
+            && index.sums.get(&day).copied().unwrap_or(0) == summary.stored.packets
+            && summary.has_just(lengths)
+    };
+    let records = Records::read(archive, &config.sensors, &wanted, &takes).await?;
+    let mut archived = HashSet::new();
+    for day in records.days.keys() {
+        index.sums.remove(day);
+        let listed = listed.remove(day).unwrap_or_default();
+        if waits.contains(&day.0) {
+            let ids = listed
+                .iter()
+                .map(|it| segment::identity(it.location.as_ref()));
+            archived.extend(ids.flatten());
+        }
+    }
+    let others = listed.into_values().flatten();
+    let mut stored = segments::known(archive, others, &records).await?;
     let there = stored.iter().filter(|it| !it.is_expired);
     let there = there.filter_map(|it| segment::identity(&it.key)).collect();
     let missing = ledger::missing(archive, &records, &there).await?;
@@ -204,7 +253,7 @@ pub async fn status(archive: &Archive, config: &StatusConfig) -> Result<BTreeMap
     let listed: HashSet<&str> = stored.iter().map(|it| &*it.key).collect();
     let others: Vec<&String> = rows.keys().filter(|it| !listed.contains(&***it)).collect();
     let others = archive::at_once(others.iter().map(async |key| archive.head(key).await)).await?;
-    let others = others.into_iter().flatten().collect();
+    let others = others.into_iter().flatten();
     stored.extend(segments::known(archive, others, &records).await?);
     // An `expire` that was killed may have left some of them, and their rows.
     stored.iter().filter(|it| it.is_expired).for_each(|it| {
@@ -212,7 +261,10 @@ pub async fn status(archive: &Archive, config: &StatusConfig) -> Result<BTreeMap
     });
 
     let mut sensors: BTreeMap<String, Sensor> = BTreeMap::new();
-    let mut archived = HashSet::new();
+    for ((name, _), day) in &records.days {
+        let sensor = sensors.entry(name.clone()).or_insert_with(known_losses);
+        sensor.count_day(day);
+    }
     for it in &stored {
         let sensor = sensors
             .entry(it.sensor.clone())
@@ -257,12 +309,7 @@ pub async fn status(archive: &Archive, config: &StatusConfig) -> Result<BTreeMap
     }
     for (name, sums) in &records.sums {
         let sensor = sensors.entry(name.clone()).or_insert_with(known_losses);
-        add(&mut sensor.expired, sums.expired.packets);
-        add(&mut sensor.vanished, sums.vanished.packets);
-        for sum in [&sums.expired, &sums.vanished] {
-            add(&mut sensor.captured, sum.captured);
-            sensor.lose([sum.lost_kernel, sum.lost_interface]);
-        }
+        sensor.count_gone(&sums.expired, &sums.vanished);
     }
     for (name, entry) in records.dropped.values() {
         let sensor = sensors.entry(name.clone()).or_insert_with(known_losses);

@@ -20,7 +20,7 @@ use forebay_archive::{
     index::{self, Row, flow::Flow},
     ledger::Entry,
     segment::{self, Block, Directory},
-    status::{StatusConfig, status},
+    status::{Sensor, StatusConfig, status},
     table::{Rows, Table},
 };
 use forebay_net::port::LinkType;
@@ -362,7 +362,8 @@ impl ObjectStore for Counting {
         let mut days = 0..self.year.days;
         let is_of = |day: &i64| self.year.account(*day) == location.as_ref();
         let mut account = || Some(self.year.account_of(days.find(is_of)?).into());
-        let made: Option<Vec<u8>> = match location.as_ref().contains("/days/") {
+        let is_page = location.as_ref().contains("/days/") && location.as_ref().ends_with(".json");
+        let made: Option<Vec<u8>> = match is_page {
             true => account(),
             false => of_segment,
         };
@@ -606,21 +607,43 @@ async fn a_year_by_its_metadata() {
     assert!(requests <= 5, "{:?}", counts.lock().unwrap());
     store.report("expire of nothing", step);
 
-    let step = Instant::now();
+    // Without a summary of the account, and with one, which the first `compact` makes.
+    let since = format!("{}", year.date(year.days - 8));
+    let all = counted_status(&store, &archive, "status without a summary", None).await;
     let config = CompactConfig::default();
-    let done = compact(&archive, &config, &mut |_, _| true).await.unwrap();
-    assert_eq!(done.merged, 0, "{done:?}");
-    store.report("compact", step);
-
-    let day = format!("{}", year.date(year.days - 8));
-    for (what, since) in [("status", None), ("status --since 8d", Some(day))] {
-        let config = StatusConfig {
-            since,
-            ..StatusConfig::default()
-        };
+    for what in ["compact, which sums up the account", "compact of nothing"] {
         let step = Instant::now();
-        let sensor = status(&archive, &config).await.unwrap().remove(SENSOR);
-        assert!(sensor.is_some_and(|it| it.is_sound()));
+        let done = compact(&archive, &config, &mut |_, _| true).await.unwrap();
+        assert_eq!(done.merged, 0, "{done:?}");
         store.report(what, step);
     }
+    let (sensor, days) = counted_status(&store, &archive, "status", None).await;
+    assert_eq!(sensor, all.0);
+    // The account of the last two days, and the summary.
+    assert!(days <= 4, "{days}");
+    counted_status(&store, &archive, "status --since 8d", Some(since)).await;
+}
+
+/// The counts, and the requests for records of the sensor, apart from lists.
+async fn counted_status(
+    store: &Counting,
+    archive: &Archive,
+    what: &str,
+    since: Option<String>,
+) -> (Sensor, u64) {
+    let config = StatusConfig {
+        since,
+        ..StatusConfig::default()
+    };
+    let step = Instant::now();
+    let sensor = status(archive, &config).await.unwrap().remove(SENSOR);
+    let sensor = sensor.filter(Sensor::is_sound).unwrap();
+    let of_sensor = store
+        .counts
+        .lock()
+        .unwrap()
+        .get(&("sensors", "get"))
+        .copied();
+    store.report(what, step);
+    (sensor, of_sensor.map_or(0, |it| it.0))
 }

@@ -142,7 +142,9 @@ pub(super) mod tests {
             let mut ledger = Ledger::default();
             ledger.add(&plain, entry("hall", 205)).await.unwrap();
             assert_eq!(&*plain.get(last).await.unwrap().unwrap(), b"{");
-            let records = Records::read(&plain, &[], &|_, _| true).await.unwrap();
+            let records = Records::read(&plain, &[], &|_, _| true, &|_, _, _| false)
+                .await
+                .unwrap();
             let found = missing(&plain, &records, &HashSet::new()).await.unwrap();
             assert_eq!((found.segments.len(), found.damaged.len()), (201, 1));
         });
@@ -176,7 +178,9 @@ pub(super) mod tests {
             let other = other.strip_suffix(".zst").unwrap();
             archive.put(other, "".into()).await.unwrap();
             let stored = HashSet::from([id("hall", &sha256(0))]);
-            let records = Records::read(&archive, &[], &|_, _| true).await.unwrap();
+            let records = Records::read(&archive, &[], &|_, _| true, &|_, _, _| false)
+                .await
+                .unwrap();
             let found = missing(&archive, &records, &stored).await.unwrap();
             let found: Vec<_> = found.segments.into_values().collect();
             assert_eq!(found, [("hall".to_owned(), entry("hall", 3), false)]);

@@ -62,8 +62,8 @@ pub(super) fn parse_single(key: &str) -> Option<(&str, PageKind, String)> {
     let (sensor, file) = key.strip_prefix("sensors/")?.split_once('/')?;
     let (kind, name) = file.strip_suffix(".json")?.split_once('-')?;
     let (kind, id) = match kind {
-        "expired" => (PageKind::Expired, id(sensor, name)),
-        "vanished" => (PageKind::Vanished, id(sensor, name)),
+        "expired" if segment::is_sha256(name) => (PageKind::Expired, id(sensor, name)),
+        "vanished" if segment::is_sha256(name) => (PageKind::Vanished, id(sensor, name)),
         "dropped" => (PageKind::Dropped, key.to_owned()),
         _ => return None,
     };
@@ -80,4 +80,22 @@ pub(super) fn parse_sums(key: &str) -> Option<(&str, &str)> {
     let (sensor, rest) = key.strip_prefix("sensors/")?.split_once('/')?;
     let date = rest.strip_prefix("days/")?.strip_suffix(".json")?;
     (segment::is_sensor_name(sensor) && !date.contains('/')).then_some((sensor, date))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_of_a_segment_has_the_hash_of_a_file_in_its_name() {
+        let sha256 = "0a".repeat(32);
+        let key = old_record("hall", &sha256);
+        assert_eq!(parse_single(&key).unwrap().2, id("hall", &sha256));
+        for name in ["", "x", &sha256[1..], &sha256.to_uppercase()] {
+            for kind in ["expired", "vanished"] {
+                let key = format!("sensors/hall/{kind}-{name}.json");
+                assert_eq!(parse_single(&key), None, "{key}");
+            }
+        }
+    }
 }

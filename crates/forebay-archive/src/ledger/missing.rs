@@ -71,7 +71,7 @@ pub async fn accept(archive: &Archive) -> Result<u64> {
     let stored = stored.iter();
     let stored = stored.filter_map(|it| segment::identity(it.location.as_ref()));
     let stored = stored.collect();
-    let records = Records::read(archive, &[], &|_, _| true).await?;
+    let records = Records::read(archive, &[], &|_, _| true, &|_, _, _| false).await?;
     let missing = missing(archive, &records, &stored).await?;
     let new = missing.segments.into_values().filter(|it| !it.2);
     let new = new.filter_map(|(_, entry, _)| {

@@ -1,14 +1,15 @@
 //! Pages: objects with the entries of segments.
 
-use super::key::{id, parse_single};
+use super::key::{id, parse_page, parse_single};
 use crate::{
-    archive::Archive,
+    archive::{self, Archive},
     segment::{self, Directory},
 };
 use anyhow::Result;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 
 /// The version of all records.
 pub(super) const SCHEMA: u64 = 1;
@@ -98,6 +99,26 @@ pub(super) fn entries(bytes: &[u8], sensor: &str) -> Option<Vec<Entry>> {
     let Page { mut segments, .. } = parse(bytes)?;
     segments.retain(|it| it.identity().is_some_and(|it| it.0 == sensor));
     Some(segments)
+}
+
+/// The segments on these pages, by their identity; of a segment that is on several ones, the last entry. `None`: a page is damaged or gone.
+pub(super) async fn by_identity(
+    archive: &Archive,
+    pages: &[&str],
+) -> Result<Option<BTreeMap<String, Entry>>> {
+    let mut keys = pages.to_vec();
+    keys.sort_unstable();
+    let bytes = archive::at_once(keys.iter().map(async |it| page(archive, it).await)).await?;
+    let mut all = BTreeMap::new();
+    for (key, bytes) in keys.iter().zip(bytes) {
+        let sensor = parse_page(key).map_or("", |it| it.0);
+        let Some(entries) = bytes.and_then(|it| entries(&it, sensor)) else {
+            return Ok(None);
+        };
+        let by_id = |it: Entry| Some((it.identity()?.1, it));
+        all.extend(entries.into_iter().filter_map(by_id));
+    }
+    Ok(Some(all))
 }
 
 /// The page or the single record with this key; `None`: it is not there any more. An empty one: it is too long.

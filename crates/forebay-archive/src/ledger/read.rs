@@ -3,6 +3,7 @@
 use super::{
     key::{PageKind, parse_page, parse_single, parse_sums},
     page::{Entry, MAX_TRIES, entries, page},
+    summary::{self, DaySummary, Summary},
     sums::Sums,
 };
 use crate::{
@@ -11,7 +12,7 @@ use crate::{
 };
 use anyhow::{Result, bail};
 use object_store::ObjectMeta;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The records of sensors.
 #[derive(Debug, Default)]
@@ -26,12 +27,15 @@ pub struct Records {
     pub(super) accepted: HashSet<String>,
     /// The sums of days that have nothing else, each with its sensor.
     pub sums: Vec<(String, Sums)>,
+    /// Days that were taken from a summary instead of their records, each with its sensor and date.
+    pub days: BTreeMap<(String, String), DaySummary>,
     /// Records that cannot be read: the sensor, and the key.
     pub damaged: Vec<(String, String)>,
 }
 
 impl Records {
     /// Reads the pages of these sensors, or of all if there is none, and of the dates that are wanted. A segment that moves on meanwhile, from one page to another one, is there.
+    /// A day with a summary that `takes` accepts is not read.
     ///
     /// # Errors
     /// The store failed, or records changed each time that they were read.
@@ -39,6 +43,7 @@ impl Records {
         archive: &Archive,
         sensors: &[String],
         wanted: &dyn Fn(&str, &str) -> bool,
+        takes: &dyn Fn(&str, &str, &DaySummary) -> bool,
     ) -> Result<Records> {
         let mut folders: Vec<String> = sensors.iter().map(|it| format!("sensors/{it}")).collect();
         if folders.is_empty() {
@@ -47,23 +52,38 @@ impl Records {
         for _ in 0..MAX_TRIES {
             let listed = folders.iter().map(async |it| archive.list(it).await);
             let listed = archive::at_once(listed).await?.into_iter().flatten();
-            let mut records = Records::default();
-            let (mut sums, mut pages) = (Vec::new(), Vec::new());
-            for object in listed {
+            let listed: Vec<ObjectMeta> = listed.collect();
+            let mut records = Records {
+                days: summed(archive, &listed, wanted, takes).await?,
+                ..Records::default()
+            };
+            let is_summed = |sensor: &str, date: &str| {
+                let day = (sensor.to_owned(), date.to_owned());
+                records.days.contains_key(&day)
+            };
+            let is_read =
+                |sensor: &str, date: &str| wanted(sensor, date) && !is_summed(sensor, date);
+            let (mut sums, mut pages, mut accepted) = (Vec::new(), Vec::new(), HashSet::new());
+            for object in &listed {
                 let key = object.location.to_string();
                 if let Some((sensor, date)) = parse_sums(&key) {
-                    wanted(sensor, date).then(|| sums.push(key.clone()));
-                } else if let Some((sensor, date, _)) = parse_page(&key) {
-                    wanted(sensor, date).then(|| pages.push(key.clone()));
+                    is_read(sensor, date).then(|| sums.push(key.clone()));
+                } else if let Some((sensor, date, kind)) = parse_page(&key) {
+                    let is_read = match kind {
+                        PageKind::Dropped => wanted(sensor, date),
+                        _ => is_read(sensor, date),
+                    };
+                    is_read.then(|| pages.push(key.clone()));
                 } else if let Some((sensor, kind, id)) = parse_single(&key) {
                     match kind {
-                        PageKind::Vanished => drop(records.accepted.insert(id)),
-                        PageKind::Dropped if !wanted(sensor, &stored_on(&object)) => {}
+                        PageKind::Vanished => drop(accepted.insert(id)),
+                        PageKind::Dropped if !wanted(sensor, &stored_on(object)) => {}
                         // The date of a segment with a record of an earlier version is in the record.
                         _ => pages.push(key),
                     }
                 }
             }
+            records.accepted = accepted;
             // Of a segment that was shipped again, the last entry counts.
             pages.sort_unstable();
             let fetched = archive::at_once(sums.iter().map(async |it| page(archive, it).await));
@@ -120,8 +140,8 @@ impl Records {
         for entry in entries {
             let is_wanted = match segment::parse_key(&entry.segment) {
                 Some((_, date, _)) if single.is_some() => wanted(sensor, date),
-                // Only a file that was dropped is in no segment.
-                None if single.is_none() => kind == PageKind::Dropped,
+                // A file that was dropped is in no segment, and an earlier version did not record which segment had expired.
+                None if single.is_none() => matches!(kind, PageKind::Dropped | PageKind::Expired),
                 _ => true,
             };
             let id = single.clone().or(entry.identity().map(|it| it.1));
@@ -136,6 +156,40 @@ impl Records {
             }
         }
     }
+}
+
+/// The days that need not be read, because a summary was made from just these objects.
+async fn summed(
+    archive: &Archive,
+    listed: &[ObjectMeta],
+    wanted: &dyn Fn(&str, &str) -> bool,
+    takes: &dyn Fn(&str, &str, &DaySummary) -> bool,
+) -> Result<BTreeMap<(String, String), DaySummary>> {
+    let keys: HashSet<&str> = listed.iter().map(|it| it.location.as_ref()).collect();
+    // Their dates are not known before they are read.
+    let of_earlier = keys.iter().filter_map(|it| parse_single(it));
+    let of_earlier = of_earlier.filter(|it| it.1 == PageKind::Expired);
+    let of_earlier: HashSet<&str> = of_earlier.map(|it| it.0).collect();
+    let mut sensors = summary::objects(listed);
+    sensors.retain(|sensor, days| {
+        days.retain(|date, _| wanted(sensor, date));
+        let has_summary = keys.contains(&*Summary::key(sensor));
+        has_summary && !days.is_empty() && !of_earlier.contains(sensor)
+    });
+    let read = sensors.keys();
+    let read = read.map(async |sensor| Summary::read(archive, sensor).await);
+    let read = archive::at_once(read).await?;
+    let mut summed = BTreeMap::new();
+    for ((sensor, days), summary) in sensors.iter().zip(&read) {
+        for (date, objects) in days {
+            if let Some(day) = summary.day(date, objects)
+                && takes(sensor, date, day)
+            {
+                summed.insert(((*sensor).to_owned(), (*date).to_owned()), day.clone());
+            }
+        }
+    }
+    Ok(summed)
 }
 
 /// The date (UTC) on which an object was stored.

@@ -6,14 +6,17 @@
 //!  vanished/DATE/HASH.json …           ─▶ vanished/DATE/HASH.json  ┘
 //!  dropped-….json dropped-….json …     ─▶ dropped/DATE/HASH.json
 //! ```
+//! At the end, what the account adds up to is written to the [`summary`] of each sensor.
+//!
 //! The new object is there before the old ones are deleted, and says nothing else than they do. So a program that reads both counts nothing twice,
 //! and a run that was killed is completed by the next one.
 
 use super::{
     expired::put_all,
     key::{PageKind, parse_page, parse_single, parse_sums, sums_of},
-    page::{Entry, SCHEMA, entries, named, page},
+    page::{Entry, SCHEMA, by_identity, named, page},
     read::stored_on,
+    summary::{self, is_numbered},
     sums::{Sum, Sums},
     turn::{Change, Turn},
 };
@@ -25,7 +28,7 @@ use anyhow::Result;
 use bytes::Bytes;
 use object_store::ObjectMeta;
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, hash_map::Entry as HashEntry},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -76,10 +79,19 @@ pub async fn roll_up(archive: &Archive) -> Result<RolledUp> {
     let Some(turn) = Turn::take(archive, Change::Merge).await? else {
         return Ok(RolledUp::default());
     };
-    let done = roll(archive, Some(&turn)).await;
+    let done = roll_and_sum(archive, &turn).await;
     let ended = turn.end().await;
     let done = done?;
     ended.map(|()| done)
+}
+
+async fn roll_and_sum(archive: &Archive, turn: &Turn) -> Result<RolledUp> {
+    let (done, mut listed) = roll(archive, Some(turn)).await?;
+    if done != RolledUp::default() {
+        listed = archive.list("sensors").await?;
+    }
+    summary::write(archive, &listed, &ended(turn.now()), turn).await?;
+    Ok(done)
 }
 
 /// What the next [`roll_up`] would do now.
@@ -87,11 +99,18 @@ pub async fn roll_up(archive: &Archive) -> Result<RolledUp> {
 /// # Errors
 /// The store failed.
 pub async fn plan_roll_up(archive: &Archive) -> Result<RolledUp> {
-    roll(archive, None).await
+    Ok(roll(archive, None).await?.0)
 }
 
-/// Without a turn, only counts.
-async fn roll(archive: &Archive, turn: Option<&Turn>) -> Result<RolledUp> {
+/// The first date that is left alone at this time.
+fn ended(now: SystemTime) -> String {
+    let ended = now.duration_since(UNIX_EPOCH);
+    let ended = ended.unwrap_or_default().saturating_sub(MIN_AGE);
+    segment::date_and_hour(u64::try_from(ended.as_nanos()).unwrap_or(u64::MAX)).0
+}
+
+/// Without a turn, only counts. Also returns the records as they were listed before.
+async fn roll(archive: &Archive, turn: Option<&Turn>) -> Result<(RolledUp, Vec<ObjectMeta>)> {
     let mut done = RolledUp::default();
     let listed = archive.list("sensors").await?;
     let now = turn.map_or_else(SystemTime::now, Turn::now);
@@ -112,9 +131,7 @@ async fn roll(archive: &Archive, turn: Option<&Turn>) -> Result<RolledUp> {
             days.entry(day).or_default().has_sums = true;
         }
     }
-    let ended = now.duration_since(UNIX_EPOCH);
-    let ended = ended.unwrap_or_default().saturating_sub(MIN_AGE);
-    let (today, _) = segment::date_and_hour(u64::try_from(ended.as_nanos()).unwrap_or(u64::MAX));
+    let today = ended(now);
     days.retain(|day, _| day.1 < &*today);
     let singles = listed.iter().map(|it| it.location.as_ref());
     let accepted = singles.filter_map(parse_single);
@@ -138,7 +155,7 @@ async fn roll(archive: &Archive, turn: Option<&Turn>) -> Result<RolledUp> {
                 PageKind::Shipped => !is_older(it, MIN_AGE, now),
                 _ => archive::is_young(it, now),
             };
-            if (pages.len() > 1 || pages.iter().any(is_numbered)) && !pages.iter().any(may_change) {
+            if (pages.len() > 1 || has_numbered(pages)) && !pages.iter().any(may_change) {
                 let folder = format!("sensors/{sensor}/{}/{date}", kind.folder());
                 merged += merge(archive, &folder, pages, day.has_sums, turn).await?;
             }
@@ -150,10 +167,8 @@ async fn roll(archive: &Archive, turn: Option<&Turn>) -> Result<RolledUp> {
             && day.summed().all(|it| is_older(it, MIN_EXPIRED_AGE, now))
         {
             let stored = match stored.entry(sensor) {
-                std::collections::hash_map::Entry::Occupied(it) => it.into_mut(),
-                std::collections::hash_map::Entry::Vacant(it) => {
-                    it.insert(archive.dates_of(sensor).await?)
-                }
+                HashEntry::Occupied(it) => it.into_mut(),
+                HashEntry::Vacant(it) => it.insert(archive.dates_of(sensor).await?),
             };
             if !stored.contains(date) && close(archive, sensor, date, &day, &accepted, turn).await?
             {
@@ -165,15 +180,12 @@ async fn roll(archive: &Archive, turn: Option<&Turn>) -> Result<RolledUp> {
             }
         }
     }
-    Ok(done)
+    Ok((done, listed))
 }
 
-/// Whether it is a page of `ship`.
-fn is_numbered(page: &ObjectMeta) -> bool {
-    page.location
-        .parts()
-        .nth(2)
-        .is_some_and(|it| it.as_ref() == "shipped")
+/// Whether a page of `ship` is among them.
+fn has_numbered(pages: &[ObjectMeta]) -> bool {
+    pages.iter().any(|it| is_numbered(it.location.as_ref()))
 }
 
 fn is_older(object: &ObjectMeta, age: Duration, now: SystemTime) -> bool {
@@ -181,21 +193,10 @@ fn is_older(object: &ObjectMeta, age: Duration, now: SystemTime) -> bool {
     is.is_ok_and(|it| it > age)
 }
 
-/// The segments on these pages, by their identity; of a segment that is on several ones, the last entry. `None`: a page is damaged or gone.
+/// The segments on these pages, as [`by_identity`].
 async fn read(archive: &Archive, pages: &[ObjectMeta]) -> Result<Option<BTreeMap<String, Entry>>> {
-    let mut keys: Vec<&str> = pages.iter().map(|it| it.location.as_ref()).collect();
-    keys.sort_unstable();
-    let bytes = archive::at_once(keys.iter().map(async |it| page(archive, it).await)).await?;
-    let mut all = BTreeMap::new();
-    for (key, bytes) in keys.iter().zip(bytes) {
-        let sensor = parse_page(key).map_or("", |it| it.0);
-        let Some(entries) = bytes.and_then(|it| entries(&it, sensor)) else {
-            return Ok(None);
-        };
-        let by_id = |it: Entry| Some((it.identity()?.1, it));
-        all.extend(entries.into_iter().filter_map(by_id));
-    }
-    Ok(Some(all))
+    let keys: Vec<&str> = pages.iter().map(|it| it.location.as_ref()).collect();
+    by_identity(archive, &keys).await
 }
 
 /// Replaces pages by as few as possible, unless one of them is damaged. Returns the number of objects that were deleted.
@@ -218,7 +219,7 @@ async fn merge(
     let made = all.chunks(MAX_ENTRIES);
     let made = made.map(|it| named(folder, recorded_ms, it.to_vec()));
     let made: HashMap<String, Bytes> = made.collect::<Result<_>>()?;
-    if made.len() >= pages.len() && !pages.iter().any(is_numbered) {
+    if made.len() >= pages.len() && !has_numbered(pages) {
         return Ok(0);
     }
     if let Some(turn) = turn {
@@ -329,25 +330,38 @@ async fn gather(
     let old = listed.iter().filter(|it| !archive::is_young(it, now));
     let singles = old.filter_map(|it| Some((it, parse_single(it.location.as_ref())?)));
     let singles: Vec<_> = singles.collect();
-    let mut moved = 0;
+    let (mut moved, mut others) = (0, HashMap::new());
     for kind in [PageKind::Expired, PageKind::Vanished, PageKind::Dropped] {
         let of_kind: Vec<_> = singles.iter().filter(|it| it.1.1 == kind).collect();
         for singles in of_kind.chunks(MAX_SINGLES) {
             let keys = singles.iter().map(|it| it.0.location.as_ref());
             let bytes = archive::at_once(keys.map(async |it| page(archive, it).await)).await?;
             let mut entries = Vec::new();
-            for ((object, (.., id)), bytes) in singles.iter().copied().zip(bytes) {
+            for ((object, (sensor, _, id)), bytes) in singles.iter().copied().zip(bytes) {
                 let bytes = bytes.unwrap_or_default();
                 let Ok(mut entry) = serde_json::from_slice::<Entry>(&bytes) else {
                     continue;
                 };
+                let key = object.location.as_ref();
                 if kind == PageKind::Dropped {
                     entry.segment.clone_from(id);
+                } else if kind == PageKind::Expired && entry.segment.is_empty() {
+                    // The date of this segment is not known, and nothing asks for it when it is not stored.
+                    let others = match others.entry(*sensor) {
+                        HashEntry::Occupied(it) => it.into_mut(),
+                        HashEntry::Vacant(it) => {
+                            it.insert(others_of(archive, sensor, listed).await?)
+                        }
+                    };
+                    if others.contains(id) || !is_older(object, MIN_EXPIRED_AGE, now) {
+                        continue;
+                    }
+                    entry.segment = key.to_owned();
                 }
                 let date = segment::parse_key(&entry.segment).map(|it| it.1.to_owned());
                 let date = date.unwrap_or_else(|| stored_on(object));
                 if entry.identity().is_some_and(|it| it.1 == *id) {
-                    entries.push((object.location.as_ref(), (date, entry)));
+                    entries.push((key, (date, entry)));
                 }
             }
             if let Some(turn) = turn {
@@ -358,6 +372,27 @@ async fn gather(
         }
     }
     Ok(moved)
+}
+
+/// The identities of the segments of a sensor that are stored, or on pages of expired ones.
+async fn others_of(
+    archive: &Archive,
+    sensor: &str,
+    listed: &[ObjectMeta],
+) -> Result<HashSet<String>> {
+    let folder = format!("{}/sensor={sensor}", segment::FOLDER);
+    let stored = archive.list(&folder).await?;
+    let stored = stored.iter().map(|it| it.location.as_ref());
+    let mut ids: HashSet<String> = stored.filter_map(segment::identity).collect();
+    for object in listed {
+        let key = object.location.as_ref();
+        let of = parse_page(key).map(|it| (it.0, it.2));
+        if of == Some((sensor, PageKind::Expired)) {
+            let entries = by_identity(archive, &[key]).await?;
+            ids.extend(entries.into_iter().flatten().map(|it| it.0));
+        }
+    }
+    Ok(ids)
 }
 
 #[cfg(test)]

@@ -36,6 +36,12 @@ pub fn is_sensor_name(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.bytes().all(is_allowed) && !name.starts_with('.')
 }
 
+/// Whether this is a SHA-256 as names have it.
+pub(crate) fn is_sha256(text: &str) -> bool {
+    let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    text.len() == 64 && text.bytes().all(is_hex)
+}
+
 /// The keys that the same capture file may have: packed, and plain.
 pub fn keys(directory: &Directory) -> [String; 2] {
     [key(directory, true), key(directory, false)]
@@ -70,9 +76,7 @@ pub fn parse_key(key: &str) -> Option<(&str, &str, &str)> {
     let date = parts.next()?.strip_prefix("date=")?;
     let hour = parts.next()?.strip_prefix("hour=")?;
     let (sha256, format) = parts.next()?.split_once('.')?;
-    let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    let is_key = sha256.len() == 64
-        && sha256.bytes().all(is_hex)
+    let is_key = is_sha256(sha256)
         && FORMATS.contains(&format.strip_suffix(".zst").unwrap_or(format))
         && is_sensor_name(sensor)
         && date.len() <= 16

@@ -19,8 +19,8 @@ mod tail;
 
 pub(crate) use directory::hex;
 pub use directory::{Block, Directory};
-pub(crate) use key::is_of_key;
 pub use key::{FOLDER, date_and_hour, identity, is_sensor_name, key, keys, parse_key};
+pub(crate) use key::{is_of_key, is_sha256};
 pub use pack::{BLOCK_BYTES, Pack, Packed, pack};
 pub use read::{decoder, next_record, unpack};
 pub use salvage::Salvage;

@@ -8,7 +8,7 @@ use crate::{
 };
 use anyhow::Result;
 use object_store::ObjectMeta;
-use std::time::SystemTime;
+use std::{collections::BTreeMap, time::SystemTime};
 
 /// A segment that is stored.
 #[derive(Debug)]
@@ -70,10 +70,22 @@ pub(super) async fn listed(archive: &Archive, config: &StatusConfig) -> Result<V
     Ok(objects)
 }
 
+/// These segments, by the day in their keys.
+pub(super) fn by_day(objects: Vec<ObjectMeta>) -> BTreeMap<Day, Vec<ObjectMeta>> {
+    let mut days: BTreeMap<Day, Vec<ObjectMeta>> = BTreeMap::new();
+    for object in objects {
+        if let Some((sensor, date, _)) = segment::parse_key(object.location.as_ref()) {
+            let day = days.entry((sensor.to_owned(), date.to_owned()));
+            day.or_default().push(object);
+        }
+    }
+    days
+}
+
 /// What is known about these segments. The directory is read of those that are in no account, or whose account has no length.
 pub(super) async fn known(
     archive: &Archive,
-    objects: Vec<ObjectMeta>,
+    objects: impl IntoIterator<Item = ObjectMeta>,
     records: &Records,
 ) -> Result<Vec<Segment>> {
     let (mut segments, mut unknown) = (Vec::new(), Vec::new());

@@ -40,12 +40,16 @@ fn named(number: u32) -> Entry {
 }
 
 async fn records(archive: &Archive) -> Records {
-    Records::read(archive, &[], &|_, _| true).await.unwrap()
+    Records::read(archive, &[], &|_, _| true, &|_, _, _| false)
+        .await
+        .unwrap()
 }
 
+/// The records of all sensors, without the summaries.
 async fn keys(archive: &Archive) -> Vec<String> {
     let listed = archive.list("sensors").await.unwrap();
     let keys = listed.iter().map(|it| it.location.to_string());
+    let keys = keys.filter(|it| !it.ends_with("/summary"));
     let mut keys: Vec<String> = keys.collect();
     keys.sort_unstable();
     keys
@@ -338,5 +342,46 @@ fn pages_of_a_day_become_one_and_only_sums_are_left_when_all_its_segments_have_e
         assert_eq!(packets(&sums.expired), (250, 250, Some(0), None));
         assert_eq!(planned(&archive).await, rolled(1, 0));
         assert_eq!(keys(&archive).await.len(), 2);
+    });
+}
+
+#[test]
+fn a_record_of_an_earlier_version_that_does_not_name_its_segment_becomes_an_entry_of_a_page() {
+    let folder = Folder::new();
+    let archive = Archive::open(&folder.path("to"), true).unwrap();
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        // The segment of the first one is stored, that of the second one is on a page, too, and the third one is gone.
+        for number in 0..3 {
+            let key = format!("sensors/hall/expired-{number:064x}.json");
+            let text = r#"{"packets": 5, "captured": 7}"#;
+            archive.put(&key, text.into()).await.unwrap();
+        }
+        archive.put(&named(0).segment, "".into()).await.unwrap();
+        record(&archive, [named(1)].into_iter()).await.unwrap();
+        let counts = async || {
+            let expired = records(&archive).await.expired;
+            let captured = expired.values().filter_map(|it| it.captured);
+            (expired.len(), captured.sum::<u64>())
+        };
+        let before = counts().await;
+        age(&folder, 3);
+        assert_eq!(roll_up(&archive).await.unwrap().objects, 0);
+        age(&folder, 8);
+        assert_eq!(planned(&archive).await.objects, 1);
+        assert_eq!(counts().await, before);
+        let left = keys(&archive).await;
+        let is_left = |number: u32| {
+            left.iter()
+                .any(|it| it.ends_with(&format!("-{number:064x}.json")))
+        };
+        assert_eq!([0, 1, 2].map(is_left), [true, true, false], "{left:?}");
+        // `expire` has deleted the first one, and recorded it.
+        record(&archive, [named(0)].into_iter()).await.unwrap();
+        archive.delete(&named(0).segment).await.unwrap();
+        age(&folder, 8);
+        planned(&archive).await;
+        let records = records(&archive).await;
+        let closed = records.sums.iter().map(|it| it.1.expired.segments);
+        assert_eq!(records.expired.len() as u64 + closed.sum::<u64>(), 3);
     });
 }
