@@ -4,6 +4,7 @@
 // Only programs of this workspace use it.
 #![allow(missing_docs)]
 
+pub mod cache;
 pub mod driver;
 pub mod measure;
 pub mod method;
@@ -23,6 +24,7 @@ pub fn play(args: impl Iterator<Item = OsString>) -> Result<()> {
     let args: Result<Vec<_>, _> = args.map(OsString::into_string).collect();
     let args = args.map_err(|args| anyhow!("a role that is not UTF-8: {args:?}"))?;
     match &args[..] {
+        [subject, role] if subject == "cache" => cache::play(role),
         [subject, role] if subject == "pipe" => pipe::play(role),
         [subject, role] if subject == "wire" => wire::play(role),
         [subject, role] if subject == "stream" => stream::play(role),

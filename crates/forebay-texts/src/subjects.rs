@@ -4,7 +4,7 @@ use crate::{append, descriptor, header, mirror};
 use anyhow::Result;
 use clap::ValueEnum;
 use forebay_bench::{
-    driver, measure,
+    cache, driver, measure,
     method::{Effort, table::Table},
     pool, ring, stream,
 };
@@ -27,6 +27,8 @@ pub enum Subject {
     Append,
     /// Messages through a circular buffer, also across its end
     Mirror,
+    /// Cache misses of one thread, simulated by valgrind
+    Cache,
     /// Everything
     All,
 }
@@ -43,6 +45,7 @@ impl measure::Subject for Subject {
         Subject::Pool,
         Subject::Header,
         Subject::Descriptor,
+        Subject::Cache,
     ];
 
     fn run(self, effort: Effort) -> Result<Vec<Table>> {
@@ -54,6 +57,7 @@ impl measure::Subject for Subject {
             Subject::Descriptor => descriptor::run(effort),
             Subject::Stream => stream::run(effort),
             Subject::Append => append::run(effort),
+            Subject::Cache => cache::run(effort),
             Subject::Mirror => mirror::run(effort),
             Subject::All => unreachable!("replaced by its members"),
         }

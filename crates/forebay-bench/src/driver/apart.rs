@@ -14,6 +14,7 @@ use crate::{
         Effort,
         counters::Count,
         samples::{Side, contest},
+        simulated::{Loop, counted},
         table::{Cell, Table},
     },
     ring::{Pops, Pushes, Ring, Textbook, TextbookEnd},
@@ -175,47 +176,66 @@ fn fetch(_bytes: &[u8]) {
 #[inline(never)]
 fn drained<D: Drained>(batch: usize, prefetch: bool, packets: u64) -> Result<(f64, Option<u64>)> {
     let mut drained = D::new()?;
-    let (mut sum, mut seen) = (0, 0);
+    let (mut all, mut seen) = (0, 0);
     let (mut time, mut misses) = (Duration::ZERO, Some(0));
     while seen < packets {
         drained.fill();
         let counter = Count::misses();
         let begun = Instant::now();
-        drained.drain(batch, prefetch, &mut |frame| {
-            sum += header_sum(frame);
-            seen += 1;
+        let (sum, count) = counted(|| {
+            let (mut sum, mut count) = (0, 0);
+            drained.drain(batch, prefetch, &mut |frame| {
+                sum += header_sum(frame);
+                count += 1;
+            });
+            (sum, count)
         });
+        (all, seen) = (all + sum, seen + count);
         time += begun.elapsed();
         misses = misses.zip(counter.end()).map(|(all, some)| all + some);
     }
-    black_box(sum);
+    black_box(all);
     Ok((time.as_nanos() as f64, misses))
 }
 
+type Way = fn(u64) -> Result<(f64, Option<u64>)>;
+
+const BATCHES: &str = "driver/batches";
+
+const WAYS: [(&str, Way); 5] = [
+    ("the source text's ring and pool, one at a time", |n| {
+        drained::<SourceText>(1, false, n)
+    }),
+    ("the source text's ring and pool, 32 at a time", |n| {
+        drained::<SourceText>(BATCH, false, n)
+    }),
+    ("forebay, one at a time", |n| drained::<Ours>(1, false, n)),
+    ("forebay, 32 at a time", |n| {
+        drained::<Ours>(BATCH, false, n)
+    }),
+    ("forebay, 32 at a time, the next one prefetched", |n| {
+        drained::<Ours>(BATCH, true, n)
+    }),
+];
+
+/// Those whose cache misses can be simulated.
+pub fn loops() -> Vec<Loop> {
+    let of = |(row, way): (&'static str, Way)| Loop {
+        table: BATCHES,
+        row,
+        work: Box::new(move |packets| way(packets).map(drop)),
+    };
+    WAYS.into_iter().map(of).collect()
+}
+
 fn batches(effort: Effort) -> Result<Table> {
-    type Way = fn(u64) -> Result<(f64, Option<u64>)>;
-    const WAYS: [(&str, Way); 5] = [
-        ("the source text's ring and pool, one at a time", |n| {
-            drained::<SourceText>(1, false, n)
-        }),
-        ("the source text's ring and pool, 32 at a time", |n| {
-            drained::<SourceText>(BATCH, false, n)
-        }),
-        ("forebay, one at a time", |n| drained::<Ours>(1, false, n)),
-        ("forebay, 32 at a time", |n| {
-            drained::<Ours>(BATCH, false, n)
-        }),
-        ("forebay, 32 at a time, the next one prefetched", |n| {
-            drained::<Ours>(BATCH, true, n)
-        }),
-    ];
     let packets = effort.scaled(400_000);
     let side =
         |&(name, way): &(&str, Way)| Side::timed(name, move || Ok((way(packets)?.0, packets)));
     let mut sides: Vec<_> = WAYS.iter().map(side).collect();
     let times = contest(&mut sides, effort.rounds)?;
     let title = format!(
-        "driver/batches: a ring of {FILLED} packets of {PACKET} bytes drained by one thread, headers summed, a packet"
+        "{BATCHES}: a ring of {FILLED} packets of {PACKET} bytes drained by one thread, headers summed, a packet"
     );
     let mut table = Table::new(title, &["ns", "cycles", "cache misses"]);
     let misses: Result<Vec<_>> = WAYS.iter().map(|(_, way)| Ok(way(packets)?.1)).collect();

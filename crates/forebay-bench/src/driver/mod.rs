@@ -15,6 +15,7 @@ mod card;
 mod path;
 mod textbook;
 
+pub use apart::loops;
 pub use card::{Attendance, INTERRUPT, LINE_RATE, Load, REST, on_processor};
 pub use path::{Asleep, Gathered};
 pub use textbook::Listed;

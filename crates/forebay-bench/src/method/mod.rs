@@ -6,7 +6,7 @@
 //!  round 3:  C A B     median of each; ratios of medians
 //! ```
 //!
-//! [`samples`] has the contest, [`two`] the one between pairs of threads, [`cycles`] the speed of the core, [`counters`] what it counts, [`line`](mod@line) the way of a cache line between two cores,
+//! [`samples`] has the contest, [`two`] the one between pairs of threads, [`cycles`] the speed of the core, [`counters`] what it counts, [`simulated`] what valgrind counts, [`line`](mod@line) the way of a cache line between two cores,
 //! [`processors`] where threads run, [`machine`] what all of it ran on, [`table`] how it is shown, [`native`] rivals in C, [`process`] programs of the system's and
 //! ourselves in a role.
 
@@ -18,6 +18,7 @@ pub mod native;
 pub mod process;
 pub mod processors;
 pub mod samples;
+pub mod simulated;
 pub mod table;
 pub mod two;
 

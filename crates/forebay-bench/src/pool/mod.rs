@@ -14,6 +14,7 @@ use crate::method::{
     native::{Native, Recipe},
     processors::processors,
     samples::{Side, contest},
+    simulated::{Loop, counted},
     table::{Cell, Table},
 };
 use anyhow::Result;
@@ -93,6 +94,32 @@ fn natives() -> Vec<(&'static str, Result<Native>)> {
     ]
 }
 
+const PUT_BACK: &str = "forebay, put_back";
+const DROPPED: &str = "forebay, dropped";
+const GLIBC: &str = "malloc and free (glibc)";
+const FREE_RING: &str = "a ring of free buffers (Device Driver Queues)";
+
+/// Those whose cache misses can be simulated: a program in C is a process apart.
+pub fn loops() -> Result<Vec<Loop>> {
+    fn of(row: &'static str, mut buffers: impl Buffers + 'static) -> Loop {
+        let shape = Shape::Untouched;
+        Loop {
+            table: shape.title(),
+            row,
+            work: Box::new(move |operations| {
+                counted(|| go(&mut buffers, shape, operations));
+                Ok(())
+            }),
+        }
+    }
+    Ok(vec![
+        of(PUT_BACK, Packets::<false>::new()?),
+        of(DROPPED, Packets::<true>::new()?),
+        of(GLIBC, Glibc),
+        of(FREE_RING, FreeRing::new()),
+    ])
+}
+
 /// One table a shape, and one of two threads.
 pub fn run(effort: Effort) -> Result<Vec<Table>> {
     let mut natives = natives();
@@ -115,14 +142,10 @@ fn compare(
     let (mut ours, mut dropped) = (Packets::<false>::new()?, Packets::<true>::new()?);
     let (mut glibc, mut ring, mut blocks) = (Glibc, FreeRing::new(), Blocks::new()?);
     let mut sides = vec![
-        Side::new("forebay, put_back", || go(&mut ours, shape, operations)),
-        Side::new("forebay, dropped", || go(&mut dropped, shape, operations)),
-        Side::new("malloc and free (glibc)", || {
-            go(&mut glibc, shape, operations)
-        }),
-        Side::new("a ring of free buffers (Device Driver Queues)", || {
-            go(&mut ring, shape, operations)
-        }),
+        Side::new(PUT_BACK, || go(&mut ours, shape, operations)),
+        Side::new(DROPPED, || go(&mut dropped, shape, operations)),
+        Side::new(GLIBC, || go(&mut glibc, shape, operations)),
+        Side::new(FREE_RING, || go(&mut ring, shape, operations)),
     ];
     let mut missing = Vec::new();
     if shape == Shape::Bursts {

@@ -23,6 +23,7 @@ use crate::method::{
     native::{Native, Recipe},
     processors::{Cpus, pair},
     samples::{self, Side, Summary},
+    simulated::Loop,
     table::{Cell, Table},
     two::{Samples, beside, contest_of_operations, near_and_far},
 };
@@ -137,9 +138,9 @@ fn recipes() -> [(&'static str, Recipe<'static>); 4] {
     ]
 }
 
-/// All of them, ours first, and the unavailable ones with the reason.
-fn entrants() -> (Vec<Entrant>, Vec<(&'static str, anyhow::Error)>) {
-    let mut here = vec![
+/// Those in Rust, ours first.
+fn in_rust() -> Vec<Entrant> {
+    vec![
         Entrant::new::<Forebay<false>>("forebay"),
         Entrant::new::<Forebay<true>>("forebay, latency: true"),
         Entrant::new::<Listed>("a list and a spinlock (Device Driver Queues)"),
@@ -151,7 +152,23 @@ fn entrants() -> (Vec<Entrant>, Vec<(&'static str, anyhow::Error)>) {
         Entrant::new::<Crossbeam>("crossbeam's ArrayQueue"),
         Entrant::new::<Kanal>("kanal's channel"),
         Entrant::new::<Std>("std's sync_channel"),
-    ];
+    ]
+}
+
+/// Those whose cache misses can be simulated: a program in C++ is a process apart.
+pub fn loops() -> Vec<Loop> {
+    let task = Task::Alone { in_bursts: false };
+    let of = |Entrant { name, mut work }| Loop {
+        table: ALONE,
+        row: name,
+        work: Box::new(move |numbers| work(task, false, (0, 0), numbers).map(drop)),
+    };
+    in_rust().into_iter().map(of).collect()
+}
+
+/// All of them, ours first, and the unavailable ones with the reason.
+fn entrants() -> (Vec<Entrant>, Vec<(&'static str, anyhow::Error)>) {
+    let mut here = in_rust();
     let mut missing = Vec::new();
     for (name, recipe) in recipes() {
         match Native::start(&recipe) {
@@ -245,10 +262,12 @@ fn between_threads(
     Ok(table)
 }
 
+const ALONE: &str = "ring/alone";
+
 fn alone(entrants: &mut [Entrant], effort: Effort, cpus: Cpus) -> Result<Table> {
     let numbers = effort.scaled(1_600_000).next_multiple_of(BURST as u64);
     let mut table = Table::new(
-        "ring/alone: a number in and out again by one thread, 1024 slots",
+        format!("{ALONE}: a number in and out again by one thread, 1024 slots"),
         &[
             "ns",
             "cycles",

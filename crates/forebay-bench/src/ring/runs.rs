@@ -4,7 +4,7 @@
 //! with pauses, some without; the better one is reported.
 
 use super::ends::{Pops, Pushes, Ring};
-use crate::method::two::run_pair;
+use crate::method::{simulated::counted, two::run_pair};
 use anyhow::Result;
 use std::{
     hint::{self, black_box},
@@ -119,10 +119,10 @@ pub fn run<R: Ring, const PAUSES: bool>(
         Task::Alone { in_bursts } => {
             let (producer, consumer) = R::new(SMALL)?;
             let begun = Instant::now();
-            let sum = match in_bursts {
+            let sum = counted(|| match in_bursts {
                 true => both_bursts(producer, consumer, numbers),
                 false => both(producer, consumer, numbers),
-            };
+            });
             let elapsed = begun.elapsed();
             assert_eq!(sum, numbers * (numbers - 1) / 2);
             Ok(elapsed.as_nanos() as f64)
