@@ -257,7 +257,7 @@ def test_a_task_waits_at_an_iterator_of_bursts_and_a_second_one_does_not():
             await anext(bursts)
         first.cancel()
 
-    with forebay.capture("sim:rate=1pps") as capture:
+    with forebay.capture("sim:rate=1bit") as capture:
         asyncio.run(main(capture))
 
 
@@ -382,7 +382,7 @@ def test_a_close_ends_the_waits_of_tasks_and_threads():
     for make, end in (
         (forebay.Queue, lambda it: it.detach()),
         (broadcast.reader, lambda it: it.close()),
-        (lambda: forebay.capture("sim:rate=1pps"), lambda it: it.close()),
+        (lambda: forebay.capture("sim:rate=1bit"), lambda it: it.close()),
     ):
 
         async def main(source):

@@ -226,7 +226,7 @@ def test_numbers_out_of_range_are_errors(file):
     assert bytes(burst[-len(burst)]) == bytes(burst[0])
     for seconds in (-1.0, float("nan")):
         with pytest.raises(forebay.Invalid):
-            forebay.capture("sim:rate=1pps", timeout=seconds)
+            forebay.capture("sim:rate=1bit", timeout=seconds)
     with pytest.raises(forebay.Invalid):
         forebay.capture("sim", snaplen=0)
 
@@ -309,7 +309,7 @@ def test_an_arrow_reader_of_a_capture_has_its_time_limit_and_returns_the_ring():
     with forebay.capture("sim:count=100000,clock=virtual", ring_bytes=1 << 20) as capture:
         table = pyarrow.table(capture)
     assert table.num_rows == 100_000 and sum(capture.counts["dropped"].values()) == 0
-    with forebay.capture("sim:rate=1pps", timeout=0.01) as capture:
+    with forebay.capture("sim:rate=1bit", timeout=0.01) as capture:
         begun = time.monotonic()
         with pytest.raises(Exception, match="time limit"):
             pyarrow.table(capture)
@@ -319,7 +319,7 @@ def test_an_arrow_reader_of_a_capture_has_its_time_limit_and_returns_the_ring():
 def test_ctrl_c_ends_an_arrow_reader():
     pytest.importorskip("pyarrow")
     program = subprocess.Popen(
-        [sys.executable, "-c", "import forebay, pyarrow\nc = forebay.capture('sim:rate=1pps')\nprint('ready', flush=True)\npyarrow.table(c)"],
+        [sys.executable, "-c", "import forebay, pyarrow\nc = forebay.capture('sim:rate=1bit')\nprint('ready', flush=True)\npyarrow.table(c)"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert program.stdout.readline() == "ready\n"
@@ -387,8 +387,7 @@ def test_stop_in_another_thread_ends_the_iteration():
 
 
 def test_only_one_thread_at_a_time_uses_a_capture():
-    capture = forebay.capture("sim:rate=1pps")
-    next(capture)
+    capture = forebay.capture("sim:rate=1bit")
     begun, outcome = threading.Event(), []
 
     def wait():
@@ -426,7 +425,7 @@ def child(code, **options):
 
 def test_ctrl_c_ends_a_wait():
     program = subprocess.Popen(
-        [sys.executable, "-c", "import forebay\nc = forebay.capture('sim:rate=1pps')\nnext(c)\nprint('ready', flush=True)\nc.next_burst()\nc.next_burst(60)"],
+        [sys.executable, "-c", "import forebay\nc = forebay.capture('sim:rate=1bit')\nprint('ready', flush=True)\nc.next_burst()\nc.next_burst(60)"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert program.stdout.readline() == "ready\n"
@@ -438,8 +437,7 @@ def test_ctrl_c_ends_a_wait():
 def test_the_interpreter_exits_with_a_capture_running():
     done = child("""
         import forebay, threading
-        capture = forebay.capture("sim:rate=1pps")
-        next(capture)
+        capture = forebay.capture("sim:rate=1bit")
         began = threading.Event()
         def wait():
             began.set()

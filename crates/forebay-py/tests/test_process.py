@@ -7,7 +7,7 @@ import textwrap
 OBJECTS = """
 import forebay, os, threading
 queue, stream, ring, broadcast = forebay.Queue(), forebay.Stream(4), forebay.Ring(4, 8), forebay.Broadcast()
-reader, capture, hub = broadcast.reader(), forebay.capture("sim:rate=1pps"), forebay.Hub()
+reader, capture, hub = broadcast.reader(), forebay.capture("sim:rate=1bit"), forebay.Hub()
 log, file = forebay.Appender("a.rec"), forebay.Writer("a.pcapng")
 log.append(b"record")
 file.write(bytes(60))
