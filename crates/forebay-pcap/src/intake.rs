@@ -1,4 +1,5 @@
-//! Packets of a port that the program may take: those that the filter and the direction accept, copied.
+//! Packets of a port that the program may take: those that the filter and the direction accept. They are copied, or stay in a block that
+//! the port lends.
 //!
 //! ```text
 //!  port ── a burst of frames ──▶ link type ──▶ direction ──▶ cooked header ──▶ filter ──▶ ahead
@@ -25,8 +26,8 @@ use std::{os::fd::BorrowedFd, ptr::with_exposed_provenance};
 
 /// Packets that are copied from the port at once.
 pub const BATCH: usize = 64;
-/// Bursts without a packet for the program, after which others get their turn.
-const MAX_REJECTED: usize = 64;
+/// Frames taken without a packet for the program, after which others get their turn.
+const MAX_REJECTED: u64 = 4096;
 
 pub struct Intake {
     /// Before the port, which is then closed as if it had lent nothing.
@@ -296,7 +297,8 @@ impl Intake {
             ..
         } = &mut self.ahead;
         let lends = self.lends && self.cooked.is_none();
-        for _ in 0..MAX_REJECTED {
+        let turn_ends = self.taken + MAX_REJECTED;
+        loop {
             if self.interfaces.len() != self.port.interfaces().len() {
                 self.interfaces = self.port.interfaces().to_vec();
             }
@@ -376,7 +378,7 @@ impl Intake {
                     bytes.extend_from_slice(burst.memory().unwrap_or_default());
                 }
             }
-            if is_empty || !packets.is_empty() {
+            if is_empty || !packets.is_empty() || self.taken >= turn_ends {
                 break;
             }
         }

@@ -3,14 +3,14 @@
 //! ```text
 //!  port ──▶ intake ──▶ current: a batch of packets ──▶ the program, one by one
 //! ```
-//! A program may call any function while it handles a packet, also with the same handle. So frames are copied out of the port's memory, and the
-//! port is free again.
+//! A program may call any function while it handles a packet, also with the same handle. So the port is free again by then: frames are copied
+//! out of its memory, or it has lent the block that they are in.
 
 use crate::{
     abi::{PacketHeader, Stats, Stats64},
     cooked,
     failure::{Failure, of_port as failure},
-    intake::{Batch, Intake, ended},
+    intake::{BATCH, Batch, Intake, ended},
     opened::Opened,
     selectable::Selectable,
     sending::Sender,
@@ -29,13 +29,13 @@ use forebay_net::{
 use std::{
     ffi::{c_int, c_uint},
     io, mem,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, OwnedFd, RawFd},
     sync::{Arc, Mutex, MutexGuard},
     time::{Duration, Instant},
 };
 
-/// How old the counts may be that a signal handler gets.
-const STATS_INTERVAL: Duration = Duration::from_millis(100);
+/// How old the counts may be that a signal handler gets, unless handling the last `BATCH` packets took longer.
+const STATS_INTERVAL: Duration = Duration::from_millis(500);
 
 /// An open device.
 pub struct Live {
@@ -53,8 +53,13 @@ pub struct Live {
     nonblocking: bool,
     /// Packets handed to the program.
     delivered: u64,
-    /// When the counts were read last.
+    /// When the counts were read last, and packets handed over then.
     counted: Instant,
+    noted: u64,
+    /// Packets handed over when the time was last asked for.
+    checked: u64,
+    /// A descriptor of the port that was waited for, by its number, and its duplicate for waits.
+    waited: Option<(RawFd, Arc<OwnedFd>)>,
     watcher: Option<Watcher>,
     selectable: Option<Selectable>,
     /// The process that opened it, if only that one can read it: the kernel writes frames of AF_XDP to its memory.
@@ -86,6 +91,9 @@ impl Live {
             nonblocking: false,
             delivered: 0,
             counted: Instant::now(),
+            noted: 0,
+            checked: 0,
+            waited: None,
             watcher: None,
             selectable: None,
             process,
@@ -147,7 +155,7 @@ impl Live {
     pub fn stats(&mut self) -> Stats {
         let counts = self.counts();
         let saturated = |count| c_uint::try_from(count).unwrap_or(c_uint::MAX);
-        self.counted = Instant::now();
+        (self.counted, self.noted) = (Instant::now(), self.delivered);
         Stats {
             received: saturated(counts.received),
             dropped: saturated(counts.dropped.unwrap_or(0)),
@@ -155,10 +163,15 @@ impl Live {
         }
     }
 
-    /// The counts, from time to time.
+    /// The counts, from time to time, if the program got packets since they were read. To ask for the time takes as long as a packet.
     pub fn due_stats(&mut self) -> Option<Stats> {
-        let is_due = self.current.is_empty() && self.counted.elapsed() > STATS_INTERVAL;
-        is_due.then(|| self.stats())
+        let since = self.delivered - self.checked;
+        let is_time_asked = self.current.is_empty() || since >= BATCH as u64;
+        if self.delivered == self.noted || !is_time_asked {
+            return None;
+        }
+        self.checked = self.delivered;
+        (self.counted.elapsed() > STATS_INTERVAL).then(|| self.stats())
     }
 
     /// Every count by itself.
@@ -274,9 +287,18 @@ impl Live {
             .map(|timeout| clock.now() + timeout.as_nanos() as u64);
         let (port, until) = match intake.port.arm().map_err(|error| failure(&error))? {
             Wake::Fd(fd) => {
-                let duplicate = fd.try_clone_to_owned();
-                let failed = |error| format!("can't wait for packets: {error}");
-                (Some(duplicate.map_err(failed)?), limit)
+                let number = fd.as_raw_fd();
+                // The port has it open for as long as the device.
+                let known = self.waited.take().filter(|known| known.0 == number);
+                let duplicate = match known {
+                    Some((_, duplicate)) => duplicate,
+                    None => Arc::new(
+                        fd.try_clone_to_owned()
+                            .map_err(|error| format!("can't wait for packets: {error}"))?,
+                    ),
+                };
+                self.waited = Some((number, duplicate.clone()));
+                (Some(duplicate), limit)
             }
             Wake::At(then) if clock.is_virtual() => {
                 clock.sleep_until(then);

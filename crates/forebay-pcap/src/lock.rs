@@ -118,14 +118,16 @@ impl<T> Drop for Held<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
+    use std::{iter, sync::Arc};
 
     #[test]
     fn one_call_at_a_time_has_the_content() {
         let lock = Arc::new(Lock::new(0_u64));
         let count = |lock: &Lock<u64>| {
             for _ in 0..10_000 {
-                *lock.hold().unwrap() += 1;
+                // On a busy machine, a holder may not run for longer than the patience of others.
+                let held = iter::repeat_with(|| lock.hold().ok()).flatten().next();
+                *held.unwrap() += 1;
             }
         };
         let threads = [0; 3].map(|_| lock.clone());

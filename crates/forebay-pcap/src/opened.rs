@@ -26,13 +26,23 @@ const SHORT_DELAY: Duration = Duration::from_millis(10);
 /// The bytes of the ring if the program sets none. Larger ones take longer to clear, and fit into no cache.
 const RING_BYTES: u64 = 16 << 20;
 const RING_BYTES_OF_SHORT_DELAY: u64 = 64 << 20;
-/// The bytes of a block. A processor's own cache has room for those received last.
-const BLOCK_BYTES: u32 = 256 << 10;
+/// The bytes of a block. The program is woken for each, so larger ones take less processor time.
+const BLOCK_BYTES: u32 = 512 << 10;
 const BLOCK_BYTES_OF_SHORT_DELAY: u32 = 128 << 10;
 /// All protocols.
 const ETH_P_ALL: u16 = libc::ETH_P_ALL as u16;
 /// The least size of the kernel's ring, in bytes.
 const MIN_RING_BYTES: u64 = 1 << 20;
+
+/// The bytes of the kernel's ring, and of its blocks. Each delay ends a block, so that the number of blocks says how long the program may do
+/// other work.
+fn ring(asked: Option<u64>, delay: Duration) -> (u64, u32) {
+    match asked {
+        Some(bytes) => (bytes.max(MIN_RING_BYTES), BLOCK_BYTES_OF_SHORT_DELAY),
+        None if delay < SHORT_DELAY => (RING_BYTES_OF_SHORT_DELAY, BLOCK_BYTES_OF_SHORT_DELAY),
+        None => (RING_BYTES, BLOCK_BYTES),
+    }
+}
 
 /// What a device is read with.
 pub struct Opened {
@@ -84,14 +94,9 @@ impl Opened {
             (settings.tstamp_type == abi::TSTAMP_ADAPTER_UNSYNCED).then_some(TimeSource::Hardware);
         let reads = match &name {
             Name::Interface(interface) => {
-                let (ring, block_bytes) = match delay < SHORT_DELAY {
-                    true => (RING_BYTES_OF_SHORT_DELAY, BLOCK_BYTES_OF_SHORT_DELAY),
-                    false => (RING_BYTES, BLOCK_BYTES),
-                };
-                // Each delay ends a block, so that the number of blocks says how long the program may do other work.
-                let block_bytes = buffer.map_or(block_bytes, |_| BLOCK_BYTES_OF_SHORT_DELAY);
+                let (ring_bytes, block_bytes) = ring(buffer, delay);
                 let config = AfPacketConfig {
-                    ring_bytes: buffer.unwrap_or(ring).max(MIN_RING_BYTES),
+                    ring_bytes,
                     block_bytes,
                     promiscuous: settings.promiscuous,
                     snaplen: whole,
@@ -138,5 +143,25 @@ impl Opened {
             snaplen,
             timeout,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_has_at_least_as_many_blocks_as_libpcaps() {
+        let blocks = |asked, ms| {
+            let (ring, block) = ring(asked, Duration::from_millis(ms));
+            ring / u64::from(block)
+        };
+        // libpcap's blocks have 128 KiB, and its ring has 2 MiB if the program asks for no other.
+        for ms in [1, 9, 10, 1000] {
+            assert!(blocks(None, ms) >= 16);
+            for bytes in [2 << 20, 64 << 20] {
+                assert_eq!(blocks(Some(bytes), ms), bytes / (128 << 10));
+            }
+        }
     }
 }

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use crate::{
-    border::{c_text, text as text_of},
+    border::{c_text, has_one_thread, text as text_of},
     packed,
 };
 use forebay_net::session::Compression;
@@ -20,6 +20,20 @@ unsafe extern "C" {
     static stdout: *mut libc::FILE;
     static stderr: *mut libc::FILE;
 }
+
+/// The first fields of glibc's `struct _IO_FILE`. Its header has them for the macros `__putc_unlocked_body` and `__ferror_unlocked_body`, so
+/// that compiled programs depend on them.
+#[repr(C)]
+struct Fields {
+    flags: c_int,
+    read: [*mut u8; 3],
+    write_base: *mut u8,
+    write_ptr: *mut u8,
+    write_end: *mut u8,
+}
+
+/// In `Fields::flags`: writing or reading has failed.
+const FAILED: c_int = 0x20;
 
 /// A stream, closed when it is dropped, unless it is still the program's.
 #[derive(Debug)]
@@ -110,6 +124,36 @@ impl Stdio {
     /// The stream, for the program.
     pub fn stream(&self) -> *mut libc::FILE {
         self.stream
+    }
+
+    /// Appends these bytes to those that wait in the stream's buffer, as C's `putc_unlocked` does with one byte. `false`: nothing was
+    /// appended, because there is no room, a write has failed, or another thread may use the stream.
+    #[inline]
+    pub fn append(&self, header: &[u8; 16], data: &[u8]) -> bool {
+        if !cfg!(target_env = "gnu") || !has_one_thread() {
+            return false;
+        }
+        // SAFETY: the stream is open, its structure begins with these fields, and this thread is the only one.
+        let fields = unsafe { &mut *self.stream.cast::<Fields>() };
+        let room = fields
+            .write_end
+            .addr()
+            .wrapping_sub(fields.write_ptr.addr());
+        // Both are equal if the stream is being read, or has to be flushed after each line or byte.
+        let fits = fields.write_ptr <= fields.write_end && header.len() + data.len() <= room;
+        if !fits || fields.flags & FAILED != 0 {
+            return false;
+        }
+        let place = fields.write_ptr;
+        // SAFETY: there is room for all bytes.
+        unsafe { place.cast::<[u8; 16]>().write_unaligned(*header) };
+        // SAFETY: as above.
+        let place = unsafe { place.add(header.len()) };
+        // SAFETY: as above. The bytes are the program's, and not in the buffer.
+        unsafe { place.copy_from(data.as_ptr(), data.len()) };
+        // SAFETY: as above.
+        fields.write_ptr = unsafe { place.add(data.len()) };
+        true
     }
 
     pub fn write(&self, bytes: &[u8]) -> io::Result<()> {

@@ -16,7 +16,7 @@ use std::{
 
 pub struct Wait {
     /// A duplicate of the port's descriptor.
-    pub port: Option<OwnedFd>,
+    pub port: Option<Arc<OwnedFd>>,
     /// Set when the watcher's thread has found a packet, or a call in another thread.
     pub flag: Option<Arc<Flag>>,
     /// When to look again.
@@ -27,7 +27,7 @@ pub struct Wait {
 impl Wait {
     /// Waits until there may be packets, or until `wake` is written to.
     pub fn poll(&self, wake: &OwnedFd) -> Result<(), Failure> {
-        let port = self.port.as_ref().map(OwnedFd::as_fd);
+        let port = self.port.as_ref().map(|port| port.as_fd());
         let flag = self.flag.as_ref().map(|flag| flag.as_fd());
         let fds = [Some(wake.as_fd()), port, flag].into_iter().flatten();
         let mut fds: Vec<_> = fds

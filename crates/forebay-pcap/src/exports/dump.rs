@@ -2,7 +2,7 @@
 
 use crate::{
     abi::{self, PacketHeader},
-    border::{exports, guarded_if_cancelled, item, items, text},
+    border::{exports, guarded_if_cancelled, items, text},
     dumper::{Described, Dumper},
     failure::Failure,
     handle::{Handle, State},
@@ -66,11 +66,12 @@ fn named(path: *const c_char) -> Result<&'static CStr, Failure> {
 #[unsafe(no_mangle)]
 extern "C" fn pcap_dump(dumper: *mut c_uchar, header: *const PacketHeader, data: *const c_uchar) {
     guarded_if_cancelled((), || {
-        let Some(header) = item(header, 0) else {
+        // In place: a copy would wait for the fields that were stored just before.
+        let Some([header]) = items(header, 1) else {
             return;
         };
         if let Some(data) = items(data, header.caplen as usize) {
-            Given(dumper.cast::<Dumper>()).with(|dumper| dumper.write(&header, data));
+            Given(dumper.cast::<Dumper>()).with(|dumper| dumper.write(header, data));
         }
     });
 }

@@ -1,5 +1,5 @@
-/* Reads a device in a child, and then in the parent. With `close`, the child closes it while it has a packet.
-   usage: forks DEVICE [close] */
+/* Reads a device in a child, and then in the parent. Or one of the two closes it while it has a packet, and then the other reads it.
+   usage: forks DEVICE [parent|child] */
 #include <pcap/pcap.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,24 +19,31 @@ static void take(const char *what, pcap_t *handle, int wanted) {
 }
 
 /* More packets than fit in its buffer. */
-static int closed_by_child(const char *device) {
+static int read_after_close(const char *device, const char *reader) {
     char errors[PCAP_ERRBUF_SIZE];
     struct pcap_pkthdr header;
     pcap_t *handle = pcap_create(device, errors);
     if (!handle || pcap_set_buffer_size(handle, 1 << 20) || pcap_set_timeout(handle, 20) || pcap_activate(handle)) return 1;
     while (!pcap_next(handle, &header)) {}
-    if (!fork()) {
+    int closed[2];
+    char end;
+    if (pipe(closed)) return 1;
+    pid_t child = fork();
+    if (!strcmp(reader, child ? "parent" : "child")) {
+        close(closed[1]);
+        if (read(closed[0], &end, 1)) return 1;
+        take(reader, handle, 50000);
+    } else {
         pcap_close(handle);
-        _exit(0);
+        close(closed[1]);
     }
-    wait(NULL);
-    take("parent", handle, 50000);
+    if (child) wait(NULL);
     return 0;
 }
 
 int main(int argc, char **argv) {
     char errors[PCAP_ERRBUF_SIZE] = "no device";
-    if (argc > 2) return closed_by_child(argv[1]);
+    if (argc > 2) return read_after_close(argv[1], argv[2]);
     pcap_t *handle = argc > 1 ? pcap_open_live(argv[1], 96, 0, 20, errors) : NULL;
     if (!handle) return printf("%s\n", errors), 1;
     pcap_get_selectable_fd(handle);

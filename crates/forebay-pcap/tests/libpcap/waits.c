@@ -1,5 +1,5 @@
 /* Takes packets as programs with an event loop do: waits on the descriptor, and calls nothing before it is readable.
- * usage: waits DEVICE|FILE FILTER PACKETS [fork|direction|late|threadless|sandboxed] */
+ * usage: waits DEVICE|FILE FILTER PACKETS [fork|direction|late|after|threadless|sandboxed] */
 #include <errno.h>
 #include <pcap/pcap.h>
 #include <poll.h>
@@ -49,7 +49,7 @@ int main(int argc, char **argv) {
     if (argc < 4) return 1;
     int is_file = strchr(argv[1], '/') != NULL;
     const char *mode = argc > 4 ? argv[4] : "";
-    int is_late = !strcmp(mode, "late");
+    int is_late = !strcmp(mode, "late"), is_after = !strcmp(mode, "after");
     pcap_t *handle = is_file ? pcap_open_offline(argv[1], errors) : pcap_open_live(argv[1], 200, 0, is_late ? 100 : 20, errors);
     struct bpf_program program;
     if (!handle || pcap_setnonblock(handle, 1, errors) != -is_file || pcap_compile(handle, &program, argv[2], 1, 0)) {
@@ -58,6 +58,13 @@ int main(int argc, char **argv) {
     }
     if (!strcmp(mode, "threadless")) allow_no_threads();
     if (!strcmp(mode, "direction")) pcap_setdirection(handle, PCAP_D_IN);
+    if (is_after) {
+        /* Asks for the descriptor only after it has read packets. */
+        pcap_setfilter(handle, &program);
+        printf("opened\n");
+        fflush(stdout);
+        for (int taken = 0; taken < 2;) pcap_dispatch(handle, 1, count, (u_char *)&taken);
+    }
     int fd = pcap_get_selectable_fd(handle), epoll = epoll_create1(0);
     struct epoll_event event = {.events = EPOLLIN};
     if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) && errno == EPERM) epoll = -1; /* A regular file. */
@@ -66,7 +73,7 @@ int main(int argc, char **argv) {
         fflush(stdout);
         getchar();
     }
-    pcap_setfilter(handle, &program);
+    if (!is_after) pcap_setfilter(handle, &program);
     pcap_freecode(&program);
     /* A fork may cause one wake without a packet. */
     int limit = atoi(argv[3]), packets = 0, empty = !strcmp(mode, "fork") ? -1 : 0, code = 0;
@@ -79,7 +86,7 @@ int main(int argc, char **argv) {
         }
     }
     /* The kernel hands over what came before the filter. */
-    if (is_late && wait_for(epoll, fd, 300)) printf("readable\n");
+    if ((is_late || is_after) && wait_for(epoll, fd, 300)) printf("readable\n");
     long before = used_ms();
     if (!strcmp(mode, "sandboxed")) allow_no_descriptors();
     printf("ready\n");

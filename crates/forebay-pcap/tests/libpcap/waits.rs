@@ -99,6 +99,7 @@ fn interfaces_are_readable_exactly_while_packets_wait() {
             ("vb", "", "40"),
             ("vb", "direction", "40"),
             ("vb", "fork", "40"),
+            ("vb", "after", "40"),
             ("any", "direction", "40"),
         ] {
             let last = waits(&[device, filter, packets, mode], |round| {
