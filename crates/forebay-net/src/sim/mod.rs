@@ -74,14 +74,20 @@ pub struct Sim {
 /// The burst being handed out.
 #[derive(Default)]
 struct BurstState {
-    /// Frames that the budget still allows.
+    /// Frames that the budget allowed since the last release, and those of them that it still allows.
+    allowed: u64,
     left: u64,
-    taken: u64,
     /// Drops before the last frame, if it can be put back.
     last_gap: Option<u64>,
     /// The wall time of this burst, and of the first poll.
     time_ns: u64,
     epoch_ns: u64,
+}
+
+impl BurstState {
+    fn taken(&self) -> u64 {
+        self.allowed - self.left
+    }
 }
 
 impl Sim {
@@ -151,7 +157,6 @@ impl Frames for Sim {
         }
         let (sequence, dropped_before) = self.card.next()?;
         self.burst.left -= 1;
-        self.burst.taken += 1;
         self.burst.last_gap = Some(dropped_before);
         let time_ns = match &mut self.stamps {
             Some(stamps) => self.burst.epoch_ns + stamps.of(sequence),
@@ -167,16 +172,18 @@ impl Frames for Sim {
     }
 
     fn put_back(&mut self) {
+        self.burst.allowed = self.burst.taken();
         self.burst.left = 0;
         if let Some(gap) = self.burst.last_gap.take() {
             self.card.put_back(gap);
-            self.burst.taken -= 1;
+            self.burst.allowed -= 1;
         }
     }
 
     fn release(&mut self) {
-        self.card.release(self.burst.taken);
-        self.clock.charge(self.burst.taken * self.spec.cost_ns);
+        let taken = self.burst.taken();
+        self.card.release(taken);
+        self.clock.charge(taken * self.spec.cost_ns);
         self.burst = BurstState::default();
     }
 }
@@ -189,7 +196,9 @@ impl Port for Sim {
     fn receive(&mut self, budget: usize) -> Result<Burst<'_>> {
         let since = self.advance();
         self.burst.last_gap = None;
-        self.burst.left = self.card.visible(since).min(budget as u64);
+        let allowed = self.card.visible(since).min(budget as u64);
+        self.burst.allowed = self.burst.taken() + allowed;
+        self.burst.left = allowed;
         self.burst.time_ns = self.clock.wall(self.at(since));
         self.burst.epoch_ns = self.clock.wall(self.at(0));
         Ok(Burst::new(self))
