@@ -34,7 +34,7 @@ pub fn run(effort: Effort) -> Result<Vec<Table>> {
     let mut from = 0;
     for of_table in loops.chunk_by(|one, other| one.table == other.table) {
         let title = format!(
-            "{}: data cache misses an operation, simulated by valgrind",
+            "cache/{}: data cache misses an operation, simulated by valgrind",
             of_table[0].table
         );
         let mut table = Table::new(title, &["simulated misses", "of the last level"]);
