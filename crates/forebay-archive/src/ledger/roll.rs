@@ -346,7 +346,7 @@ async fn gather(
                 if kind == PageKind::Dropped {
                     entry.segment.clone_from(id);
                 } else if kind == PageKind::Expired && entry.segment.is_empty() {
-                    // The date of this segment is not known, and nothing asks for it when it is not stored.
+                    // The date of this segment is not known, and nothing asks for it when it is not stored and in no account.
                     let others = match others.entry(*sensor) {
                         HashEntry::Occupied(it) => it.into_mut(),
                         HashEntry::Vacant(it) => {
@@ -374,7 +374,7 @@ async fn gather(
     Ok(moved)
 }
 
-/// The identities of the segments of a sensor that are stored, or on pages of expired ones.
+/// The identities of the segments of a sensor that are stored, in its account, or on pages of expired ones.
 async fn others_of(
     archive: &Archive,
     sensor: &str,
@@ -387,7 +387,8 @@ async fn others_of(
     for object in listed {
         let key = object.location.as_ref();
         let of = parse_page(key).map(|it| (it.0, it.2));
-        if of == Some((sensor, PageKind::Expired)) {
+        let of_sensor = of.filter(|it| it.0 == sensor).map(|it| it.1);
+        if matches!(of_sensor, Some(PageKind::Expired | PageKind::Shipped)) {
             let entries = by_identity(archive, &[key]).await?;
             ids.extend(entries.into_iter().flatten().map(|it| it.0));
         }
