@@ -200,7 +200,7 @@ impl Dumper {
     /// Appends a packet. As in libpcap, an error is visible in the stream, and when it is flushed. Nothing follows what it left incomplete.
     pub fn write(&self, header: &PacketHeader, data: &[u8]) {
         let is_classic = matches!(self.layout, Layout::Pcap);
-        // Does not panic, as what follows for classic files: its caller catches none.
+        // Neither this nor what follows for classic files panics: the caller catches nothing.
         if is_classic && self.stream.append(&record_header(header), data) {
             return;
         }

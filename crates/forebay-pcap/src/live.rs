@@ -53,9 +53,8 @@ pub struct Live {
     nonblocking: bool,
     /// Packets handed to the program.
     delivered: u64,
-    /// When the counts were read last, and packets handed over then.
+    /// When the counts were read last.
     counted: Instant,
-    noted: u64,
     /// Packets handed over when the time was last asked for.
     checked: u64,
     /// A descriptor of the port that was waited for, by its number, and its duplicate for waits.
@@ -91,7 +90,6 @@ impl Live {
             nonblocking: false,
             delivered: 0,
             counted: Instant::now(),
-            noted: 0,
             checked: 0,
             waited: None,
             watcher: None,
@@ -155,7 +153,7 @@ impl Live {
     pub fn stats(&mut self) -> Stats {
         let counts = self.counts();
         let saturated = |count| c_uint::try_from(count).unwrap_or(c_uint::MAX);
-        (self.counted, self.noted) = (Instant::now(), self.delivered);
+        self.counted = Instant::now();
         Stats {
             received: saturated(counts.received),
             dropped: saturated(counts.dropped.unwrap_or(0)),
@@ -163,11 +161,11 @@ impl Live {
         }
     }
 
-    /// The counts, from time to time, if the program got packets since they were read. To ask for the time takes as long as a packet.
+    /// The counts, from time to time. To ask for the time takes as long as a packet.
     pub fn due_stats(&mut self) -> Option<Stats> {
         let since = self.delivered - self.checked;
         let is_time_asked = self.current.is_empty() || since >= BATCH as u64;
-        if self.delivered == self.noted || !is_time_asked {
+        if !is_time_asked {
             return None;
         }
         self.checked = self.delivered;

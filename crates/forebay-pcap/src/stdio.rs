@@ -32,8 +32,8 @@ struct Fields {
     write_end: *mut u8,
 }
 
-/// In `Fields::flags`: writing or reading has failed.
-const FAILED: c_int = 0x20;
+/// In `Fields::flags`: writing or reading has failed (`_IO_ERR_SEEN`), or each line is written at once (`_IO_LINE_BUF`).
+const FAILED_OR_BY_LINES: c_int = 0x20 | 0x200;
 
 /// A stream, closed when it is dropped, unless it is still the program's.
 #[derive(Debug)]
@@ -139,9 +139,9 @@ impl Stdio {
             .write_end
             .addr()
             .wrapping_sub(fields.write_ptr.addr());
-        // Both are equal if the stream is being read, or has to be flushed after each line or byte.
+        // Both are equal if the stream is being read, or each byte is written at once.
         let fits = fields.write_ptr <= fields.write_end && header.len() + data.len() <= room;
-        if !fits || fields.flags & FAILED != 0 {
+        if !fits || fields.flags & FAILED_OR_BY_LINES != 0 {
             return false;
         }
         let place = fields.write_ptr;
