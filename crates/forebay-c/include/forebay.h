@@ -274,7 +274,7 @@ typedef struct forebay_counts {
   uint64_t received;
   // Packets that the program has taken.
   uint64_t counted;
-  // Packets that the filter rejected. A filter in the kernel counts none, neither here nor in `received`.
+  // Packets that the filter rejected. If the kernel filters and cannot count (it can as eBPF), they are neither here nor in `received`.
   uint64_t filtered;
   // Packets that were received and not taken when the capture ended.
   uint64_t unread;
@@ -653,7 +653,8 @@ int64_t forebay_capture_each(struct forebay_capture *handle,
 // are packets, the source has ended, or it had packets that the filter rejected. Packets that are lent are lent no more.
 int forebay_capture_arm(struct forebay_capture *handle);
 
-// Cancels the request of `forebay_capture_arm`: packets make the descriptor readable no more. A stop still does.
+// Cancels the request of `forebay_capture_arm`: packets make the descriptor readable no more. A stop that no `forebay_capture_arm` has seen
+// yet still does.
 int forebay_capture_disarm(struct forebay_capture *handle);
 
 // The descriptor for `forebay_capture_arm`. It is readable while packets wait, once the source has ended, and after `forebay_capture_stop`

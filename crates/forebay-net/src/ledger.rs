@@ -196,9 +196,17 @@ impl From<Violation> for Error {
 }
 
 impl Ledger {
-    /// Adds the counts of another thread, which reads the same interface.
-    pub(crate) fn add_thread(&mut self, other: &Ledger) {
-        let &Ledger {
+    /// Adds the counts of another thread, which reads the same interface. Rejected packets are part of the sum only if both count them, or
+    /// neither lets the kernel filter: `is_uncounted` says of the sum and of the other one whether the kernel rejects packets uncounted.
+    pub(crate) fn add_thread(&mut self, other: &Ledger, is_uncounted: [bool; 2]) {
+        let mut other = *other;
+        if is_uncounted[0] != is_uncounted[1] {
+            for it in [&mut *self, &mut other] {
+                it.received -= it.filtered;
+                it.filtered = 0;
+            }
+        }
+        let Ledger {
             received,
             written,
             counted,

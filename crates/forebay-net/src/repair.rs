@@ -80,12 +80,12 @@ pub struct Examined {
 /// until the kernel has loaded it: milliseconds, on a busy machine more.
 const STARTS: Duration = Duration::from_millis(500);
 
-/// Tries again, for [`STARTS`], while this would block.
-fn patiently(tried: impl Fn() -> io::Result<()>) -> io::Result<()> {
+/// Tries again for that long while this would block.
+fn patiently(limit: Duration, tried: impl Fn() -> io::Result<()>) -> io::Result<()> {
     let began = Instant::now();
     loop {
         match tried() {
-            Err(busy) if busy.kind() == io::ErrorKind::WouldBlock && began.elapsed() < STARTS => {
+            Err(busy) if busy.kind() == io::ErrorKind::WouldBlock && began.elapsed() < limit => {
                 std::thread::sleep(Duration::from_millis(5));
             }
             done => return done,
@@ -135,7 +135,7 @@ impl Examined {
             true => Err(io::ErrorKind::WouldBlock.into()),
             false => Ok(()),
         };
-        let is_untold = match patiently(without_writers).map_err(|error| error.kind()) {
+        let is_untold = match patiently(STARTS, without_writers).map_err(|error| error.kind()) {
             Ok(()) => false,
             Err(io::ErrorKind::WouldBlock) => {
                 return Err(Error::new(name, "another process is writing it")
@@ -238,7 +238,7 @@ impl Examined {
             return Err(untold());
         }
         // From here on, opening the file waits until it is closed here, except on file systems without leases.
-        if let Err(cause) = patiently(|| sys::keep_others_out(file.as_fd()))
+        if let Err(cause) = patiently(STARTS, || sys::keep_others_out(file.as_fd()))
             && cause.kind() == io::ErrorKind::WouldBlock
         {
             let error = refused("another process has it open");
@@ -434,9 +434,13 @@ mod tests {
                 _ => Ok(()),
             }
         };
-        patiently(busy_twice).unwrap();
+        patiently(Duration::MAX, busy_twice).unwrap();
         assert_eq!(tries.get(), 3);
-        patiently(|| Err(io::ErrorKind::PermissionDenied.into())).unwrap_err();
+        patiently(
+            Duration::MAX,
+            || Err(io::ErrorKind::PermissionDenied.into()),
+        )
+        .unwrap_err();
         // The test holds it open for longer.
         let (_folder, path, _) = damaged();
         let _writer = fs::File::options().append(true).open(&path).unwrap();

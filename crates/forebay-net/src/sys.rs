@@ -354,7 +354,9 @@ pub(crate) fn receive_now(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<u
 /// # Errors
 /// As `fcntl(2)` for `F_SETLEASE`: the file belongs to another user, or its file system does not support leases.
 pub(crate) fn has_writers(fd: BorrowedFd<'_>) -> io::Result<bool> {
-    // SAFETY: passes no memory to the kernel.
+    // As in `keep_others_out`. SAFETY: passes no memory to the kernel.
+    check(unsafe { libc::fcntl(fd.as_raw_fd(), F_SETSIG, libc::SIGURG) })?;
+    // SAFETY: as above.
     match check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETLEASE, libc::F_RDLCK) }) {
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),

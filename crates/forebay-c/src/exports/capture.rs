@@ -103,7 +103,7 @@ pub struct forebay_counts {
     pub received: u64,
     /// Packets that the program has taken.
     pub counted: u64,
-    /// Packets that the filter rejected. A filter in the kernel counts none, neither here nor in `received`.
+    /// Packets that the filter rejected. If the kernel filters and cannot count (it can as eBPF), they are neither here nor in `received`.
     pub filtered: u64,
     /// Packets that were received and not taken when the capture ended.
     pub unread: u64,
@@ -178,10 +178,18 @@ impl Taking {
             (Some(capture), _) => capture.recorded(),
             (None, last) => last.as_ref().map_or(&[][..], |last| &last.recorded),
         };
-        if recorded.iter().any(Option::is_some) {
+        // Only files have these.
+        if !recorded.is_empty() {
             let known = interfaces.iter().zip(recorded);
             let known = known.filter_map(|(of, it)| Some((of.clone(), (*it)?)));
-            return Ok(known.collect());
+            let known: Vec<_> = known.collect();
+            return match known.is_empty() {
+                true => Err(Failure::new(
+                    Code::Unsupported,
+                    "the file records no counts",
+                )),
+                false => Ok(known),
+            };
         }
         match interfaces {
             [one] => Ok(vec![(one.clone(), counts.statistics(time_ns))]),
@@ -424,7 +432,8 @@ pub extern "C" fn forebay_capture_arm(handle: *mut forebay_capture) -> c_int {
     })
 }
 
-/// Cancels the request of `forebay_capture_arm`: packets make the descriptor readable no more. A stop still does.
+/// Cancels the request of `forebay_capture_arm`: packets make the descriptor readable no more. A stop that no `forebay_capture_arm` has seen
+/// yet still does.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_capture_disarm(handle: *mut forebay_capture) -> c_int {
     answer(|| {

@@ -409,6 +409,20 @@ impl Capture {
         if self.find(Duration::ZERO)? != Next::TimedOut {
             return Ok(false);
         }
+        if !self.watch()? {
+            return Ok(false);
+        }
+        // A frame may have come before the port was armed. The port has it in memory if it is the first one of an interface that the filter
+        // does not know, or if descriptions precede it: what the descriptor is for was read. So the port is asked again.
+        let is_idle = self.taking.look(BUDGET)? == 0 && self.watch()?;
+        if !is_idle {
+            self.disarm();
+        }
+        Ok(is_idle)
+    }
+
+    /// Has the descriptor wait for what the port waits for. False: the port has something, or has ended.
+    fn watch(&mut self) -> Result<bool> {
         let descriptor = made(&mut self.descriptor, &self.stop)?;
         waited(descriptor.clear())?;
         if self.is_stopped {
@@ -432,14 +446,7 @@ impl Capture {
             }
             Wake::Ready | Wake::End => return Ok(false),
         }
-        // A frame may have come before the port was armed. The port has it in memory if it is the first one of an interface that the
-        // filter does not know, or if descriptions precede it: what the descriptor is for was read.
-        let is_idle = self.taking.look(BUDGET)? == 0
-            && matches!(self.taking.sleeper.port.arm()?, Wake::Fd(_) | Wake::At(_));
-        if !is_idle {
-            self.disarm();
-        }
-        Ok(is_idle)
+        Ok(true)
     }
 
     /// Cancels the request of [`arm`](Capture::arm): frames make the descriptor readable no more. A request to stop still does.

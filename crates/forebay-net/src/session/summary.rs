@@ -160,7 +160,8 @@ impl Progress {
         } = other;
         self.elapsed = self.elapsed.max(*elapsed);
         self.taken += taken;
-        self.ledger.add_thread(ledger);
+        let is_uncounted = [self.filters_uncounted, *filters_uncounted];
+        self.ledger.add_thread(ledger, is_uncounted);
         self.filters_uncounted |= filters_uncounted;
         self.wire_bytes += wire_bytes;
         self.cut += cut;
@@ -355,7 +356,8 @@ impl Summary {
             port_error,
             store_error,
         } = other;
-        self.ledger.add_thread(&ledger);
+        let is_uncounted = [self.filters_uncounted, filters_uncounted];
+        self.ledger.add_thread(&ledger, is_uncounted);
         self.filters_uncounted |= filters_uncounted;
         self.durable &= durable;
         self.bytes += bytes;
