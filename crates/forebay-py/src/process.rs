@@ -125,7 +125,12 @@ impl<T> Own<T> {
 
     /// Runs `act` on the value. Another thread that tries the same meanwhile gets the failure `Code::Busy`.
     pub fn with<R>(&self, act: impl FnOnce(&mut T) -> Result<R, Failure>) -> Result<R, Failure> {
-        match self.lock()?.as_mut() {
+        // While another thread takes it out for good, it is closed, and not busy.
+        let closing = |failure| match self.check().is_ok() && self.is_closing.load(SeqCst) {
+            true => self.closed(),
+            false => failure,
+        };
+        match self.lock().map_err(closing)?.as_mut() {
             Some(value) if !self.is_closing.load(SeqCst) => act(value),
             _ => Err(self.closed()),
         }

@@ -735,7 +735,7 @@ def test_threads_and_tasks_wait_at_a_hub():
     for n in range(1000):
         lane.send(b"%d" % n)  # waits for room
     lane.close()
-    while len(received) < 1001:
+    while len(received) < 1001 and thread.is_alive():
         thread.join(0.01)
     hub.close()
     thread.join()

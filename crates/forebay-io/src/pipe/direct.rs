@@ -10,7 +10,7 @@
 //! the processor's caches. The reading thread moves the bytes itself, while the stream and the intermediate pipes are empty.
 //!
 //! `splice(2)` locks the output's pipe while it waits for a page: for the time of a slow disk or server, the reader could neither read what
-//! is in the pipe nor be killed. So pages go to a pipe only if they are in the cache already. Others are read into the buffer.
+//! is in the pipe nor be killed. So pages go to a pipe only if the cache seems to have them already. Others are read into the buffer.
 
 use super::{
     config::PipeConfig, input::Input, kernel_pipe::is_large, output::Output, pace::Room,
