@@ -370,5 +370,16 @@ mod tests {
                 ..counts(28, None)
             }
         );
+        let of = |received, filtered| Ledger {
+            received,
+            filtered,
+            ..Ledger::default()
+        };
+        let mut sum = of(10, 4);
+        sum.add_thread(&of(20, 5), [false, false]);
+        assert_eq!((sum.received, sum.filtered), (30, 9));
+        sum.add_thread(&of(7, 0), [false, true]);
+        sum.add_thread(&of(8, 3), [true, false]);
+        assert_eq!((sum.received, sum.filtered), (33, 0));
     }
 }
