@@ -1338,7 +1338,7 @@ int forebay_writer_counts(struct forebay_writer *handle,
 
 // Writes the counts of a capture's interfaces, usually after `forebay_capture_finish`. A source with one interface, and `any`, has counts of
 // its own; those of a file are the ones that it records. `FOREBAY_UNSUPPORTED`: it has several interfaces, and counts their packets
-// together; nothing is written.
+// together, or it is a file that records no counts; nothing is written.
 int forebay_writer_counts_from(struct forebay_writer *handle,
                                struct forebay_capture *capture,
                                uint64_t time_ns);

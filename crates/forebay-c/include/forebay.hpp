@@ -159,7 +159,7 @@ public:
   class passed {
   public:
     explicit passed(const Item &item) : item_(item) {}
-    const Item &operator*() const noexcept { return item_; }
+    Item operator*() const noexcept { return item_; } // a copy: this object ends with the expression
 
   private:
     Item item_;

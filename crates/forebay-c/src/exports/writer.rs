@@ -270,7 +270,7 @@ pub extern "C" fn forebay_writer_counts(
 
 /// Writes the counts of a capture's interfaces, usually after `forebay_capture_finish`. A source with one interface, and `any`, has counts of
 /// its own; those of a file are the ones that it records. `FOREBAY_UNSUPPORTED`: it has several interfaces, and counts their packets
-/// together; nothing is written.
+/// together, or it is a file that records no counts; nothing is written.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_writer_counts_from(
     handle: *mut forebay_writer,

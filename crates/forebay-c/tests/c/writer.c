@@ -197,6 +197,14 @@ static void several_interfaces(void) {
   // Sums of two interfaces are those of neither; what a file records of each is known.
   CHECK_IS(forebay_writer_counts_from(writer, captures[0], 7), FOREBAY_UNSUPPORTED);
   CHECK_IS(forebay_writer_counts_from(writer, captures[1], 7), FOREBAY_OK);
+  forebay_capture *classic = NULL;
+  forebay_writer *plain = NULL;
+  CHECK_IS(forebay_writer_create("/tmp/forebay-c-classic.pcap", NULL, &plain), FOREBAY_OK);
+  CHECK_IS(forebay_writer_close(plain, NULL), FOREBAY_OK);
+  CHECK_IS(forebay_capture_read("/tmp/forebay-c-classic.pcap", NULL, &classic), FOREBAY_OK);
+  CHECK_IS(forebay_writer_counts_from(writer, classic, 7), FOREBAY_UNSUPPORTED); // it records none
+  CHECK_IS(forebay_capture_destroy(classic), FOREBAY_OK);
+  unlink("/tmp/forebay-c-classic.pcap");
   CHECK_IS(forebay_writer_close(writer, NULL), FOREBAY_OK);
   for (int i = 0; i < 2; i++) CHECK_IS(forebay_capture_destroy(captures[i]), FOREBAY_OK);
   // The interfaces are a, b and c; the packet of each refused burst before the wrong one was written.
