@@ -644,7 +644,8 @@ ptrdiff_t forebay_capture_next(struct forebay_capture *handle,
                                int64_t timeout_ns);
 
 // Calls the program's function for each packet, in this thread, until it returns another value than 0, the source has ended, or it was
-// stopped. Returns the number of calls. Packets after the last call stay in the source.
+// stopped. Returns the number of calls. Packets after the last call stay in the source. Until it returns, every other call with this capture
+// except `forebay_capture_stop` is `FOREBAY_BUSY`, also in the function.
 int64_t forebay_capture_each(struct forebay_capture *handle,
                              forebay_frame_callback callback,
                              void *context);
@@ -1323,7 +1324,8 @@ int forebay_writer_write(struct forebay_writer *handle,
 
 // Writes packets of a capture, such as those that `forebay_capture_next` has lent, which stay valid. `interface` of each is a number of the
 // capture. The file gets a description of each interface before its first packet, and its own number for it. Errors are those of
-// `forebay_writer_write`; `FOREBAY_INVALID` also if a pcap file would need a second link type.
+// `forebay_writer_write`; `FOREBAY_INVALID` also if a pcap file would need a second link type. In the function of `forebay_capture_each` it
+// is `FOREBAY_BUSY`: take packets to be written with `forebay_capture_next`.
 int forebay_writer_write_from(struct forebay_writer *handle,
                               struct forebay_capture *capture,
                               const struct forebay_frame *frames,
@@ -1336,7 +1338,8 @@ int forebay_writer_counts(struct forebay_writer *handle,
                           uint64_t time_ns,
                           const struct forebay_counts *counts);
 
-// Writes the counts of a capture's interfaces, usually after `forebay_capture_finish`. A source with one interface, and `any`, has counts of
+// Writes the counts of a capture's interfaces, usually after `forebay_capture_finish`. Interfaces that are alike, also those of several
+// captures, are one in the file, with the sum of their counts. Counts of the same capture replace its earlier ones. A source with one interface, and `any`, has counts of
 // its own; those of a file are the ones that it records. `FOREBAY_UNSUPPORTED`: it has several interfaces, and counts their packets
 // together, or it is a file that records no counts; nothing is written.
 int forebay_writer_counts_from(struct forebay_writer *handle,

@@ -18,7 +18,7 @@ use crate::{
     session::Compression,
 };
 use forebay::{Error, Result, error::Code};
-use std::{fmt, fs::File, io::Write, path::Path};
+use std::{collections::BTreeSet, fmt, fs::File, io::Write, path::Path};
 
 /// Bytes that are collected before they are written.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -35,6 +35,8 @@ pub struct Writer<W: Write = File> {
     /// A write failed or panicked: the file may end within a block, which nothing may follow.
     is_torn: bool,
     interfaces: Vec<(Interface, Described)>,
+    /// From `statistics_from`: the source, the number of the interface in the file, and its counts.
+    counted: Vec<(u64, u32, Statistics)>,
     counts: WriterCounts,
 }
 
@@ -93,6 +95,7 @@ impl<W: Write> Writer<W> {
             buffer: header,
             is_torn: false,
             interfaces: Vec::new(),
+            counted: Vec::new(),
             counts: WriterCounts::default(),
         }
     }
@@ -231,7 +234,34 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes the counts of an interface, usually at the end. The classic format has none.
+    /// Writes the counts of a source's interfaces. Interfaces that are alike, also those of several sources, are one in the file, which gets
+    /// the sum of their counts. `source` is a number of the program's choice: counts of the same source replace its earlier ones.
+    ///
+    /// # Errors
+    /// As [`write`](Writer::write) and [`interface`](Writer::interface).
+    pub fn statistics_from(
+        &mut self,
+        source: u64,
+        known: impl IntoIterator<Item = (Interface, Statistics)>,
+    ) -> Result<()> {
+        self.counted.retain(|&(of, ..)| of != source);
+        let before = self.counted.len();
+        for (interface, counts) in known {
+            let number = self.interface(&interface)?;
+            self.counted.push((source, number, counts));
+        }
+        let numbers = self.counted[before..].iter().map(|&(_, number, _)| number);
+        for number in numbers.collect::<BTreeSet<_>>() {
+            let alike = self.counted.iter().filter(|&&(_, of, _)| of == number);
+            let sum = alike.map(|&(.., counts)| counts);
+            if let Some(sum) = sum.reduce(|sum, counts| sum.plus(&counts)) {
+                self.statistics(number, &sum)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the counts of an interface, usually at the end. They replace earlier ones. The classic format has none.
     ///
     /// # Errors
     /// As [`write`](Writer::write).

@@ -393,7 +393,8 @@ pub extern "C" fn forebay_capture_next(
 }
 
 /// Calls the program's function for each packet, in this thread, until it returns another value than 0, the source has ended, or it was
-/// stopped. Returns the number of calls. Packets after the last call stay in the source.
+/// stopped. Returns the number of calls. Packets after the last call stay in the source. Until it returns, every other call with this capture
+/// except `forebay_capture_stop` is `FOREBAY_BUSY`, also in the function.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_capture_each(
     handle: *mut forebay_capture,

@@ -228,7 +228,8 @@ pub extern "C" fn forebay_writer_write(
 
 /// Writes packets of a capture, such as those that `forebay_capture_next` has lent, which stay valid. `interface` of each is a number of the
 /// capture. The file gets a description of each interface before its first packet, and its own number for it. Errors are those of
-/// `forebay_writer_write`; `FOREBAY_INVALID` also if a pcap file would need a second link type.
+/// `forebay_writer_write`; `FOREBAY_INVALID` also if a pcap file would need a second link type. In the function of `forebay_capture_each` it
+/// is `FOREBAY_BUSY`: take packets to be written with `forebay_capture_next`.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_writer_write_from(
     handle: *mut forebay_writer,
@@ -268,7 +269,8 @@ pub extern "C" fn forebay_writer_counts(
     })
 }
 
-/// Writes the counts of a capture's interfaces, usually after `forebay_capture_finish`. A source with one interface, and `any`, has counts of
+/// Writes the counts of a capture's interfaces, usually after `forebay_capture_finish`. Interfaces that are alike, also those of several
+/// captures, are one in the file, with the sum of their counts. Counts of the same capture replace its earlier ones. A source with one interface, and `any`, has counts of
 /// its own; those of a file are the ones that it records. `FOREBAY_UNSUPPORTED`: it has several interfaces, and counts their packets
 /// together, or it is a file that records no counts; nothing is written.
 #[unsafe(no_mangle)]
@@ -279,13 +281,11 @@ pub extern "C" fn forebay_writer_counts_from(
 ) -> c_int {
     answer(|| {
         let known = alone(capture, |taking| taking.statistics(time_ns))?;
+        // A handle's number is not that of another capture later.
         writer(handle, |it| {
-            for (interface, statistics) in known {
-                let number = it.interface(&interface)?;
-                it.statistics(number, &statistics)?;
-            }
-            Ok(0)
-        })
+            it.statistics_from(capture.addr() as u64, known)
+        })?;
+        Ok(0)
     })
 }
 

@@ -233,6 +233,64 @@ static void several_interfaces(void) {
   unlink(second);
 }
 
+// The value of an option in the last block of the file, which is an interface statistics block of interface 0.
+static uint64_t counted(uint16_t wanted) {
+  uint8_t block[256];
+  uint32_t length, head[3];
+  FILE *file = fopen(path, "rb");
+  CHECK(file && fseek(file, -4, SEEK_END) == 0 && fread(&length, 4, 1, file) == 1 && length <= sizeof block);
+  CHECK(fseek(file, -(long)length, SEEK_END) == 0 && fread(block, length, 1, file) == 1);
+  fclose(file);
+  memcpy(head, block, sizeof head);
+  CHECK(head[0] == 5 && head[1] == length && head[2] == 0);
+  for (uint32_t at = 20; at + 8 < length;) {
+    uint16_t option[2];
+    uint64_t value;
+    memcpy(option, block + at, sizeof option);
+    memcpy(&value, block + at + 4, sizeof value);
+    if (option[0] == wanted) return value;
+    at += 4 + (option[1] + 3u) / 4 * 4;
+  }
+  return UINT64_MAX;
+}
+
+// Interfaces that are alike, in one source and in two, are one in the file: it gets the sum of their counts, and none replaces another's.
+static void equal_interfaces(void) {
+  char files[2][80];
+  static uint8_t content[1024];
+  forebay_writer *writer;
+  forebay_capture *captures[2];
+  for (int i = 0; i < 2; i++) snprintf(files[i], sizeof files[i], "%s-%d", path, i);
+  write_interfaces(files[0], 1, (const char *const[]){"a"}, 1); // received 10, counted 1, lost 9
+  // The same file twice is one with two interfaces that are alike.
+  FILE *from = fopen(files[0], "rb"), *to = fopen(files[1], "wb");
+  size_t length = from ? fread(content, 1, sizeof content, from) : 0;
+  CHECK(to && length > 0 && length < sizeof content);
+  CHECK(fwrite(content, 1, length, to) == length && fwrite(content, 1, length, to) == length);
+  CHECK(fclose(from) == 0 && fclose(to) == 0);
+  CHECK_IS(forebay_writer_create(path, NULL, &writer), FOREBAY_OK);
+  const uint64_t sums[] = {1, 3}; // of the first capture, and of both
+  for (int i = 0; i < 2; i++) {
+    const struct forebay_frame *frames;
+    ptrdiff_t count;
+    CHECK_IS(forebay_capture_read(files[i], NULL, &captures[i]), FOREBAY_OK);
+    while ((count = forebay_capture_next(captures[i], &frames, FOREBAY_FOREVER)) > 0)
+      CHECK_IS(forebay_writer_write_from(writer, captures[i], frames, (size_t)count), FOREBAY_OK);
+    for (int again = 0; again < 2; again++) { // the second time, they replace those of this capture
+      CHECK_IS(forebay_writer_counts_from(writer, captures[i], 7), FOREBAY_OK);
+      CHECK_IS(forebay_writer_flush(writer), FOREBAY_OK);
+      CHECK(counted(6) == 10 * sums[i] && counted(7) == 9 * sums[i] && counted(8) == sums[i]);
+    }
+  }
+  // What one of two does not know is unknown in the sum.
+  CHECK(counted(4) == UINT64_MAX);
+  struct forebay_writer_totals totals = {.size = sizeof totals};
+  CHECK_IS(forebay_writer_close(writer, &totals), FOREBAY_OK);
+  CHECK(totals.packets == 3);
+  for (int i = 0; i < 2; i++) CHECK_IS(forebay_capture_destroy(captures[i]), FOREBAY_OK);
+  for (int i = 0; i < 2; i++) unlink(files[i]);
+}
+
 int main(void) {
   snprintf(path, sizeof path, "/tmp/forebay-c-writer-%ld", (long)getpid());
   pcapng();
@@ -241,6 +299,7 @@ int main(void) {
   limited();
   copy();
   several_interfaces();
+  equal_interfaces();
   unlink(path);
   forebay_writer *writer;
   CHECK_IS(forebay_writer_create("/nowhere/a.pcap", NULL, &writer), FOREBAY_NOT_FOUND);

@@ -135,3 +135,23 @@ pub struct Statistics {
     /// Of these, taken from the source.
     pub delivered: Option<u64>,
 }
+
+impl Statistics {
+    /// Those of both together: what one of them does not know is unknown.
+    pub(crate) fn plus(&self, other: &Statistics) -> Statistics {
+        let both = |of: fn(&Statistics) -> Option<u64>, join: fn(u64, u64) -> u64| {
+            Some(join(of(self)?, of(other)?))
+        };
+        let sum = |of| both(of, u64::saturating_add);
+        Statistics {
+            time_ns: self.time_ns.max(other.time_ns),
+            began_ns: both(|it| it.began_ns, u64::min),
+            ended_ns: both(|it| it.ended_ns, u64::max),
+            interface_received: sum(|it| it.interface_received),
+            interface_dropped: sum(|it| it.interface_dropped),
+            received: sum(|it| it.received),
+            dropped: sum(|it| it.dropped),
+            delivered: sum(|it| it.delivered),
+        }
+    }
+}
