@@ -1,4 +1,4 @@
-"""Programs in C, C++ and Rust at the other end of a queue, with one of the two killed; and shares of the command's captures.
+"""Programs in C, C++ and Rust at the other end of a queue and of lanes, with one of the two killed; and shares of the command's captures.
 
 The environment variable FOREBAY_BUILT names the folder in which cargo has built the library for C and the command.
 """
@@ -263,6 +263,60 @@ def test_a_hub_receives_from_a_program_in_rust_until_it_crashes(tmp_path):
             ended, reason = hub.recv(60)
             assert ended == peer and isinstance(reason, forebay.Closed) and ("process ended" in str(reason)) == (worker == "1")
             assert works.wait(60) == (-6 if worker == "1" else 0)
+
+
+def test_a_hub_in_rust_receives_from_lanes_in_python_also_if_one_side_is_killed(tmp_path):
+    path = str(tmp_path / "socket")
+    hub = start(built("examples/reports"), path, stdout=subprocess.PIPE, text=True)
+    assert next(hub.stdout) == f"listening at {path}\n"
+
+    def connected():
+        """The hub's name of a lane that has connected."""
+        return next(hub.stdout).removesuffix(" is connected\n")
+
+    def lane():
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(path)
+            return forebay.Lane(connection, 1 << 16, 60), connected()
+
+    finite, first = lane()
+    for number in range(1000):
+        finite.send(b"%d" % number, 60)
+    finite.close()
+    program = """if True:
+        import forebay, itertools, socket, sys
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(sys.argv[1])
+        lane = forebay.Lane(connection, 1 << 16, 60)
+        for number in itertools.count():
+            lane.send(b"%d" % number)
+    """
+    endless = start(sys.executable, "-c", program, path, stderr=subprocess.DEVNULL)
+    second = connected()
+    last, third = lane()
+    assert len({first, second, third}) == 3
+    # What each has sent arrives in order, and the hub knows how each has ended.
+    received, endings = {first: 0, second: 0}, {}
+    while len(endings) < 2:
+        line = next(hub.stdout).rstrip("\n")
+        if " is gone: " in line:
+            peer, ending = line.split(" is gone: ")
+            endings[peer] = ending
+            continue
+        peer, number = line.split(": ")
+        assert int(number) == received[peer] and peer not in endings
+        received[peer] += 1
+        if received[second] == 5000:
+            endless.kill()
+    assert received[first] == 1000 and received[second] >= 5000
+    assert endings == {first: "it closed its end", second: "its process ended"}
+    # Without the hub, the remaining lane ends.
+    last.send(b"0", 60)
+    assert next(hub.stdout) == f"{third}: 0\n"
+    hub.kill()
+    with pytest.raises(forebay.Closed):
+        while True:
+            last.send(b"1", 60)
 
 
 def test_the_examples_in_c_and_python_share_a_queue(tmp_path):
