@@ -8,6 +8,7 @@
 //! |---|---|---|---|
 //! | OPEN | `open`, Release | `enter`, Acquire | the object was stored before calls use it |
 //! | LEFT | `leave`, Release | the change that leaves all bits below 32 zero, Acquire | all calls have ended before the object does |
+//! | RENEWED | `renew`, Release | `generation`, Acquire | the object has ended before the next one is stored |
 //!
 //! Exactly one change makes the lower half zero, since no call enters after the bit `open` is cleared. The caller that made it ends
 //! the object.
@@ -48,11 +49,15 @@ impl Gate {
         Gate(AtomicU64::new(0))
     }
 
-    /// Lets calls in, and returns the generation that they have to name. The caller has the closed gate to itself.
-    pub fn open(&self) -> u32 {
-        let word = self.0.load(Relaxed); // The free list handed over what was stored before.
+    /// The generation that calls have to name once it is open. The caller has the closed gate to itself, and may store the object after this.
+    pub fn generation(&self) -> u32 {
+        (self.0.load(Acquire) >> 32) as u32 // RENEWED
+    }
+
+    /// Lets calls in. The caller has the closed gate to itself.
+    pub fn open(&self) {
+        let word = self.0.load(Relaxed); // Only this caller changes it.
         self.0.store(word | OPEN, Release); // OPEN
-        (word >> 32) as u32
     }
 
     pub fn enter(&self, generation: u32, entry: Entry) -> Result<(), Shut> {
@@ -109,7 +114,7 @@ impl Gate {
     pub fn renew(&self) -> bool {
         let word = self.0.load(Relaxed); // Only this caller changes a closed gate that no call is inside.
         let next = ((word >> 32) + 1) & 0x00ff_ffff;
-        self.0.store(next << 32, Relaxed); // The free list hands it over.
+        self.0.store(next << 32, Release); // RENEWED
         next != 0
     }
 }
@@ -173,7 +178,8 @@ mod tests {
                 gate: Gate::new(),
                 alive: UnsafeCell::new(true),
             });
-            assert_eq!(object.gate.open(), 0);
+            assert_eq!(object.gate.generation(), 0);
+            object.gate.open();
             let calls = entries.map(|entry| {
                 let object = object.clone();
                 thread::spawn(move || object.call(entry))
@@ -185,7 +191,8 @@ mod tests {
                 call.join().unwrap();
             }
             assert_eq!(object.gate.enter(0, Entry::Shared), Err(Shut::Closed));
-            assert_eq!(object.gate.open(), 1);
+            assert_eq!(object.gate.generation(), 1);
+            object.gate.open();
             assert_eq!(object.gate.enter(0, Entry::Shared), Err(Shut::Closed));
             object.alive.with(|alive| {
                 // SAFETY: all threads have ended.

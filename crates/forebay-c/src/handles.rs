@@ -152,9 +152,11 @@ impl Table {
         let slots =
             self.chunks[chunk].get_or_init(|| (0..FIRST << chunk).map(|_| make()).collect());
         let slot = &slots[at];
+        let generation = slot.gate.generation();
         // SAFETY: the free list gave the slot to this call alone, and its gate is closed.
         unsafe { *slot.object.get() = Some(object) };
-        Some((index, slot.gate.open()))
+        slot.gate.open();
+        Some((index, generation))
     }
 
     fn end(&self, index: usize, slot: &Slot) {
