@@ -27,7 +27,11 @@ const GAP: i32 = 10;
 pub fn ratios(claims: &[&Claim], run: &Results) -> Result<Option<String>> {
     let mut groups = Vec::new();
     for claim in claims.iter().filter(|claim| claim.unit == "×") {
-        let value = |figure: &Option<super::claims::Figure>| Some(figure.as_ref()?.value(run)?.0);
+        // The scale is logarithmic.
+        let value = |figure: &Option<super::claims::Figure>| {
+            let value = figure.as_ref()?.value(run)?.value;
+            (value > 0.0 && value.is_finite()).then_some(value)
+        };
         let published =
             (!claim.printed.contains("not ") && claim.published > 0.0).then_some(claim.published);
         let bars = [published, value(&claim.here), value(&claim.ours)];

@@ -1,7 +1,8 @@
 //! The report: what the five texts claim, measured again, as one page.
 //!
 //! ```text
-//!   measure ──▶ results.json ──▶ render ──▶ index.html, and the claims in BENCHMARKS.md
+//!   measure ───▶ results.json ──▶ render ──▶ index.html, and the claims in BENCHMARKS.md
+//!   simulate ──▶ its cache misses
 //! ```
 //! `claims` has the texts' claims, `results` finds figures in a run by the names of its tables, `page` and `chart` render.
 
@@ -22,7 +23,7 @@ use forebay_bench::{
         table::{Cell, Table},
     },
 };
-use results::Results;
+use results::{Results, Simulation};
 use serde::Serialize;
 use std::{
     collections::BTreeSet,
@@ -43,6 +44,10 @@ use std::{
 struct Args {
     /// Render these results instead of measuring
     results: Option<PathBuf>,
+
+    /// Simulate the cache misses again, write them into RESULTS beside the figures that are there, and render: needs no quiet machine
+    #[arg(long, requires = "results")]
+    simulate: bool,
 
     /// Measure only, and write the results here
     #[arg(long, value_name = "FILE", conflicts_with = "results")]
@@ -91,7 +96,13 @@ pub fn main(args: impl Iterator<Item = OsString>) -> Result<()> {
         let text = fs::read_to_string(results);
         let text = text.with_context(|| format!("reading {}", results.display()))?;
         let run = serde_json::from_str(&text);
-        let run = Results(run.with_context(|| format!("in {}", results.display()))?);
+        let mut run = Results(run.with_context(|| format!("in {}", results.display()))?);
+        if args.simulate {
+            let simulation = simulate(&args, results)?;
+            run.put_simulation(simulation)?;
+            let text = serde_json::to_string(&run.0)? + "\n";
+            fs::write(results, text).with_context(|| format!("writing {}", results.display()))?;
+        }
         for at in unknown(&run) {
             eprintln!("forebay-texts: not in these results: {at}");
         }
@@ -149,8 +160,8 @@ fn measure(args: &Args) -> Result<Measured> {
     }
     let run = Run {
         command: command(args),
-        commit: said_by("git", &["describe", "--always", "--dirty"]),
-        date: said_by("date", &["-u", "+%Y-%m-%d"]),
+        commit: commit(),
+        date: date(),
         seconds: begun.elapsed().as_secs(),
         others_percent: ProcessorTime::now()?.others_percent(before),
     };
@@ -161,14 +172,42 @@ fn measure(args: &Args) -> Result<Measured> {
     Ok(Measured { report, run })
 }
 
+fn simulate(args: &Args, results: &Path) -> Result<Simulation> {
+    let effort = Effort {
+        rounds: 1,
+        quick: args.quick,
+    };
+    Ok(Simulation {
+        tables: Subject::Cache.tables(effort)?,
+        command: format!(
+            "{PROGRAM} {} --simulate{}",
+            results.display(),
+            flags(&[("--quick", args.quick)])
+        ),
+        commit: commit(),
+        date: date(),
+    })
+}
+
+const PROGRAM: &str = "cargo run --release -p forebay-texts -- report";
+
 fn command(args: &Args) -> String {
-    let flags = [("--quick", args.quick), ("--busy", args.busy)];
-    let flags = flags.into_iter().filter(|(_, is_set)| *is_set);
-    let flags: String = flags.map(|(flag, _)| format!(" {flag}")).collect();
-    format!(
-        "cargo run --release -p forebay-texts -- report --rounds {}{flags}",
-        args.rounds
-    )
+    let flags = flags(&[("--quick", args.quick), ("--busy", args.busy)]);
+    format!("{PROGRAM} --rounds {}{flags}", args.rounds)
+}
+
+/// Those that are set, as in a command.
+fn flags(all: &[(&str, bool)]) -> String {
+    let set = all.iter().filter(|(_, is_set)| *is_set);
+    set.map(|(flag, _)| format!(" {flag}")).collect()
+}
+
+fn commit() -> String {
+    said_by("git", &["describe", "--always", "--dirty"])
+}
+
+fn date() -> String {
+    said_by("date", &["-u", "+%Y-%m-%d"])
 }
 
 /// What a program prints, or "unknown".
@@ -231,7 +270,11 @@ fn filled(document: &str, text: &str) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{claims::NOT_SHOWN, results::At, *};
+    use super::{
+        claims::{Claim, NOT_SHOWN},
+        results::{At, MISSES},
+        *,
+    };
     use serde_json::{Value, json};
 
     /// A run in which every figure of every claim is a number.
@@ -336,6 +379,67 @@ mod tests {
             let page = page::html(&Results(run), "").unwrap();
             assert!(page.contains("busy machine"));
         }
+    }
+
+    /// The simulation of a row's misses: the number of the row, from 1000.
+    fn simulation(title: &str, rows: &[&str]) -> Simulation {
+        let mut table = Table::new(format!("cache/{title}: simulated"), &["simulated misses"]);
+        for (number, &row) in rows.iter().enumerate() {
+            table.row(row, vec![Cell::number(1000.0 + number as f64, 0)]);
+        }
+        Simulation {
+            tables: vec![table],
+            command: "a simulating command".into(),
+            commit: "5117".into(),
+            date: "2026-02-02".into(),
+        }
+    }
+
+    #[test]
+    fn cache_misses_that_were_not_counted_are_simulated_and_marked() {
+        let all = claims::all();
+        let of = |claim: &&Claim| {
+            claim
+                .figures()
+                .iter()
+                .any(|at| at.0 == "ring/alone" && at.2 == MISSES)
+        };
+        let claim = all.iter().find(of).unwrap();
+        let here = claim.here.as_ref().unwrap();
+        let [one, other] = [0, 1].map(|which| claim.figures()[which]);
+        let mut run = Results(whole_run());
+        let counted = here.value(&run).unwrap().parts;
+        run.put_simulation(simulation(one.0, &[one.1, other.1]))
+            .unwrap();
+        // Where the processor counts, nothing simulated is shown.
+        let worth = here.value(&run).unwrap();
+        assert_eq!((worth.parts, worth.is_simulated), (counted, false));
+        assert!(!page::markdown(&run).contains(", simulated)"));
+        // If one of two figures was not counted, both are simulated.
+        for table in run.0["rooms"]["all"].as_array_mut().unwrap() {
+            let is_it = table["title"].as_str().unwrap().starts_with("ring/alone: ");
+            let columns = table["columns"].as_array().unwrap().iter();
+            let misses = columns.clone().position(|name| name == MISSES);
+            for row in table["rows"].as_array_mut().unwrap() {
+                if is_it && row["name"] == one.1 {
+                    row["cells"][misses.unwrap()] = Value::Null;
+                }
+            }
+        }
+        let worth = here.value(&run).unwrap();
+        assert_eq!(
+            (worth.parts, worth.is_simulated),
+            (Some((1000.0, 1001.0)), true)
+        );
+        let (html, markdown) = (page::html(&run, "").unwrap(), page::markdown(&run));
+        assert!(html.contains("simulated by valgrind: this machine does not count"));
+        assert!(markdown.contains("(1000 and 1001, simulated)"));
+        for text in [html, markdown] {
+            assert!(text.contains("a simulating command") && text.contains("5117"));
+        }
+        // Without a simulation, nothing is shown.
+        run.0["rooms"]["cache"] = Value::Null;
+        assert!(here.value(&run).is_none());
     }
 
     #[test]

@@ -70,6 +70,9 @@ pub fn html(run: &Results, assembly: &str) -> Result<String> {
 pub fn markdown(run: &Results) -> String {
     let mut text = String::new();
     text += &format!("{}; `{}`.\n", plain_machine(run), run.word("command"));
+    if let Some(how) = run.simulation() {
+        text += &format!("In tables named `cache/` and in figures marked “simulated”: {how}.\n");
+    }
     for (number, (title, author)) in TEXTS.iter().enumerate() {
         text += &format!(
             "\n**{title}** ({author})\n\n| Claim | The text | Its code here | forebay | |\n|---|---|---|---|---|\n"
@@ -89,7 +92,7 @@ pub fn markdown(run: &Results) -> String {
 }
 
 /// The tables that BENCHMARKS.md has, by the part of their titles before the first colon.
-const PUBLISHED: [&str; 22] = [
+const PUBLISHED: [&str; 25] = [
     "driver/1 Gb/s of 64-byte frames, 1.488 million a second",
     "driver/batches",
     "driver/split",
@@ -108,6 +111,9 @@ const PUBLISHED: [&str; 22] = [
     "stream/view",
     "stream/copy",
     "stream/copying in",
+    "cache/driver/batches",
+    "cache/pool/one by one, not touched",
+    "cache/ring/alone",
     "append/28/28 bytes, a buffer of 16 KiB, to /dev/null",
     "append/28/28 bytes, a buffer of 16 KiB, to a file",
     "append/28/28 bytes, a buffer of 64 KiB, to a file",
@@ -207,16 +213,23 @@ fn shown(claim: &Claim, figure: &Option<Figure>, run: &Results) -> String {
     let Some(figure) = figure else {
         return "–".into();
     };
-    match figure.value(run) {
-        None => NOT_SHOWN.into(),
-        Some((value, None)) => format!("{}{}", digits(value), claim.unit),
-        Some((value, Some((one, other)))) => format!(
-            "{}{} ({} and {})",
-            digits(value),
-            claim.unit,
-            digits(one),
-            digits(other)
-        ),
+    let Some(worth) = figure.value(run) else {
+        return NOT_SHOWN.into();
+    };
+    let mut notes = Vec::new();
+    if let Some((one, other)) = worth.parts {
+        notes.push(format!("{} and {}", digits(one), digits(other)));
+    }
+    if worth.is_simulated {
+        notes.push("simulated".into());
+    }
+    if worth.value.is_infinite() {
+        return notes.join(", ");
+    }
+    let value = format!("{}{}", digits(worth.value), claim.unit);
+    match notes.is_empty() {
+        true => value,
+        false => format!("{value} ({})", notes.join(", ")),
     }
 }
 
@@ -251,6 +264,9 @@ fn machine(run: &Results) -> String {
             others.map_or("an unknown share".into(), |share| format!("{share:.1} %"))
         ),
     );
+    if let Some(how) = run.simulation() {
+        line("Simulation", how.replace('`', ""));
+    }
     line("Samples a side", run.0["rounds"].to_string());
     text += "</dl>\n";
     if run.0["quick"] == true {

@@ -1,10 +1,13 @@
 //! A claim: what its row says, when it holds, and which figures of a run show it.
 
-use crate::report::results::{At, Results};
+use crate::report::results::{At, Results, Values};
 use std::ops::Div;
 
 /// What stands where the run does not show something.
 pub const NOT_SHOWN: &str = "not shown here";
+
+/// What a reason ends with that has simulated figures.
+const SIMULATED: &str = " (simulated by valgrind: this machine does not count cache misses)";
 
 /// A number of a run.
 pub enum Figure {
@@ -61,16 +64,28 @@ impl Figure {
         }
     }
 
-    /// Its value, and the two figures of a ratio.
-    pub fn value(&self, run: &Results) -> Option<(f64, Option<(f64, f64)>)> {
-        let values: Option<Vec<f64>> = self.of().into_iter().map(|at| run.figure(at)).collect();
-        let values = values?;
-        Some(match (self, &values[..]) {
+    /// What it is in a run. The ratio of something to nothing is infinite; that of nothing to nothing shows nothing.
+    pub fn value(&self, run: &Results) -> Option<Worth> {
+        let Values { all, is_simulated } = run.values(&self.of())?;
+        let (value, parts) = match (self, &all[..]) {
             (Figure::Ratio(..), &[one, other]) => (one / other, Some((one, other))),
             (Figure::Computed(figure), all) => ((figure.compute)(all), None),
             (_, all) => (*all.first()?, None),
+        };
+        (!value.is_nan()).then_some(Worth {
+            value,
+            parts,
+            is_simulated,
         })
     }
+}
+
+/// What a figure is in a run.
+pub struct Worth {
+    pub value: f64,
+    /// The two figures of a ratio.
+    pub parts: Option<(f64, f64)>,
+    pub is_simulated: bool,
 }
 
 /// When a claim holds.
@@ -125,8 +140,8 @@ impl Claim {
     pub fn verdict(&self, run: &Results) -> Verdict {
         // A row that is about forebay alone has no other figure.
         let figure = self.here.as_ref().or(self.ours.as_ref());
-        let value = figure.and_then(|figure| figure.value(run));
-        let Some((value, _)) = value else {
+        let worth = figure.and_then(|figure| figure.value(run));
+        let Some(Worth { value, .. }) = worth else {
             return Verdict::NotShown;
         };
         let (holds, in_part) = match self.bound {
@@ -143,8 +158,12 @@ impl Claim {
     /// The reason and the figures that it is computed from.
     pub fn reason(&self, run: &Results) -> Option<(String, &[At])> {
         let reason = self.reason.as_ref()?;
-        let values: Option<Vec<f64>> = reason.of.iter().map(|&at| run.figure(at)).collect();
-        Some(((reason.compute)(&values?), &reason.of))
+        let Values { all, is_simulated } = run.values(&reason.of)?;
+        let mut says = (reason.compute)(&all);
+        if is_simulated {
+            says += SIMULATED;
+        }
+        Some((says, &reason.of))
     }
 
     /// Every figure that the row is made of.

@@ -60,7 +60,7 @@ pub fn all() -> Vec<Claim> {
         claim(says)
             .here(of(one) / of(other))
             .because([of(one), of(other)], |[one, other]| {
-                format!("By the processor's counter: {one:.2} and {other:.2}")
+                format!("Cache misses, each time: {one:.3} and {other:.3}")
             })
     }
     vec![
