@@ -32,6 +32,7 @@ enum Kind {
     Tcpdump,
     Dumpcap,
     Netsniff,
+    Xdpdump,
 }
 
 const FOREBAY: CaptureSide = CaptureSide::of("forebay", Kind::Packet, "ready", 100);
@@ -41,6 +42,8 @@ const GENERIC: CaptureSide =
 const TCPDUMP: CaptureSide = CaptureSide::of("tcpdump", Kind::Tcpdump, "listening on", 1000);
 const DUMPCAP: CaptureSide = CaptureSide::of("dumpcap", Kind::Dumpcap, "File:", 250);
 const NETSNIFF: CaptureSide = CaptureSide::of("netsniff-ng", Kind::Netsniff, "Running!", 100);
+/// It has no ring to size: the kernel passes frames to it by perf events.
+const XDPDUMP: CaptureSide = CaptureSide::of("xdpdump", Kind::Xdpdump, "listening on", 100);
 const WALK: CaptureSide = CaptureSide::of(
     "limit: the ring walked, nothing written",
     Kind::Walk,
@@ -48,8 +51,9 @@ const WALK: CaptureSide = CaptureSide::of(
     100,
 );
 
-/// Ours first, the limit last.
-pub const SIDES: [CaptureSide; 5] = [FOREBAY, TCPDUMP, DUMPCAP, NETSNIFF, WALK];
+/// Ours first, the limit last. stenotype is none: it writes blocks of the kernel's ring that only its own server reads, so its packets cannot be
+/// counted in the file.
+pub const SIDES: [CaptureSide; 6] = [FOREBAY, TCPDUMP, DUMPCAP, NETSNIFF, XDPDUMP, WALK];
 
 /// All that write files, with every backend of ours.
 pub const WRITERS: [CaptureSide; 6] = [FOREBAY, NATIVE, GENERIC, TCPDUMP, DUMPCAP, NETSNIFF];
@@ -85,6 +89,7 @@ impl CaptureSide {
             Kind::Tcpdump => program("tcpdump", "tcpdump"),
             Kind::Dumpcap => program("dumpcap", "wireshark-common"),
             Kind::Netsniff => program("netsniff-ng", "netsniff-ng"),
+            Kind::Xdpdump => program("xdpdump", "xdp-tools"),
             Kind::Packet | Kind::Xdp(_) | Kind::Walk => bail!("it is this program"),
         }
     }
@@ -100,7 +105,7 @@ impl CaptureSide {
             Kind::Packet => in_role("wire", &capture(format!("packet:{CAPTURED}")))?,
             Kind::Xdp(mode) => in_role("wire", &capture(format!("xdp:{CAPTURED},mode={mode}")))?,
             Kind::Walk => in_role("wire", &Role::Walk)?,
-            Kind::Tcpdump | Kind::Dumpcap | Kind::Netsniff => self.program()?,
+            Kind::Tcpdump | Kind::Dumpcap | Kind::Netsniff | Kind::Xdpdump => self.program()?,
         };
         let mebibytes = RING_BYTES >> 20;
         match self.kind {
@@ -119,6 +124,10 @@ impl CaptureSide {
                 .args(["-i", CAPTURED, "-s", "--ring-size"])
                 .arg(format!("{mebibytes}MiB"))
                 .arg("-o")
+                .arg(file),
+            // No program is there whose frames it could copy, so it loads one that passes all.
+            Kind::Xdpdump => command
+                .args(["-i", CAPTURED, "--load-xdp-program", "-w"])
                 .arg(file),
             Kind::Packet | Kind::Xdp(_) | Kind::Walk => &mut command,
         };
