@@ -20,7 +20,10 @@ use super::{
     ticks::Ticks,
 };
 use crate::port::{Direction, Frame, InSection, Interface, Statistics};
-use forebay::store::{Framing, Whole};
+use forebay::{
+    memory::copy_lines,
+    store::{Framing, Whole},
+};
 
 pub(super) const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 pub(super) const BYTE_ORDER: u32 = 0x1a2b_3c4d;
@@ -155,7 +158,7 @@ pub(super) fn put_frame(slot: &mut [u8], frame: &Frame<'_>, described: &Describe
     if padded_len > data.len() {
         put(rest, padded_len - 4, 0);
     }
-    rest[..data.len()].copy_from_slice(data);
+    copy_lines(data, &mut rest[..data.len()]);
     let mut tail = &mut rest[padded_len..];
     if !frame.options.is_empty() {
         let end = put_packet_options(tail, frame);

@@ -28,6 +28,7 @@ pub(crate) mod words;
 mod tests;
 
 pub(crate) use cold_path::cold_path;
+pub use copy::copy_lines;
 pub(crate) use copy::{copy_in, copy_out};
 #[cfg(all(feature = "shared", not(loom)))]
 pub(crate) use fill::halves_of;
