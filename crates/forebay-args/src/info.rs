@@ -18,7 +18,7 @@ pub struct Info {
     #[arg(help_heading = "Input", value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
 
-    /// Print only the number of packets, without reading the file twice for its checksum
+    /// Print only the number of packets
     #[arg(help_heading = "Output", short = 'c', long)]
     pub count: bool,
 
@@ -26,9 +26,9 @@ pub struct Info {
     #[arg(help_heading = "Output", short = 'T', long, conflicts_with = "json")]
     pub table: bool,
 
-    /// Also print the SHA-1 of the file, as capinfos -H does
+    /// Also print the SHA-256 and the SHA-1 of the file, as capinfos -H does. This takes longer than reading the packets
     #[arg(help_heading = "Output", short = 'H', long)]
-    pub sha1: bool,
+    pub hashes: bool,
 
     /// Print one JSON object for each file, one a line
     #[arg(help_heading = "Output", long)]

@@ -29,8 +29,8 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
         false => Form::Text("\n"),
     };
     let config = InfoConfig {
-        sha256: !flags.count,
-        sha1: flags.sha1,
+        sha256: flags.hashes,
+        sha1: flags.hashes,
     };
     if flags.table {
         output::answer(&format!("{}\n", columns(flags).join("\t")))?;
@@ -50,9 +50,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
                 let mut lines = Lines::default();
                 lines.put("File name", path.display());
                 lines.put("Packets", info.all.packets);
-                if let Some(sum) = &info.sha1 {
-                    lines.put("SHA-1", hexadecimal(sum));
-                }
+                lines.put_hashes(&info);
                 lines.0
             }
             false => as_text(path, &info),
@@ -79,10 +77,11 @@ fn columns(flags: &Flags) -> Vec<&'static str> {
             "Average packet (bytes)",
             "In order of time",
             "Interfaces",
-            "SHA-256",
         ]);
     }
-    names.extend(flags.sha1.then_some("SHA-1"));
+    if flags.hashes {
+        names.extend(["SHA-256", "SHA-1"]);
+    }
     names
 }
 
@@ -114,10 +113,10 @@ fn row(flags: &Flags, path: &Path, info: &Info) -> String {
             shown((all.packets > 0).then(|| format!("{average:.2}"))),
             shown(info.in_order),
             info.interfaces.len().to_string(),
-            shown(info.sha256.map(|sum| hexadecimal(&sum))),
         ]);
     }
-    if flags.sha1 {
+    if flags.hashes {
+        values.push(shown(info.sha256.map(|sum| hexadecimal(&sum))));
         values.push(shown(info.sha1.map(|sum| hexadecimal(&sum))));
     }
     values.join("\t")
@@ -177,6 +176,11 @@ impl Lines {
             self.put(label, value);
         }
     }
+
+    fn put_hashes(&mut self, info: &Info) {
+        self.put_some("SHA-256", info.sha256.map(|sum| hexadecimal(&sum)));
+        self.put_some("SHA-1", info.sha1.map(|sum| hexadecimal(&sum)));
+    }
 }
 
 /// `92084860 bytes (92.08 MB)`.
@@ -224,8 +228,7 @@ fn as_text(path: &Path, info: &Info) -> String {
         None => "unknown, some packets have no time",
     };
     lines.put("In order of time", order);
-    lines.put_some("SHA-256", info.sha256.map(|sum| hexadecimal(&sum)));
-    lines.put_some("SHA-1", info.sha1.map(|sum| hexadecimal(&sum)));
+    lines.put_hashes(info);
     for section in &info.sections {
         let texts = [
             ("Hardware", &section.hardware),

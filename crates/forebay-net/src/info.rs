@@ -1,6 +1,7 @@
 //! Summarizes a capture file in numbers: the values that `capinfos` prints, and losses.
 //!
-//! One pass reads the file as a port. A second thread computes the checksum of the file's bytes.
+//! One pass reads the file as a port. If checksums of the file's bytes are requested, a second thread computes them: that takes longer
+//! than reading.
 
 use crate::{
     file::File,
@@ -41,9 +42,9 @@ pub struct Info {
     pub compression: Option<&'static str>,
     /// The length of the file, compressed or not; `None` for a pipe.
     pub bytes: Option<u64>,
-    /// SHA-256 of the file, compressed or not; `None` for a pipe.
+    /// SHA-256 of the file, compressed or not; `None` for a pipe, or if it was not requested.
     pub sha256: Option<[u8; 32]>,
-    /// SHA-1 of the same, if it was requested.
+    /// SHA-1 of the same, likewise.
     pub sha1: Option<[u8; 20]>,
     /// All packets together.
     pub all: Tally,
@@ -112,7 +113,7 @@ impl Tally {
 }
 
 impl Info {
-    /// Reads the capture file at `path`, or standard input where that is `-`.
+    /// Reads the capture file at `path`, or standard input where that is `-`. Computes no checksums.
     ///
     /// # Errors
     /// The file cannot be opened, or is broken before its first packet. Later faults are reported in [`error`](Info::error).
@@ -120,8 +121,8 @@ impl Info {
         Info::with(path.as_ref(), &InfoConfig::default(), &AtomicU64::new(0))
     }
 
-    /// Like [`of`](Info::of), as `config` says. Both threads add the bytes that they have read to `work`, for a display: it reaches
-    /// [`InfoConfig::work_per_byte`] times the length of the file.
+    /// Like [`of`](Info::of), with the checksums that `config` requests. Each thread adds the bytes that it has read to `work`, for a
+    /// display: it reaches [`InfoConfig::work_per_byte`] times the length of the file.
     ///
     /// # Errors
     /// As [`of`](Info::of).
@@ -152,23 +153,13 @@ impl Info {
     }
 }
 
-/// Which sums are computed. Without the feature `hashes`, asking for one is an error.
-#[derive(Clone, Copy, Debug)]
+/// Which checksums are computed; by default none. Without the feature `hashes`, requesting one is an error.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct InfoConfig {
     /// SHA-256.
     pub sha256: bool,
     /// SHA-1, which other programs still print.
     pub sha1: bool,
-}
-
-impl Default for InfoConfig {
-    /// SHA-256 only, if this build has the feature `hashes`.
-    fn default() -> Self {
-        InfoConfig {
-            sha256: cfg!(feature = "hashes"),
-            sha1: false,
-        }
-    }
 }
 
 impl InfoConfig {

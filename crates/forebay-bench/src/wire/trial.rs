@@ -6,12 +6,11 @@ use crate::method::{
     processors::{Cpus, pair},
 };
 use anyhow::{Context, Result, anyhow, bail};
-use forebay_net::info::{Info, InfoConfig};
+use forebay_net::info::Info;
 use std::{
     fs,
     path::Path,
     process::Stdio,
-    sync::atomic::AtomicU64,
     thread,
     time::{Duration, Instant},
 };
@@ -133,11 +132,7 @@ fn settle(running: &Running, side: &CaptureSide, file: &Path) -> Result<()> {
 }
 
 fn packets_in(file: &Path) -> Result<u64> {
-    let config = InfoConfig {
-        sha256: false,
-        sha1: false,
-    };
-    let info = Info::with(file, &config, &AtomicU64::new(0))?;
+    let info = Info::of(file)?;
     match info.error {
         Some(error) => Err(error.into()),
         None => Ok(info.all.packets),
