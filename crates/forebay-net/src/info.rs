@@ -130,7 +130,7 @@ impl Info {
         if path == Path::new("-") {
             return Ok(read(File::stdin()?, work));
         }
-        let file = File::open(path)?;
+        let mut file = File::open(path)?;
         let sums = config.sha256 || config.sha1;
         if sums && cfg!(not(feature = "hashes")) {
             let error = Error::coded(
@@ -139,6 +139,9 @@ impl Info {
                 "computing the sums of the file",
             );
             return Err(error.advise("Enable the feature `hashes` of forebay-net"));
+        }
+        if sums {
+            file.keep_cached();
         }
         thread::scope(|scope| {
             let summing = sums.then(|| scope.spawn(|| check_sum(path, config, work)));

@@ -2,7 +2,8 @@
 //! `af_xdp` calls itself.
 //!
 //! The functions access only the descriptors and mappings that they are given. Their callers are `link` (netlink, drivers),
-//! `af_packet` and `af_xdp` (sockets and rings), `share` (which user connects), `serve` (netlink) and `repair` (other writers of a file).
+//! `af_packet` and `af_xdp` (sockets and rings), `share` (which user connects), `serve` (netlink), `repair` (other writers of a file)
+//! and `file` (the page cache).
 #![allow(unsafe_code)]
 // Without live capture only the functions for files have a caller.
 #![cfg_attr(not(feature = "live"), allow(dead_code))]
@@ -126,6 +127,27 @@ pub(crate) fn bind_link(fd: BorrowedFd<'_>, protocol: u16, index: u32) -> io::Re
     // SAFETY: the kernel reads `len` bytes at `address`, which lives until the call returns.
     check(unsafe { libc::bind(fd.as_raw_fd(), ptr::from_ref(&address).cast(), len) })?;
     Ok(())
+}
+
+/// Pages of this part of a file that are in the page cache (cachestat(2), since Linux 6.5). `None`: the kernel does not answer.
+pub(crate) fn cached_pages(file: BorrowedFd<'_>, begin: u64, len: u64) -> Option<u64> {
+    /// The same on all architectures that have this call; not in the libc crate for every target.
+    const SYS_CACHESTAT: libc::c_long = 451;
+    let range = [begin, len];
+    // Pages that are cached, dirty, being written, evicted, and recently evicted (linux/mman.h).
+    let mut counts = [0_u64; 5];
+    let (fd, flags) = (file.as_raw_fd(), 0_u32);
+    // SAFETY: the kernel reads two integers at `range` and writes five at `counts`. Both live until the call returns.
+    let answer = unsafe {
+        libc::syscall(
+            SYS_CACHESTAT,
+            fd,
+            range.as_ptr(),
+            counts.as_mut_ptr(),
+            flags,
+        )
+    };
+    (answer == 0).then_some(counts[0])
 }
 
 /// A question about an interface whose answer has at most [`ETHTOOL_WORDS`] words (linux/ethtool.h).

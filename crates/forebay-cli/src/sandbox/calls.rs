@@ -204,6 +204,7 @@ fn own_pid() -> c_int {
 // From the kernel's headers; not in the libc crate for every target.
 const F_SETOWN_EX: c_int = 15;
 const PR_SET_VMA: c_int = 0x5356_4d41;
+const SYS_CACHESTAT: c_long = 451;
 
 /// Names of threads and of memory, and giving up privileges.
 const PRCTL: [c_int; 7] = [
@@ -271,6 +272,7 @@ const FILES: &[c_long] = &[
     libc::SYS_ftruncate,
     libc::SYS_fallocate,
     libc::SYS_fadvise64,
+    SYS_CACHESTAT,
     libc::SYS_readahead,
     libc::SYS_fsync,
     libc::SYS_fdatasync,

@@ -10,10 +10,11 @@
 //! [`PortReport::file_statistics`](crate::port::PortReport::file_statistics) returns the totals.
 //!
 //! Files are read without blocking (private module `source`), decompressed (`compressed`), kept in memory (`window`), and decoded by
-//! [`format::read`](crate::format::read). If there is a filter, [`parallel`] reads a large file with several threads.
+//! [`format::read`](crate::format::read). A very large file leaves the page cache as it is read (`eviction`). If there is a filter, [`parallel`] reads a large file with several threads.
 
 mod compressed;
 mod counters;
+mod eviction;
 mod frames;
 pub mod parallel;
 mod plain;
@@ -381,6 +382,11 @@ impl File {
                 Wake::Ready | Wake::At(_) => {}
             }
         }
+    }
+
+    /// Leaves what is read in the page cache, also of a very large file: another thread reads it, too.
+    pub(crate) fn keep_cached(&mut self) {
+        self.stream.keep_cached();
     }
 
     /// The offset up to which the decompressed bytes were decoded. After a fault was reported: the end of the last whole record.

@@ -1,5 +1,6 @@
 //! The source of bytes: a regular file, or a pipe, which is polled before each read.
 
+use super::eviction::Eviction;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::Advice,
@@ -23,6 +24,8 @@ pub(super) enum Read {
 pub(super) struct ByteSource {
     file: File,
     is_regular: bool,
+    /// Of a very large file.
+    eviction: Option<Eviction>,
     /// Bytes read so far.
     read: u64,
     /// The source ends after this number of bytes.
@@ -32,14 +35,18 @@ pub(super) struct ByteSource {
 impl ByteSource {
     /// A source that ends after `limit` bytes, if not before.
     pub fn new(file: File, limit: u64) -> io::Result<Self> {
-        let is_regular = file.metadata()?.is_file();
+        let metadata = file.metadata()?;
+        let is_regular = metadata.is_file();
+        let mut eviction = None;
         if is_regular {
+            eviction = Eviction::of(&file, metadata.len());
             // Advice only: the kernel reads further ahead.
             let _ = rustix::fs::fadvise(&file, 0, None, Advice::Sequential);
         }
         Ok(ByteSource {
             file,
             is_regular,
+            eviction,
             read: 0,
             limit,
         })
@@ -55,9 +62,17 @@ impl ByteSource {
             let left = usize::try_from(self.limit - self.read).unwrap_or(usize::MAX);
             let room = into.len().min(left);
             return match self.file.read(&mut into[..room]) {
-                Ok(0) => Ok(Read::End),
+                Ok(0) => {
+                    if let Some(eviction) = self.eviction.take() {
+                        eviction.finish(&self.file);
+                    }
+                    Ok(Read::End)
+                }
                 Ok(n) => {
                     self.read += n as u64;
+                    if let Some(eviction) = &mut self.eviction {
+                        eviction.read_to(&self.file, self.read);
+                    }
                     Ok(Read::Bytes(n))
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
@@ -74,6 +89,11 @@ impl ByteSource {
             0,
             |metadata| if self.is_regular { metadata.len() } else { 0 },
         )
+    }
+
+    /// Does not remove from the page cache what is read.
+    pub fn keep_cached(&mut self) {
+        self.eviction = None;
     }
 
     /// Bytes read so far.

@@ -190,6 +190,11 @@ impl Stream {
         &self.source
     }
 
+    /// See [`File::keep_cached`](super::File::keep_cached).
+    pub fn keep_cached(&mut self) {
+        self.source.keep_cached();
+    }
+
     /// The name of the compression.
     pub fn compression(&self) -> Option<&'static str> {
         self.unpacking.compression

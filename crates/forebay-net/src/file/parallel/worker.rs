@@ -23,6 +23,7 @@ use super::{
     worker_queue::NOTIFY_BELOW,
 };
 use crate::{
+    file::eviction::Eviction,
     filter::bpf::BatchFilter,
     format::read::{Decoder, Zeros},
 };
@@ -34,7 +35,7 @@ use std::{
     fs::File,
     io::{self, ErrorKind},
     os::unix::fs::FileExt,
-    sync::Arc,
+    sync::{Arc, Mutex},
 };
 
 /// Bytes that are read beyond a window: normally the rest of its last record.
@@ -42,6 +43,8 @@ const READ_AHEAD: usize = 2048;
 
 pub(super) struct Worker {
     pub file: Arc<File>,
+    /// Of a very large file, shared by all workers.
+    pub eviction: Arc<Mutex<Option<Eviction>>>,
     pub begin: u64,
     pub window_bytes: usize,
     pub order: Arc<Order>,
@@ -149,6 +152,7 @@ impl Worker {
                 &self.file,
                 self.window_bytes + READ_AHEAD.min(self.window_bytes),
             );
+            self.evict(window.base);
             let Some(token) = self.order.take(batch.window) else {
                 return;
             };
@@ -161,6 +165,16 @@ impl Worker {
             if self.full.try_push(batch).is_err() || is_last {
                 return;
             }
+        }
+    }
+
+    /// Removes what precedes `offset` from the page cache. Another worker may still read some of it: it then reads from the disk.
+    fn evict(&self, offset: u64) {
+        // A worker that finds it in use leaves it to the next window.
+        if let Ok(mut eviction) = self.eviction.try_lock()
+            && let Some(eviction) = &mut *eviction
+        {
+            eviction.read_to(&self.file, offset);
         }
     }
 

@@ -10,8 +10,13 @@ use super::{
     worker::{PlainGuess, StopAll, Worker},
     worker_queue::WorkerQueue,
 };
+use crate::file::eviction::Eviction;
 use forebay::{Error, Result};
-use std::{fs::File, sync::Arc, thread};
+use std::{
+    fs::File,
+    sync::{Arc, Mutex},
+    thread,
+};
 
 /// What the workers start with.
 pub(super) struct Start {
@@ -59,12 +64,14 @@ impl Workers {
         let window_bytes = start.config.window_bytes.clamp(1, 1 << 30);
         let len = start.file.metadata().map_or(0, |metadata| metadata.len());
         self.span = (start.begin, window_bytes as u64, len);
+        let eviction = Arc::new(Mutex::new(Eviction::of(&start.file, len)));
         let file = Arc::new(start.file);
         let order = self.order.insert(Arc::new(Order::new(start.token)));
         for number in 0..start.config.threads.max(1) {
             let queue = WorkerQueue::new(|rings| {
                 let worker = Worker {
                     file: file.clone(),
+                    eviction: eviction.clone(),
                     begin: start.begin,
                     window_bytes,
                     order: order.clone(),
