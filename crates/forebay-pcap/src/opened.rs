@@ -15,6 +15,7 @@ use forebay_net::{
     port::{DEFAULT_SNAPLEN, MAX_SNAPLEN, Port, TimeSource},
 };
 use std::{
+    io::ErrorKind,
     os::fd::{AsFd, OwnedFd},
     time::Duration,
 };
@@ -33,6 +34,8 @@ const BLOCK_BYTES_OF_SHORT_DELAY: u32 = 128 << 10;
 const ETH_P_ALL: u16 = libc::ETH_P_ALL as u16;
 /// The least size of the kernel's ring, in bytes.
 const MIN_RING_BYTES: u64 = 1 << 20;
+/// The port's own advice is for the command `forebay`, whose file capabilities another program does not get.
+const RIGHTS: &str = "Run the program as root (sudo forebay with PROGRAM), or let it read what a capture shares (share:NAME)";
 
 /// The bytes of the kernel's ring, and of its blocks. Each delay ends a block, so that the number of blocks says how long the program may do
 /// other work.
@@ -128,7 +131,12 @@ impl Opened {
                 })
             }
         };
-        let (port, socket) = reads.map_err(|error| failure(&error))?;
+        let (port, socket) = reads.map_err(|error| match error.kind() {
+            ErrorKind::PermissionDenied if name.interface().is_some() => {
+                failure(&error.advise(RIGHTS))
+            }
+            _ => failure(&error),
+        })?;
         if let Some(socket) = &socket
             && snaplen < DEFAULT_SNAPLEN
         {

@@ -68,15 +68,16 @@ exports! {
             true => devices::network(device),
             false => Ok((0, 0)),
         };
-        let (found, returned) = match found {
-            Ok(found) => (found, 0),
+        match found {
+            Ok(found) => {
+                put(network, found.0);
+                put(mask, found.1);
+                0
+            }
             Err(failure) => {
                 message(errors, &failure.text);
-                ((0, 0), failure.code)
+                failure.code
             }
-        };
-        put(network, found.0);
-        put(mask, found.1);
-        returned
+        }
     }
 }

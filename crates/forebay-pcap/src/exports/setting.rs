@@ -32,8 +32,8 @@ exports! {
     // No device has a monitor mode here.
     fn pcap_can_set_rfmon(handle: Given<Handle>) -> c_int = abi::ERROR; {
         Handle::run(handle, |_, state| match state.source {
-            Source::Created(_) => Ok(0),
-            _ => Err(Failure::activated()),
+            Source::Dead => Err("Rfmon mode doesn't apply on a pcap_open_dead pcap_t".into()),
+            _ => Ok(0),
         })
     }
 

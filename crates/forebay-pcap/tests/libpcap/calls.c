@@ -61,6 +61,7 @@ int main(int argc, char **argv) {
     int returned;
 
     open_file(path, precision);
+    printf("monitor %d %d timeout %d\n", pcap_can_set_rfmon(handle), pcap_set_rfmon(handle, 1), pcap_get_required_select_timeout(handle) != NULL);
     printf("link %d ext %d snaplen %d version %d.%d swapped %d precision %d\n", pcap_datalink(handle), pcap_datalink_ext(handle),
            pcap_snapshot(handle), pcap_major_version(handle), pcap_minor_version(handle), pcap_is_swapped(handle),
            pcap_get_tstamp_precision(handle));

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <forebay/pcap.h>
+#include <net/if.h>
+#include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -80,6 +82,51 @@ static void one_protocol(void) {
     pcap_close(handle);
 }
 
+/* The interfaces among the devices, and their networks. */
+static void list(void) {
+    char errors[PCAP_ERRBUF_SIZE] = "";
+    pcap_if_t *all;
+    printf("list %d\n", pcap_findalldevs(&all, errors));
+    for (pcap_if_t *device = all; device; device = device->next) {
+        if (!if_nametoindex(device->name)) continue;
+        printf("%s %s flags %x:", device->name, device->description ? device->description : "", device->flags);
+        for (pcap_addr_t *address = device->addresses; address; address = address->next) {
+            char host[NI_MAXHOST] = "", mask[NI_MAXHOST] = "", broadcast[NI_MAXHOST] = "";
+            socklen_t length = sizeof(struct sockaddr_in);
+            if (address->addr->sa_family != AF_INET) continue;
+            getnameinfo(address->addr, length, host, sizeof host, NULL, 0, NI_NUMERICHOST);
+            if (address->netmask) getnameinfo(address->netmask, length, mask, sizeof mask, NULL, 0, NI_NUMERICHOST);
+            if (address->broadaddr) getnameinfo(address->broadaddr, length, broadcast, sizeof broadcast, NULL, 0, NI_NUMERICHOST);
+            printf(" %s/%s %s", host, mask, broadcast);
+        }
+        printf("\n");
+    }
+    pcap_freealldevs(all);
+    const char *first = pcap_lookupdev(errors), *names[] = {"lo", "va", "nosuch0"};
+    printf("first %s\n", first ? first : errors);
+    for (int at = 0; at < 3; at++) {
+        bpf_u_int32 network = 1, mask = 1;
+        printf("%s: %d", names[at], pcap_lookupnet(names[at], &network, &mask, errors));
+        printf(" %x %x\n", network, mask);
+    }
+}
+
+/* Settings of a device that is not activated yet. */
+static void kinds(const char *device) {
+    char errors[PCAP_ERRBUF_SIZE] = "";
+    pcap_t *handle = pcap_create(device, errors);
+    int *types = NULL, count = pcap_list_tstamp_types(handle, &types);
+    printf("%s time stamps %d:", device, count);
+    for (int at = 0; at < count; at++) printf(" %d", types[at]);
+    pcap_free_tstamp_types(types);
+    for (int type = -1; type < 6; type++) printf(" set %d", pcap_set_tstamp_type(handle, type));
+    printf(" monitor %d %d", pcap_can_set_rfmon(handle), pcap_set_rfmon(handle, 0));
+    printf(" activate %d", pcap_activate(handle));
+    printf(" monitor %d %d", pcap_can_set_rfmon(handle), pcap_set_rfmon(handle, 0));
+    printf(" timeout %d\n", pcap_get_required_select_timeout(handle) != NULL);
+    pcap_close(handle);
+}
+
 static int is_readable(int milliseconds) {
     struct pollfd asked = {.fd = pcap_get_selectable_fd(receiver), .events = POLLIN};
     return poll(&asked, 1, milliseconds);
@@ -129,6 +176,9 @@ int main(void) {
     pcap_close(missing);
     printf("missing %d\n", pcap_open_live("nosuch0", 96, 0, 10, errors) != NULL);
 
+    list();
+    kinds("va");
+    kinds("lo");
     sender = opened("va", 20, 1);
     links("vb", DLT_DOCSIS);
     links("lo", DLT_EN10MB);

@@ -6,6 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Exported, and in no header. */
+extern struct { const char *name; u_short number; } eproto_db[];
+extern char pcap_version[];
+
 static const char *shown(const char *text) { return text ? text : "(null)"; }
 
 int main(int argc, char **argv) {
@@ -37,6 +41,10 @@ int main(int argc, char **argv) {
     struct addrinfo *info = pcap_nametoaddrinfo("127.0.0.1");
     printf("info %d\n", info ? info->ai_family : -1);
     if (info) freeaddrinfo(info);
+    printf("networks %x %x\n", pcap_nametonetaddr("loopback"), pcap_nametonetaddr("nosuch.invalid"));
+    printf("station %d\n", pcap_ether_hostton("nosuch.invalid") != NULL);
+    for (int at = 0; eproto_db[at].name; at++) printf("%s %x\n", eproto_db[at].name, eproto_db[at].number);
+    printf("%s %.22s\n", pcap_version, pcap_lib_version());
 
     for (int number = -20; number < 400; number++) {
         printf("%d %s %s %s %s", number, shown(pcap_datalink_val_to_name(number)), shown(pcap_datalink_val_to_description(number)),
@@ -53,6 +61,8 @@ int main(int argc, char **argv) {
     const u_char *data;
     printf("dead %d %d %d", pcap_datalink(dead), pcap_snapshot(dead), pcap_next_ex(dead, &header, &data));
     printf(" %s\n", pcap_geterr(dead));
+    pcap_perror(dead, "dead");
+    printf("monitor %d %d\n", pcap_can_set_rfmon(dead), pcap_set_rfmon(dead, 1));
     struct bpf_program program;
     printf("compile %d\n", pcap_compile(dead, &program, "ip and tcp port 80", 1, 0));
     for (int option = 1; option <= 3; option++) bpf_dump(&program, option);

@@ -27,6 +27,20 @@ fn exports_the_names_of_debians_library_and_those_of_its_own_header() {
 }
 
 #[test]
+fn the_page_lists_each_exported_name_once() {
+    let page = include_str!("../../../../docs/libpcap.md");
+    let table = page.split("<!-- functions -->").nth(1).unwrap();
+    let table = table.split("<!-- end of functions -->").next().unwrap();
+    let cells = table.lines().filter_map(|line| line.split('|').nth(2));
+    let mut listed: Vec<_> = cells
+        .flat_map(|cell| cell.split('`').skip(1).step_by(2))
+        .collect();
+    listed.sort_unstable();
+    let exported = exported(&support::ours());
+    assert_eq!(listed, exported.iter().collect::<Vec<_>>());
+}
+
+#[test]
 fn has_the_name_by_which_programs_load_it() {
     let mut readelf = Command::new("readelf");
     let (text, _, _) = support::outcome(readelf.arg("-d").arg(support::ours()));

@@ -1,8 +1,15 @@
 //! A handle stays usable after fork, chroot and setuid.
 
 use crate::support::{command, compiled, has_debians, installed, outcome};
-use forebay_testing::{folder::Folder, lab::lab, limit::within_a_minute, sender::Sender};
+use forebay_testing::{
+    folder::Folder,
+    lab::{classic, lab},
+    limit::within_a_minute,
+    sender::{Sender, frame},
+};
 use std::{
+    fs::{self, Permissions},
+    os::unix::{fs::PermissionsExt, process::CommandExt},
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
 };
@@ -96,4 +103,43 @@ fn an_interface_is_read_after_fork_chroot_and_setuid() {
     lab(&[], || {
         while_frames_arrive(|| check("vb"));
     });
+}
+
+#[test]
+fn the_process_keeps_its_signals_limits_and_rights_and_has_no_thread_without_need() {
+    lab(&[], || {
+        while_frames_arrive(|| {
+            if !has_debians() {
+                return;
+            }
+            let (folder, library) = (Folder::new(), installed());
+            let quiet = compiled(&folder, "quiet.c");
+            let file = folder.file("a.pcap", classic(&[frame(0, 100)]));
+            for device in [&file, "vb", "any", "sim:rate=10kpps", "xdp:vb"] {
+                let mut quiet = command(&quiet, Some(&library));
+                quiet.arg(device);
+                let found = within_a_minute(move || outcome(&mut quiet));
+                let unchanged = ("threads 1\n".to_owned(), String::new(), Some(0));
+                assert_eq!(found, unchanged, "{device}");
+            }
+        });
+    });
+}
+
+#[test]
+fn a_program_without_rights_is_advised_what_gives_it_packets() {
+    if !has_debians() || !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let (folder, library) = (Folder::new(), installed());
+    fs::set_permissions(library.path(""), Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(folder.path(""), Permissions::from_mode(0o755)).unwrap();
+    let breaks = compiled(&folder, "breaks.c");
+    for device in ["lo", "any"] {
+        let mut breaks = command(&breaks, Some(&library));
+        let (text, _, code) = outcome(breaks.arg(device).uid(65534).gid(65534));
+        assert_eq!(code, Some(1));
+        assert!(text.contains("sudo forebay with PROGRAM"), "{text}");
+        assert!(text.ends_with("shares (share:NAME)\n"), "{text}");
+    }
 }
