@@ -76,7 +76,7 @@ fn is_cached(file: &File, region: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay_testing::{children::skip, folder::Folder};
+    use forebay_testing::folder::Folder;
     use std::{io::Read, os::unix::fs::FileExt};
 
     const REGIONS: u64 = 4;
@@ -102,7 +102,9 @@ mod tests {
         };
         // A page that the kernel is using stays, so this is repeated.
         if !(0..1000).any(is_out) {
-            return skip("a kernel with cachestat(2), and a folder on a disk");
+            // Not a fault of the machine: temporary files may be in memory.
+            println!("skipped: needs a kernel with cachestat(2), and temporary files on a disk");
+            return;
         }
         // Another reader uses a part of region 2.
         let middle = 2 * REGION_BYTES.get() + REGION_BYTES.get() / 2;

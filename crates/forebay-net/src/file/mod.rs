@@ -384,7 +384,7 @@ impl File {
         }
     }
 
-    /// Leaves what is read in the page cache, also of a very large file: another thread reads it, too.
+    /// Leaves what is read in the page cache, also of a very large file: another reader needs it, too.
     pub(crate) fn keep_cached(&mut self) {
         self.stream.keep_cached();
     }

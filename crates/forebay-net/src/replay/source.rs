@@ -99,7 +99,7 @@ impl ReplaySource {
             .filter(|path| !path.exists() || path.is_file())
         {
             if path != Path::new("-") {
-                let mut reader = Reader::open(path, self.filter.as_ref())?;
+                let mut reader = Reader::open(path, self.filter.as_ref(), self.rounds)?;
                 reader.check_first(self.link, &self.interface)?;
             }
         }
@@ -194,7 +194,7 @@ impl ReplaySource {
                     None => return Ok(false),
                     Some(path) => {
                         self.next += 1;
-                        none.insert(Reader::open(path, self.filter.as_ref())?)
+                        none.insert(Reader::open(path, self.filter.as_ref(), self.rounds)?)
                     }
                 },
             };
@@ -249,11 +249,14 @@ impl ReplaySource {
 }
 
 impl Reader {
-    fn open(path: &Path, filter: Option<&Filter>) -> Result<Reader> {
-        let file = match path == Path::new("-") {
+    fn open(path: &Path, filter: Option<&Filter>, rounds: Option<u64>) -> Result<Reader> {
+        let mut file = match path == Path::new("-") {
             true => File::stdin()?,
             false => File::open(path)?,
         };
+        if rounds != Some(1) {
+            file.keep_cached(); // for the next round
+        }
         Ok(Reader {
             file: Box::new(file),
             programs: filter.cloned().map(Programs::new),
