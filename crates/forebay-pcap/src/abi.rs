@@ -1,7 +1,7 @@
 //! The types and numbers of `pcap/pcap.h`, with the layout that a C compiler gives them. A test has a C compiler
 //! compare them with Debian's header.
 
-use forebay_net::filter::bpf::Instruction;
+use forebay_net::{filter::bpf::Instruction, port::Counts};
 use std::ffi::{c_char, c_int, c_uchar, c_uint};
 
 #[cfg(not(target_pointer_width = "64"))]
@@ -56,6 +56,18 @@ pub struct Stats {
     pub received: c_uint,
     pub dropped: c_uint,
     pub interface_dropped: c_uint,
+}
+
+impl From<Counts> for Stats {
+    /// A count that does not fit stays at the largest number, and one that is not known is 0.
+    fn from(counts: Counts) -> Stats {
+        let saturated = |count| c_uint::try_from(count).unwrap_or(c_uint::MAX);
+        Stats {
+            received: saturated(counts.received),
+            dropped: saturated(counts.dropped.unwrap_or(0)),
+            interface_dropped: saturated(counts.interface_dropped.unwrap_or(0)),
+        }
+    }
 }
 
 /// `struct forebay_pcap_stats64` of `forebay/pcap.h`. A count that is not known is the largest number.
@@ -143,6 +155,23 @@ mod tests {
             ));)*
             lines.join("\n")
         }};
+    }
+
+    #[test]
+    fn counts_stop_at_the_largest_number_of_32_bits() {
+        let counts = Counts {
+            received: 1 << 32,
+            dropped: Some(u64::from(u32::MAX)),
+            interface_dropped: Some(u64::MAX),
+            ..Counts::default()
+        };
+        let stats = Stats {
+            received: u32::MAX,
+            dropped: u32::MAX,
+            interface_dropped: u32::MAX,
+        };
+        assert_eq!(Stats::from(counts), stats);
+        assert_eq!(Stats::from(Counts::default()), Stats::default());
     }
 
     #[test]

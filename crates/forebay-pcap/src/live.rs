@@ -27,7 +27,7 @@ use forebay_net::{
     port::{Counts, Direction, LinkType, Wake},
 };
 use std::{
-    ffi::{c_int, c_uint},
+    ffi::c_int,
     io, mem,
     os::fd::{AsFd, AsRawFd, OwnedFd, RawFd},
     sync::{Arc, Mutex, MutexGuard},
@@ -151,14 +151,8 @@ impl Live {
 
     /// [`counts`](Live::counts) as `pcap_stats` returns them.
     pub fn stats(&mut self) -> Stats {
-        let counts = self.counts();
-        let saturated = |count| c_uint::try_from(count).unwrap_or(c_uint::MAX);
         self.counted = Instant::now();
-        Stats {
-            received: saturated(counts.received),
-            dropped: saturated(counts.dropped.unwrap_or(0)),
-            interface_dropped: saturated(counts.interface_dropped.unwrap_or(0)),
-        }
+        self.counts().into()
     }
 
     /// The counts, from time to time. To ask for the time takes as long as a packet.
