@@ -90,7 +90,7 @@ async fn roll_and_sum(archive: &Archive, turn: &Turn) -> Result<RolledUp> {
     if done != RolledUp::default() {
         listed = archive.list("sensors").await?;
     }
-    summary::write(archive, &listed, &ended(turn.now()), turn).await?;
+    summary::write(archive, &listed, &ended(turn.now())).await?;
     Ok(done)
 }
 
@@ -336,7 +336,7 @@ async fn gather(
         for singles in of_kind.chunks(MAX_SINGLES) {
             let keys = singles.iter().map(|it| it.0.location.as_ref());
             let bytes = archive::at_once(keys.map(async |it| page(archive, it).await)).await?;
-            let mut entries = Vec::new();
+            let (mut entries, mut gone) = (Vec::new(), Vec::new());
             for ((object, (sensor, _, id)), bytes) in singles.iter().copied().zip(bytes) {
                 let bytes = bytes.unwrap_or_default();
                 let Ok(mut entry) = serde_json::from_slice::<Entry>(&bytes) else {
@@ -346,17 +346,26 @@ async fn gather(
                 if kind == PageKind::Dropped {
                     entry.segment.clone_from(id);
                 } else if kind == PageKind::Expired && entry.segment.is_empty() {
-                    // The date of this segment is not known, and nothing asks for it when it is not stored and in no account.
                     let others = match others.entry(*sensor) {
                         HashEntry::Occupied(it) => it.into_mut(),
                         HashEntry::Vacant(it) => {
                             it.insert(others_of(archive, sensor, listed).await?)
                         }
                     };
-                    if others.contains(id) || !is_older(object, MIN_EXPIRED_AGE, now) {
-                        continue;
+                    match others.get(id) {
+                        // The next `expire` deletes it, and records it.
+                        Some(Other::Stored) => continue,
+                        Some(Other::OnPage(PageKind::Expired, _)) => {
+                            gone.push(key);
+                            continue;
+                        }
+                        Some(Other::OnPage(_, segment)) => entry.segment.clone_from(segment),
+                        // The date of this segment is not known, and nothing asks for it.
+                        None if is_older(object, MIN_EXPIRED_AGE, now) => {
+                            key.clone_into(&mut entry.segment);
+                        }
+                        None => continue,
                     }
-                    entry.segment = key.to_owned();
                 }
                 let date = segment::parse_key(&entry.segment).map(|it| it.1.to_owned());
                 let date = date.unwrap_or_else(|| stored_on(object));
@@ -368,32 +377,44 @@ async fn gather(
                 turn.check()?;
                 put_all(archive, kind, entries.iter().map(|it| it.1.clone())).await?;
             }
-            moved += delete(archive, entries.iter().map(|it| it.0), turn).await?;
+            gone.extend(entries.iter().map(|it| it.0));
+            moved += delete(archive, gone.into_iter(), turn).await?;
         }
     }
     Ok(moved)
 }
 
-/// The identities of the segments of a sensor that are stored, in its account, or on pages of expired ones.
+/// Where else a segment of a record of an earlier version is.
+enum Other {
+    Stored,
+    /// On a page of the account, or of expired segments: the key of the segment has its date.
+    OnPage(PageKind, String),
+}
+
+/// The segments of a sensor that are stored, on pages of expired ones, or in its account, by their identities. The first of these counts.
 async fn others_of(
     archive: &Archive,
     sensor: &str,
     listed: &[ObjectMeta],
-) -> Result<HashSet<String>> {
+) -> Result<HashMap<String, Other>> {
+    let mut others = HashMap::new();
+    for kind in [PageKind::Shipped, PageKind::Expired] {
+        for object in listed {
+            let key = object.location.as_ref();
+            if parse_page(key).is_some_and(|it| (it.0, it.2) == (sensor, kind)) {
+                let entries = by_identity(archive, &[key]).await?;
+                let dated = entries.into_iter().flatten();
+                let dated = dated.filter(|it| segment::parse_key(&it.1.segment).is_some());
+                others.extend(dated.map(|it| (it.0, Other::OnPage(kind, it.1.segment))));
+            }
+        }
+    }
     let folder = format!("{}/sensor={sensor}", segment::FOLDER);
     let stored = archive.list(&folder).await?;
     let stored = stored.iter().map(|it| it.location.as_ref());
-    let mut ids: HashSet<String> = stored.filter_map(segment::identity).collect();
-    for object in listed {
-        let key = object.location.as_ref();
-        let of = parse_page(key).map(|it| (it.0, it.2));
-        let of_sensor = of.filter(|it| it.0 == sensor).map(|it| it.1);
-        if matches!(of_sensor, Some(PageKind::Expired | PageKind::Shipped)) {
-            let entries = by_identity(archive, &[key]).await?;
-            ids.extend(entries.into_iter().flatten().map(|it| it.0));
-        }
-    }
-    Ok(ids)
+    let stored = stored.filter_map(segment::identity);
+    others.extend(stored.map(|it| (it, Other::Stored)));
+    Ok(others)
 }
 
 #[cfg(test)]

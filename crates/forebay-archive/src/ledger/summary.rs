@@ -8,7 +8,6 @@ use super::{
     key::{PageKind, parse_page, parse_sums},
     page::{SCHEMA, by_identity, page},
     sums::{Sum, Sums},
-    turn::Turn,
 };
 use crate::{archive::Archive, segment};
 use anyhow::Result;
@@ -25,7 +24,7 @@ const MAX_BYTES: u64 = 64 << 20;
 pub struct DaySummary {
     /// The objects that it was made from, and their lengths.
     objects: BTreeMap<String, u64>,
-    /// The segments that should be stored: a hash of their keys and lengths.
+    /// The segments that should be stored: a hash of their keys and lengths. Empty: not known, because an object is damaged or of an earlier version.
     list: String,
     /// These segments.
     pub stored: Sum,
@@ -49,6 +48,14 @@ impl DaySummary {
         self.list == hash_of(listed)
     }
 
+    /// A day without sums: no list of segments has its hash, so `status` reads its objects.
+    fn without_sums(objects: &BTreeMap<String, u64>) -> DaySummary {
+        DaySummary {
+            objects: objects.clone(),
+            ..DaySummary::default()
+        }
+    }
+
     /// `None`: an object is damaged or gone, or of an earlier version, so `status` has to read more.
     async fn of(
         archive: &Archive,
@@ -56,10 +63,7 @@ impl DaySummary {
         date: &str,
         objects: &BTreeMap<String, u64>,
     ) -> Result<Option<DaySummary>> {
-        let mut day = DaySummary {
-            objects: objects.clone(),
-            ..DaySummary::default()
-        };
+        let mut day = DaySummary::without_sums(objects);
         let mut pages: [Vec<&str>; 3] = Default::default();
         for key in objects.keys() {
             let at = match parse_page(key) {
@@ -180,12 +184,7 @@ impl Summary {
 }
 
 /// Writes the summaries of the sensors whose days before `today` have changed. Objects of days that are in a summary are not read again.
-pub(super) async fn write(
-    archive: &Archive,
-    listed: &[ObjectMeta],
-    today: &str,
-    turn: &Turn,
-) -> Result<()> {
+pub(super) async fn write(archive: &Archive, listed: &[ObjectMeta], today: &str) -> Result<()> {
     for (sensor, days) in objects(listed) {
         let key = Summary::key(sensor);
         let before = match listed.iter().any(|it| it.location.as_ref() == key) {
@@ -198,16 +197,16 @@ pub(super) async fn write(
         };
         for (date, objects) in days.range(..today) {
             let day = match before.day(date, objects) {
-                Some(day) => Some(day.clone()),
-                None => DaySummary::of(archive, sensor, date, objects).await?,
+                Some(day) => day.clone(),
+                // `status` reads these objects, and the next `compact` does not read them again.
+                None => DaySummary::of(archive, sensor, date, objects)
+                    .await?
+                    .unwrap_or_else(|| DaySummary::without_sums(objects)),
             };
-            if let Some(day) = day {
-                now.days.insert((*date).to_owned(), day);
-            }
+            now.days.insert((*date).to_owned(), day);
         }
         if now != before {
             now.schema = SCHEMA;
-            turn.check()?;
             archive.put(&key, serde_json::to_vec(&now)?.into()).await?;
         }
     }

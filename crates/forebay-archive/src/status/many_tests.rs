@@ -24,10 +24,13 @@ use std::{
     time::{Instant, SystemTime},
 };
 
-/// Segments of a day: 300 in all, or 5,000 with `FOREBAY_LONG`.
-static PER_DAY: LazyLock<u64> = LazyLock::new(|| match std::env::var_os("FOREBAY_LONG") {
-    Some(_) => 1000,
-    None => 60,
+/// Segments of a day: 300 in all, or 5,000 with `FOREBAY_LONG`, or N with `FOREBAY_LONG=N`.
+static PER_DAY: LazyLock<u64> = LazyLock::new(|| match std::env::var("FOREBAY_LONG") {
+    Ok(all) => {
+        let all = all.parse().ok().filter(|it| *it >= 300).unwrap_or(5000);
+        all / DAYS / BATCH * BATCH
+    }
+    Err(_) => 60,
 });
 /// Segments on a merged page, in tests.
 const MERGED: u64 = 300;
@@ -167,7 +170,8 @@ impl Store {
             let (mut rows, mut entries) = (Vec::new(), Vec::new());
             let mut date = String::new();
             for number in batch * BATCH..(batch + 1) * BATCH {
-                let time = midnight - (20 - number / *PER_DAY) * 86_400 + number % *PER_DAY * 60;
+                let apart = (86_400 / *PER_DAY).clamp(1, 60);
+                let time = midnight - (20 - number / *PER_DAY) * 86_400 + number % *PER_DAY * apart;
                 let (packed, bytes) = packed(&self.folder.path("scratch"), time, number);
                 self.write(&packed.key, &bytes);
                 segment::parse_key(&packed.key)
@@ -241,7 +245,9 @@ fn upkeep_costs_requests_for_days_and_only_expire_one_for_each_segment() {
         let (_, cost) = store
             .cost("compact again", compact(&store.archive, &config, go_on))
             .await;
-        assert!(cost.others <= 3 && cost.writes <= 2, "{cost:?}");
+        // The list of turns, that of the records, and the summary. If the log has more than two checkpoints, the time of the store, too: what is
+        // older than these may be deleted.
+        assert!(cost.others <= 4 && cost.writes <= 2, "{cost:?}");
 
         let (after, cost) = store.status("status after compact", &all).await;
         assert_eq!(after, before);

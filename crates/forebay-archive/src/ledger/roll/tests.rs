@@ -3,12 +3,15 @@
 use super::super::{
     Ledger, Records,
     account::tests::entry,
-    expired::{expired, forget, record},
+    expired::{expired, forget, has_expired, record},
 };
 use super::*;
-use crate::status::date_before;
+use crate::{archive::counted::Reads, ledger::DaySummary, status::date_before};
 use forebay_testing::folder::Folder;
-use std::{fs, sync::LazyLock};
+use std::{
+    fs,
+    sync::{Arc, LazyLock},
+};
 
 /// A day that has ended.
 static DAY: LazyLock<String> = LazyLock::new(|| date_before(Duration::from_hours(24 * 10)));
@@ -138,12 +141,13 @@ fn a_day_with_several_merged_pages_is_closed_and_not_written_again() {
         }
         age(&folder, 3);
         assert_eq!(roll_up(&archive).await.unwrap().objects, 4);
-        let pages = archive.list("sensors/hall/days").await.unwrap();
+        let folder_of_day = format!("sensors/hall/days/{}", *DAY);
+        let pages = archive.list(&folder_of_day).await.unwrap();
         assert_eq!(pages.len(), 2);
         age(&folder, 3);
-        let before = archive.list("sensors/hall/days").await.unwrap();
+        let before = archive.list(&folder_of_day).await.unwrap();
         assert_eq!(roll_up(&archive).await.unwrap(), RolledUp::default());
-        let mut after = archive.list("sensors/hall/days").await.unwrap();
+        let mut after = archive.list(&folder_of_day).await.unwrap();
         after.sort_by_key(|it| before.iter().position(|old| old.location == it.location));
         assert_eq!(before, after);
         for from in [0, 100] {
@@ -350,31 +354,36 @@ fn a_record_of_an_earlier_version_that_does_not_name_its_segment_becomes_an_entr
     let folder = Folder::new();
     let archive = Archive::open(&folder.path("to"), true).unwrap();
     tokio::runtime::Runtime::new().unwrap().block_on(async {
-        // The segment of the first one is stored, that of the second one is on a page, too, and the third one is gone.
-        for number in 0..3 {
+        // The segment of the first one is stored, that of the second one is on a page, too, the third one is gone, and an account names the fourth one.
+        for number in 0..4 {
             let key = format!("sensors/hall/expired-{number:064x}.json");
             let text = r#"{"packets": 5, "captured": 7}"#;
             archive.put(&key, text.into()).await.unwrap();
         }
         archive.put(&named(0).segment, "".into()).await.unwrap();
         record(&archive, [named(1)].into_iter()).await.unwrap();
+        Ledger::default().add(&archive, named(3)).await.unwrap();
         let counts = async || {
             let expired = records(&archive).await.expired;
             let captured = expired.values().filter_map(|it| it.captured);
             (expired.len(), captured.sum::<u64>())
         };
-        let before = counts().await;
-        age(&folder, 3);
-        assert_eq!(roll_up(&archive).await.unwrap().objects, 0);
-        age(&folder, 8);
-        assert_eq!(planned(&archive).await.objects, 1);
-        assert_eq!(counts().await, before);
-        let left = keys(&archive).await;
-        let is_left = |number: u32| {
-            left.iter()
-                .any(|it| it.ends_with(&format!("-{number:064x}.json")))
+        let left = async || {
+            let left = keys(&archive).await;
+            let of = |number: u32| format!("-{number:064x}.json");
+            [0, 1, 2, 3].map(|number| left.iter().any(|it| it.ends_with(&of(number))))
         };
-        assert_eq!([0, 1, 2].map(is_left), [true, true, false], "{left:?}");
+        let before = counts().await;
+        age(&folder, 1);
+        assert_eq!(planned(&archive).await.objects, 2);
+        assert_eq!(left().await, [true, false, true, false]);
+        assert_eq!(counts().await, before);
+        let segment = named(3).segment;
+        assert!(has_expired(&archive, &segment).await.unwrap());
+        age(&folder, 8);
+        planned(&archive).await;
+        assert_eq!(left().await, [true, false, false, false]);
+        assert_eq!(counts().await, before);
         // `expire` has deleted the first one, and recorded it.
         record(&archive, [named(0)].into_iter()).await.unwrap();
         archive.delete(&named(0).segment).await.unwrap();
@@ -382,6 +391,43 @@ fn a_record_of_an_earlier_version_that_does_not_name_its_segment_becomes_an_entr
         planned(&archive).await;
         let records = records(&archive).await;
         let closed = records.sums.iter().map(|it| it.1.expired.segments);
-        assert_eq!(records.expired.len() as u64 + closed.sum::<u64>(), 3);
+        assert_eq!(records.expired.len() as u64 + closed.sum::<u64>(), 4);
+    });
+}
+
+#[test]
+fn compact_reads_a_day_with_a_damaged_page_once_until_the_page_is_restored() {
+    let folder = Folder::new();
+    let plain = Archive::open(&folder.path("to"), true).unwrap();
+    let reads = Arc::<Reads>::default();
+    let archive = plain.counted(&reads);
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let page = format!("sensors/hall/days/{}/{:064x}.json", *DAY, 1);
+        let read = async || {
+            let before = reads.index.bytes();
+            age(&folder, 3);
+            assert_eq!(roll_up(&archive).await.unwrap(), RolledUp::default());
+            reads.index.bytes() - before
+        };
+        const BYTES: usize = 100_000;
+        let damaged = " ".repeat(BYTES);
+        archive.put(&page, damaged.into()).await.unwrap();
+        let summed = async || {
+            // The list of the store has no segment of the day.
+            let takes = |_: &str, _: &str, day: &DaySummary| day.has_just(std::iter::empty());
+            let all = Records::read(&archive, &[], &|_, _| true, &takes);
+            let all = all.await.unwrap();
+            (all.days.len(), all.damaged.len())
+        };
+        for is_read in [true, false, false] {
+            assert_eq!(read().await >= BYTES as u64, is_read);
+            // `status` reads it each time, and names it.
+            assert_eq!(summed().await, (0, 1));
+        }
+        let whole = r#"{"schema": 1, "segments": []}"#;
+        archive.put(&page, whole.into()).await.unwrap();
+        assert_eq!(summed().await, (0, 0));
+        read().await;
+        assert_eq!(summed().await, (1, 0));
     });
 }
