@@ -261,8 +261,8 @@ typedef struct forebay_frame {
   uint32_t reserved;
 } forebay_frame;
 
-// The program's function for each packet, with its `context`. The packet is lent until it returns. Not 0 stops. It must not leave by
-// `longjmp` or an exception.
+// The program's function for each packet, with its `context`. The packet is lent until it returns. Not 0 stops. It may leave by an exception,
+// and must not leave by `longjmp`.
 typedef int (*forebay_frame_callback)(void *context, const struct forebay_frame *frame);
 
 // Where every packet went. At the end `received` is the sum of all other counts but `interface_dropped`. `FOREBAY_UNKNOWN`: the
@@ -645,7 +645,8 @@ ptrdiff_t forebay_capture_next(struct forebay_capture *handle,
 
 // Calls the program's function for each packet, in this thread, until it returns another value than 0, the source has ended, or it was
 // stopped. Returns the number of calls. Packets after the last call stay in the source. Until it returns, every other call with this capture
-// except `forebay_capture_stop` is `FOREBAY_BUSY`, also in the function.
+// except `forebay_capture_stop` is `FOREBAY_BUSY`, also in the function. An exception of the function, in C++, leaves this call, too: the
+// packets up to that one are taken, and the capture can go on.
 int64_t forebay_capture_each(struct forebay_capture *handle,
                              forebay_frame_callback callback,
                              void *context);

@@ -41,31 +41,51 @@ macro_rules! answers {
 }
 answers!(i32, i64, isize);
 
-/// Runs the body of an exported function. A panic ends here, and prints nothing in a release. If the program cancels the thread
-/// meanwhile, that waits until the call has ended: the thread would otherwise end among frames that own something, which aborts the
-/// process.
+/// Runs the body of an exported function. A panic ends here, and prints nothing in a release. A thread that the program cancels meanwhile
+/// ends after the call.
 pub fn answer<T: Answer>(body: impl FnOnce() -> Result<T>) -> T {
+    let _uncancelled = Uncancelled::new();
+    caught(body).unwrap_or_else(|failure| {
+        let code = failure.code;
+        remember(failure);
+        T::error(code)
+    })
+}
+
+/// Makes a panic an error. It must not meet an exception of the program, which would end the process here.
+pub fn caught<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
     static QUIET: Once = Once::new();
     // The standard library is linked into this one, so its hook is not the program's. In tests it is.
     if cfg!(not(debug_assertions)) {
         QUIET.call_once(|| panic::set_hook(Box::new(|_| {})));
     }
-    let mut before = 0;
-    // SAFETY: stores the state of this thread there.
-    unsafe { pthread_setcancelstate(CANCEL_DISABLE, &raw mut before) };
-    let result = panic::catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
+    panic::catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
         let text = text_of(&*panic);
         std::mem::forget(panic); // Its drop could panic, too.
         Err(Failure::new(Code::Panic, text))
-    });
-    let answer = result.unwrap_or_else(|failure| {
-        let code = failure.code;
-        remember(failure);
-        T::error(code)
-    });
-    // SAFETY: as above; the state is one that the thread had.
-    unsafe { pthread_setcancelstate(before, null_mut()) };
-    answer
+    })
+}
+
+/// While it exists, a cancellation of this thread waits: the thread would otherwise end among frames that own something, which aborts the
+/// process.
+pub struct Uncancelled {
+    before: c_int,
+}
+
+impl Uncancelled {
+    pub fn new() -> Uncancelled {
+        let mut before = 0;
+        // SAFETY: stores the state of this thread there.
+        unsafe { pthread_setcancelstate(CANCEL_DISABLE, &raw mut before) };
+        Uncancelled { before }
+    }
+}
+
+impl Drop for Uncancelled {
+    fn drop(&mut self) {
+        // SAFETY: the state is one that the thread had; null stores nothing.
+        unsafe { pthread_setcancelstate(self.before, null_mut()) };
+    }
 }
 
 /// Runs what a signal handler may call: it keeps nothing of the thread's, and `errno` as it was.

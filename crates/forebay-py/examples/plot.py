@@ -34,8 +34,8 @@ def main(path, picture):
     lost = numpy.bincount(steps, weights=dropped)
 
     figure, axes = matplotlib.pyplot.subplots(figsize=(9, 4), layout="constrained")
-    seconds = numpy.arange(len(packets)) * STEP / 1e9
-    axes.step(seconds, packets, where="post", label="received", linewidth=1)
+    seconds = numpy.arange(len(packets) + 1) * STEP / 1e9
+    axes.stairs(packets, seconds, label="received", linewidth=1)
     at = lost.nonzero()[0]
     axes.bar(seconds[at], lost[at], bottom=packets[at], width=STEP / 1e9, align="edge", color="tab:red", label="lost")
     axes.set(xlabel="time (s)", ylabel="packets per 10 ms", title=f"{packets.sum()} packets, {lost.sum():.0f} lost")

@@ -5,8 +5,8 @@
 
 use crate::{
     border::{
-        self, Place, Versioned, answer, check_size, items, keeping_errno, limit, number,
-        put_versioned, text,
+        self, Place, Uncancelled, Versioned, answer, caught, check_size, items, keeping_errno,
+        limit, number, put_versioned, text,
     },
     ends::{destroy, give_one},
     failure::{Failure, Result},
@@ -126,10 +126,10 @@ unsafe impl Versioned for forebay_counts {
     const SIZES: &'static [usize] = &[88];
 }
 
-/// The program's function for each packet, with its `context`. The packet is lent until it returns. Not 0 stops. It must not leave by
-/// `longjmp` or an exception.
+/// The program's function for each packet, with its `context`. The packet is lent until it returns. Not 0 stops. It may leave by an exception,
+/// and must not leave by `longjmp`.
 pub type forebay_frame_callback =
-    Option<unsafe extern "C" fn(context: *mut c_void, frame: *const forebay_frame) -> c_int>;
+    Option<unsafe extern "C-unwind" fn(context: *mut c_void, frame: *const forebay_frame) -> c_int>;
 
 /// The capture is taken out for the time of a call, so that others can stop it, and get an answer, meanwhile.
 pub struct Source {
@@ -394,30 +394,33 @@ pub extern "C" fn forebay_capture_next(
 
 /// Calls the program's function for each packet, in this thread, until it returns another value than 0, the source has ended, or it was
 /// stopped. Returns the number of calls. Packets after the last call stay in the source. Until it returns, every other call with this capture
-/// except `forebay_capture_stop` is `FOREBAY_BUSY`, also in the function.
+/// except `forebay_capture_stop` is `FOREBAY_BUSY`, also in the function. An exception of the function, in C++, leaves this call, too: the
+/// packets up to that one are taken, and the capture can go on.
 #[unsafe(no_mangle)]
-pub extern "C" fn forebay_capture_each(
+pub extern "C-unwind" fn forebay_capture_each(
     handle: *mut forebay_capture,
     callback: forebay_frame_callback,
     context: *mut c_void,
 ) -> i64 {
-    answer(|| {
-        let callback = callback.ok_or(Failure::invalid("`callback` is a null pointer"))?;
+    let _uncancelled = Uncancelled::new();
+    let callback = callback.ok_or(Failure::invalid("`callback` is a null pointer"));
+    let calls = callback.and_then(|callback| {
         alone(handle, |taking| {
             taking.frames.clear();
             let capture = taking.capture.as_mut().ok_or(Code::Closed)?;
             let mut calls = 0;
-            while let Some(frame) = capture.next_frame()? {
+            while let Some(frame) = caught(|| Ok(capture.next_frame()?.map(|it| frame_of(&it))))? {
                 calls += 1;
-                let frame = frame_of(&frame);
-                // SAFETY: the program's function takes any context that the program gave, and a frame that exists meanwhile.
+                // SAFETY: the program's function takes any context that the program gave, and a frame that exists meanwhile. What it
+                // throws passes only frames of Rust that may unwind, and drops what they hold.
                 if unsafe { callback(context, &raw const frame) } != 0 {
                     break;
                 }
             }
             Ok(calls)
         })
-    })
+    });
+    answer(|| calls)
 }
 
 /// Prepares a wait in `poll`. 1: there is no packet; wait until the descriptor is readable, and try again. 0: do not wait, but try again: there

@@ -161,8 +161,29 @@ static void into_a_file() {
   CHECK(thrown([] { forebay::writer none("/nowhere/a.pcap"); }) == FOREBAY_NOT_FOUND);
 }
 
+// It leaves the call, too, and what was taken before is counted once.
+static void an_exception_leaves_a_callback() {
+  auto capture = forebay::capture::open("sim:clock=virtual,count=100");
+  std::uint64_t calls = 0;
+  const auto throws = [](void *calls, const forebay_frame *) -> int {
+    if (++*static_cast<std::uint64_t *>(calls) == 10) throw std::string("the tenth");
+    return 0;
+  };
+  std::string caught;
+  try {
+    forebay_capture_each(capture.get(), throws, &calls);
+  } catch (const std::string &thrown) {
+    caught = thrown;
+  }
+  CHECK(caught == "the tenth" && capture.counts().counted == 10);
+  CHECK(forebay_capture_each(capture.get(), throws, &calls) == 90 && calls == 100);
+  const auto counts = capture.finish();
+  CHECK(counts.received == 100 && counts.counted == 100 && counts.unread == 0);
+}
+
 int main() {
   one_by_one();
+  an_exception_leaves_a_callback();
   iterators();
   files();
   into_a_file();
