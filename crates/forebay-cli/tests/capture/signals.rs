@@ -1,7 +1,7 @@
 //! Signals: the first one ends a capture cleanly, the second one gives up on a reader or disk that does not move.
 
 use crate::{check, support::*};
-use std::{io::Read, time::Duration};
+use std::{io::Read, process::Command, time::Duration};
 
 #[test]
 fn signals_finish_cleanly_and_report() {
@@ -96,7 +96,11 @@ fn in_virtual_time_too_a_second_interrupt_gives_up() {
 fn a_fifo_without_a_reader_can_be_interrupted() {
     let (_folder, fifo) = Folder::with("fifo");
     mkfifo(&fifo);
-    let mut child = forebay!("capture -i sim -w {fifo}").spawn().unwrap();
+    // A shell that runs the tests in the background has them ignore the signal.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=INT", FOREBAY]);
+    command.args(["capture", "-i", "sim", "-w", &fifo]);
+    let mut child = command.spawn().unwrap();
     std::thread::sleep(Duration::from_millis(200));
     interrupt(&child, "-INT");
     assert!(!child.wait().unwrap().success());

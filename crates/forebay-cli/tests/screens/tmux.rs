@@ -99,18 +99,30 @@ impl Tmux {
         }
     }
 
+    /// Waits until the screen is the one in the file of this name and size, and returns it. `is_so` chooses a screen for a new file.
+    #[track_caller]
+    pub fn draws(&self, name: &str, is_so: impl Fn(&str) -> bool) -> String {
+        let expected = self.expected(name, || self.waits_for(is_so));
+        self.waits_for(|screen| screen == expected)
+    }
+
     /// Compares `screen` with the file for the screen of this name and size.
     #[track_caller]
     pub fn compare(&self, name: &str, screen: &str) {
+        let expected = self.expected(name, || screen.to_owned());
+        assert_eq!(screen, expected, "{name}:\n{screen}");
+    }
+
+    /// The file for the screen of this name and size, written anew if the tests are asked for it.
+    fn expected(&self, name: &str, screen: impl FnOnce() -> String) -> String {
         let (width, height) = self.size;
         let screens = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/screens/screens");
         let path = format!("{screens}/{name}-{width}x{height}.txt");
         if std::env::var_os("FOREBAY_WRITE_SCREENS").is_some() {
             std::fs::create_dir_all(screens).unwrap();
-            std::fs::write(&path, screen).unwrap();
+            std::fs::write(&path, screen()).unwrap();
         }
-        let expected = std::fs::read_to_string(&path).unwrap();
-        assert_eq!(screen, expected, "{name}, {width}x{height}:\n{screen}");
+        std::fs::read_to_string(&path).unwrap()
     }
 }
 

@@ -10,8 +10,7 @@ fn top_fits_the_terminal_and_shows_the_same_after_a_suspension() {
         };
         recorded(tmux.folder(), "a.pcapng", "rate=1M,count=3000");
         tmux.enter("forebay top a.pcapng");
-        let table = tmux.waits_for(|it| it.contains("ended") && it.contains("q quit"));
-        tmux.compare("top", &table);
+        let table = tmux.draws("top", |it| it.contains("ended") && it.contains("q quit"));
 
         tmux.press("C-z");
         lacks(tmux.shows("Stopped"), "q quit");
@@ -19,14 +18,13 @@ fn top_fits_the_terminal_and_shows_the_same_after_a_suspension() {
         tmux.waits_for(|it| it == table);
 
         tmux.press("Enter");
-        tmux.compare("top-details", &tmux.shows("Enter back"));
+        tmux.draws("top-details", |it| it.contains("Enter back"));
         tmux.press("Enter");
         tmux.waits_for(|it| it == table);
         tmux.press("?");
-        tmux.compare(
-            "top-help",
-            &tmux.waits_for(|it| it.contains("quit") && !it.contains("q quit ")),
-        );
+        tmux.draws("top-help", |it| {
+            it.contains("quit") && !it.contains("q quit ")
+        });
         tmux.press("q");
         tmux.waits_for(|it| it == table);
         tmux.press("q");
