@@ -60,6 +60,9 @@ use crate::{
     },
 };
 
+/// After this number of frames, a call frees no more of them than it needs.
+const MAX_FREED: u32 = 128;
+
 /// A queue's memory and its shared words.
 #[derive(Debug)]
 pub(super) struct Core {
@@ -302,8 +305,9 @@ impl Core {
     pub(super) fn make_room(&self, position: u64, needed: u64) -> Answer<bool> {
         let capacity = self.capacity() as u64;
         // Freeing more than needed makes this call rare. Freeing at most an eighth keeps the headers read here in the cache
-        // until their bytes are written again.
+        // until their bytes are written again, and stopping after `MAX_FREED` frames keeps the call short.
         let aim = needed.max(capacity / 8);
+        let mut freed = 0;
         let tail = &self.control.tail;
         let head = self.control.head.position.load(Acquire); // PASS
         let mut free = tail.free.load(Relaxed); // LOCK
@@ -313,7 +317,11 @@ impl Core {
         if used > capacity || passed > used {
             return Err(TryError::Broken);
         }
-        while passed > 0 && capacity - used < aim && self.kind(free).is_finished() {
+        while passed > 0
+            && (capacity - used < needed || (capacity - used < aim && freed < MAX_FREED))
+            && self.kind(free).is_finished()
+        {
+            freed += 1;
             let span = span(self.len_at(free)?);
             passed = passed.checked_sub(span).ok_or(TryError::Broken)?;
             used -= span;
