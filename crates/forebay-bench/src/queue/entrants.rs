@@ -5,7 +5,7 @@ use super::iceoryx::Iceoryx;
 use super::{
     crew::{self, Kind, Meeting},
     kernel::{Datagrams, Posix},
-    rivals::{Crossbeam, Queue, Receives, Rival, Sends, Shape, Shared, Spsc, Std},
+    rivals::{Crossbeam, Lends, Queue, Receives, Rival, Sends, Shape, Shared, Spsc, Std},
     source_text::SourceText,
     trips::{self, place},
 };
@@ -21,6 +21,15 @@ const ICEORYX2: &str = "\
     out the system call while an earlier notification is pending. The row that polls shows iceoryx2 without events: its \
     receiver keeps yielding, and so occupies a processor even while idle. A sender that finds the buffer full sleeps in \
     forebay, and yields in iceoryx2";
+
+/// How messages come into a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// Copied from elsewhere.
+    AsCopies,
+    /// Filled where they lie, in room that the queue lends.
+    InPlace,
+}
 
 /// Sends this number of messages; returns the nanoseconds, and the number sent.
 pub type Passed = fn(Kind, &Shape, Cpus, u64) -> Result<(f64, u64)>;
@@ -44,6 +53,28 @@ impl Entrant {
             sample: pass::<R>,
             trips: trips::sample::<R>,
         }
+    }
+
+    /// One whose messages are filled where they are sent from.
+    fn lending<R: Rival>(name: &'static str, part: u64) -> Entrant
+    where
+        for<'a> R::Sender<'a>: Lends,
+    {
+        Entrant {
+            sample: pass_filled::<R>,
+            ..Entrant::new::<R>(name, part)
+        }
+    }
+
+    /// Those between processes that lend room for messages; ours first.
+    fn all_lending() -> Vec<Entrant> {
+        vec![
+            Entrant::lending::<Shared>("forebay, queue::shared", 10),
+            #[cfg(feature = "iceoryx2")]
+            Entrant::lending::<Iceoryx<false>>("iceoryx2, polling", 2),
+            #[cfg(feature = "iceoryx2")]
+            Entrant::lending::<Iceoryx<true>>("iceoryx2, sleeping in its event service", 20),
+        ]
     }
 
     /// Those of a kind; ours first.
@@ -87,8 +118,11 @@ impl Entrant {
 }
 
 /// The entrants that can run here. Each other one gets a row that says why it cannot.
-pub fn entrants(kind: Kind, shape: &Shape, table: &mut Table) -> Vec<Entrant> {
-    let all = Entrant::all(kind, (shape.senders, shape.receivers));
+pub fn entrants(kind: Kind, shape: &Shape, sent: Sent, table: &mut Table) -> Vec<Entrant> {
+    let all = match sent {
+        Sent::AsCopies => Entrant::all(kind, (shape.senders, shape.receivers)),
+        Sent::InPlace => Entrant::all_lending(),
+    };
     if kind == Kind::Processes {
         let needs = anyhow!("needs --features iceoryx2 and Debian's libclang-14-dev");
         match (cfg!(feature = "iceoryx2"), shape.receivers) {
@@ -107,17 +141,40 @@ pub fn entrants(kind: Kind, shape: &Shape, table: &mut Table) -> Vec<Entrant> {
     all.into_iter().filter(here).collect()
 }
 
-/// Passes about this number of messages from all senders to all receivers, each its share; returns the time and the number.
+/// Passes copies of a message.
 fn pass<R: Rival>(kind: Kind, shape: &Shape, cpus: Cpus, messages: u64) -> Result<(f64, u64)> {
+    let message = vec![7; shape.len];
+    pass_by::<R>(kind, shape, cpus, messages, |sender| {
+        sender.send(black_box(&message));
+    })
+}
+
+/// Passes messages that are filled in the room that the queue lends.
+fn pass_filled<R: Rival>(kind: Kind, shape: &Shape, cpus: Cpus, messages: u64) -> Result<(f64, u64)>
+where
+    for<'a> R::Sender<'a>: Lends,
+{
+    pass_by::<R>(kind, shape, cpus, messages, |sender| {
+        sender.send_filled(black_box(shape.len), black_box(7));
+    })
+}
+
+/// Passes about this number of messages from all senders to all receivers, each its share; returns the time and the number.
+fn pass_by<R: Rival>(
+    kind: Kind,
+    shape: &Shape,
+    cpus: Cpus,
+    messages: u64,
+    send: impl Fn(&mut R::Sender<'_>) + Sync,
+) -> Result<(f64, u64)> {
     let rival = R::new(shape)?;
     let shares = (shape.senders * shape.receivers) as u64;
     let messages = messages.next_multiple_of(shares);
     let work = |number: usize, meeting: &Meeting<'_>| {
         if number < shape.senders {
-            let message = vec![7; shape.len];
             let mut sender = rival.sender()?;
             meeting.begin(|| sender.connect())?;
-            send_all(&mut sender, &message, messages / shape.senders as u64);
+            send_all(&mut sender, &send, messages / shape.senders as u64);
             meeting.end();
         } else {
             let mut receiver = rival.receiver()?;
@@ -133,9 +190,9 @@ fn pass<R: Rival>(kind: Kind, shape: &Shape, cpus: Cpus, messages: u64) -> Resul
 }
 
 #[inline(never)]
-fn send_all(sender: &mut impl Sends, message: &[u8], messages: u64) {
+fn send_all<S>(sender: &mut S, send: impl Fn(&mut S), messages: u64) {
     for _ in 0..messages {
-        sender.send(black_box(message));
+        send(sender);
     }
 }
 

@@ -7,7 +7,7 @@
 //! delivers it to one. All ends connect before the first message, because a publisher discards what finds no room while
 //! its subscriber is not connected. No end closes before all are done.
 
-use super::rivals::{Receives, Rival, Sends, Shape};
+use super::rivals::{Lends, Receives, Rival, Sends, Shape};
 use anyhow::{Context, Result, bail};
 use iceoryx2::{
     port::{
@@ -18,10 +18,14 @@ use iceoryx2::{
         BackpressureStrategy, Config, LogLevel, Node, NodeBuilder, ServiceName, SignalHandlingMode,
         ipc, set_log_level,
     },
+    sample_mut::SampleMut,
+    sample_mut_uninit::SampleMutUninit,
     service::port_factory::{event, publish_subscribe},
 };
 use std::{
-    hint, process,
+    hint,
+    mem::MaybeUninit,
+    process,
     sync::{
         Mutex,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -174,10 +178,29 @@ impl Sends for Sender {
 
     #[inline(always)]
     fn send(&mut self, message: &[u8]) {
-        let sample = self.publisher.loan_slice_uninit(message.len());
-        let sample = sample.expect("one slot more than the buffer holds");
-        let receivers = sample.write_from_slice(message).send();
-        assert_eq!(receivers, Ok(1));
+        let sample = self.loan(message.len()).write_from_slice(message);
+        self.publish(sample);
+    }
+}
+
+impl Lends for Sender {
+    #[inline(always)]
+    fn send_filled(&mut self, len: usize, byte: u8) {
+        let sample = self.loan(len).write_from_fn(|_| byte);
+        self.publish(sample);
+    }
+}
+
+impl Sender {
+    #[inline(always)]
+    fn loan(&self, len: usize) -> SampleMutUninit<ipc::Service, [MaybeUninit<u8>], ()> {
+        let sample = self.publisher.loan_slice_uninit(len);
+        sample.expect("one slot more than the buffer holds")
+    }
+
+    #[inline(always)]
+    fn publish(&self, sample: SampleMut<ipc::Service, [u8], ()>) {
+        assert_eq!(sample.send(), Ok(1));
         if let Some(notifier) = &self.notifier {
             let listeners = notifier.notify();
             assert_eq!(listeners, Ok(1));

@@ -29,7 +29,7 @@ use crate::method::{
 };
 use anyhow::Result;
 use crew::Kind;
-use entrants::{Entrant, entrants};
+use entrants::{Entrant, Sent, entrants};
 use rivals::Shape;
 use trips::SHAPE;
 
@@ -57,28 +57,44 @@ pub fn run(effort: Effort) -> Result<Vec<Table>> {
                         receivers,
                         len,
                     };
-                    tables.push(compare(kind, &shape, effort, cpus)?);
+                    tables.push(compare(kind, &shape, Sent::AsCopies, effort, cpus)?);
                 }
             }
         }
         tables.push(round_trips(kind, effort, cpus)?);
     }
+    for len in LENS.into_iter().filter(|&len| len >= 4096) {
+        if !effort.quick || len == LENS[4] {
+            let shape = Shape { len, ..SHAPE };
+            tables.push(compare(
+                Kind::Processes,
+                &shape,
+                Sent::InPlace,
+                effort,
+                cpus,
+            )?);
+        }
+    }
     Ok(tables)
 }
 
-fn compare(kind: Kind, shape: &Shape, effort: Effort, cpus: Cpus) -> Result<Table> {
+fn compare(kind: Kind, shape: &Shape, sent: Sent, effort: Effort, cpus: Cpus) -> Result<Table> {
     let Shape {
         senders,
         receivers,
         len,
     } = *shape;
     let title = format!(
-        "queue/{}, {senders}:{receivers}: messages of {len}, millions a second, sent as copies",
-        kind.name()
+        "queue/{}, {senders}:{receivers}: messages of {len}, millions a second, {}",
+        kind.name(),
+        match sent {
+            Sent::AsCopies => "sent as copies",
+            Sent::InPlace => "filled in place",
+        }
     );
     let mut table = Table::new(title, &["NEAR", "forebay = 1", "FAR", "forebay = 1"]);
     let mut missing = Table::new("", &[]);
-    let entrants = entrants(kind, shape, &mut missing);
+    let entrants = entrants(kind, shape, sent, &mut missing);
     let messages = effort
         .scaled(400_000)
         .min(effort.scaled(800_000_000) / len as u64);
@@ -114,7 +130,7 @@ fn round_trips(kind: Kind, effort: Effort, cpus: Cpus) -> Result<Table> {
         title,
         &["NEAR 50 %", "99 %", "99.9 %", "FAR 50 %", "99 %", "99.9 %"],
     );
-    let entrants = entrants(kind, &SHAPE, &mut table);
+    let entrants = entrants(kind, &SHAPE, Sent::AsCopies, &mut table);
     let trips = effort.scaled(20_000) as usize;
     let samples = two::in_turn(entrants.len(), effort.rounds, cpus, |which| {
         let Entrant { trips: sample, .. } = entrants[which];

@@ -39,6 +39,12 @@ pub trait Sends {
     fn send(&mut self, message: &[u8]);
 }
 
+/// A sending end that lends room for a message, which is filled there.
+pub trait Lends: Sends {
+    /// Sends `len` bytes, all `byte`, waiting for room.
+    fn send_filled(&mut self, len: usize, byte: u8);
+}
+
 /// A receiving end.
 pub trait Receives {
     /// Connects to the sending ends, which are all open.
@@ -184,6 +190,15 @@ impl Sends for queue::Sender {
     #[inline(always)]
     fn send(&mut self, message: &[u8]) {
         queue::Sender::send(self, message).expect(OPEN);
+    }
+}
+
+impl Lends for queue::Sender {
+    #[inline(always)]
+    fn send_filled(&mut self, len: usize, byte: u8) {
+        let mut message = self.reserve(len).expect(OPEN);
+        message.fill(byte);
+        message.commit();
     }
 }
 
