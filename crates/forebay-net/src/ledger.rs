@@ -12,8 +12,7 @@
 //! the packets that the store could not write, and those that are left in the source at the end.
 
 use crate::port::{Counts, Port, SocketLosses};
-use forebay::{Error, error::Code};
-use std::{fmt, ops::AddAssign};
+use std::ops::AddAssign;
 
 /// Packets that were received and did not reach the output, by where they were lost.
 ///
@@ -170,30 +169,10 @@ pub struct Violation {
     pub missing: i64,
 }
 
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the packet counts do not add up: {} unaccounted for. This is a bug in forebay; please report it",
-            self.missing
-        )
-    }
-}
-
-impl std::error::Error for Violation {}
-
-impl Violation {
-    /// Its number, as that of every error: [`Code::Panic`], a defect of this library.
-    pub fn code(&self) -> Code {
-        Code::Panic
-    }
-}
-
-impl From<Violation> for Error {
-    fn from(violation: Violation) -> Error {
-        Error::coded(violation.code(), "", violation.to_string())
-    }
-}
+forebay::coded!([] Violation, "", {
+    Violation { missing } => Code::Panic,
+        "the packet counts do not add up: {missing} unaccounted for. This is a bug in forebay; please report it";
+});
 
 impl Ledger {
     /// Adds the counts of another thread, which reads the same interface. Rejected packets are part of the sum only if both count them, or

@@ -7,12 +7,7 @@
 //! ```
 
 use crate::port::{Direction, Frame};
-use forebay::{
-    Error,
-    error::Code,
-    packet::{Desc, Flags, Packet, Pool, Refused},
-};
-use std::fmt;
+use forebay::packet::{Desc, Flags, Packet, Pool, Refused};
 
 /// Why a frame was not copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,41 +27,13 @@ pub enum NotCopied {
     },
 }
 
-impl fmt::Display for NotCopied {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            NotCopied::Exhausted => f.write_str("the pool has no slot left for a frame"),
-            NotCopied::TooLong { len } => write!(
-                f,
-                "a frame of {len} bytes is too long for a packet: at most {}",
-                Desc::MAX_LEN
-            ),
-            NotCopied::Interface { interface } => write!(
-                f,
-                "interface number {interface} is too large for a packet: at most 255"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for NotCopied {}
-
-impl NotCopied {
-    /// Its number, as that of every error.
-    pub fn code(&self) -> Code {
-        match self {
-            NotCopied::Exhausted => Code::Full,
-            NotCopied::TooLong { .. } => Code::TooLong,
-            NotCopied::Interface { .. } => Code::Invalid,
-        }
-    }
-}
-
-impl From<NotCopied> for Error {
-    fn from(refused: NotCopied) -> Error {
-        Error::coded(refused.code(), "packet", refused.to_string())
-    }
-}
+forebay::coded!([] NotCopied, "packet", {
+    NotCopied::Exhausted => Code::Full, "the pool has no slot left for a frame";
+    NotCopied::TooLong { len } => Code::TooLong,
+        "a frame of {len} bytes is too long for a packet: at most {}", Desc::MAX_LEN;
+    NotCopied::Interface { interface } => Code::Invalid,
+        "interface number {interface} is too large for a packet: at most 255";
+});
 
 /// Copies `frame` into a packet of `pool`: its bytes, time (the lower 48 bits), length on the wire, interface (as port), and
 /// [`Flags::VALID`], with [`Flags::OUTBOUND`] where that is known. A frame longer than a slot takes several.

@@ -193,17 +193,33 @@ impl From<Code> for Error {
     }
 }
 
-/// Gives an error type its code, and the way to [`Error`](super::Error), about the object `$on`.
+/// Makes an error of a type, about the object `$on`: each form that it has, with its code and its text. The parts of a form may stand in
+/// the text. Also for the crates above this one.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! coded {
-    ([$($generics:tt)*] $type:ty, $on:literal, |$this:ident| $code:expr) => {
+    ([$($generics:tt)*] $type:ty, $on:literal, { $($form:pat => $code:expr, $text:literal $(, $part:expr)*;)* }) => {
+        #[allow(unused_variables)] // which parts a code or a text needs differs
         impl<$($generics)*> $type {
-            /// Its number: see [`Code`](crate::error::Code).
+            /// Its number, as that of every error.
             pub fn code(&self) -> $crate::error::Code {
                 use $crate::error::Code;
-                let $this = self;
-                $code
+                match self {
+                    $($form => $code,)*
+                }
             }
         }
+
+        #[allow(unused_variables)] // as above
+        impl<$($generics)*> std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                match self {
+                    $($form => write!(f, $text $(, $part)*),)*
+                }
+            }
+        }
+
+        impl<$($generics)*> std::error::Error for $type {}
 
         impl<$($generics)*> From<$type> for $crate::Error {
             fn from(error: $type) -> $crate::Error {

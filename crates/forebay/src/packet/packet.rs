@@ -23,7 +23,6 @@ use super::{
 };
 use crate::error::coded;
 use std::{
-    fmt,
     mem,
     ptr::NonNull,
     slice,
@@ -100,27 +99,14 @@ pub enum Refused {
     ForeignPool,
 }
 
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Refused::NoRoom { has } => write!(f, "a packet has room for {has} more bytes there"),
-            Refused::TooShort { has } => write!(f, "a packet has {has} bytes of data there"),
-            Refused::Shared => f.write_str("a packet's bytes are shared: unshare it first"),
-            Refused::TooLong => write!(f, "a packet has at most {} bytes", Desc::MAX_LEN),
-            Refused::NotEmpty => f.write_str("a packet has data already"),
-            Refused::Exhausted => f.write_str("a pool has no slot left"),
-            Refused::ForeignPool => f.write_str("a packet's slots come from one pool"),
-        }
-    }
-}
-
-impl std::error::Error for Refused {}
-
-coded!([] Refused, "packet", |it| match it {
-    Refused::NoRoom { .. } | Refused::TooLong => Code::TooLong,
-    Refused::TooShort { .. } | Refused::NotEmpty | Refused::ForeignPool => Code::Invalid,
-    Refused::Shared => Code::Busy,
-    Refused::Exhausted => Code::Empty,
+coded!([] Refused, "packet", {
+    Refused::NoRoom { has } => Code::TooLong, "a packet has room for {has} more bytes there";
+    Refused::TooShort { has } => Code::Invalid, "a packet has {has} bytes of data there";
+    Refused::Shared => Code::Busy, "a packet's bytes are shared: unshare it first";
+    Refused::TooLong => Code::TooLong, "a packet has at most {} bytes", Desc::MAX_LEN;
+    Refused::NotEmpty => Code::Invalid, "a packet has data already";
+    Refused::Exhausted => Code::Empty, "a pool has no slot left";
+    Refused::ForeignPool => Code::Invalid, "a packet's slots come from one pool";
 });
 
 /// Where a packet's data is: the fields of [`Packet`] of these names, packed in pairs.

@@ -52,33 +52,18 @@ pub struct Leaks {
     pub slots: Vec<u32>,
 }
 
-impl fmt::Display for Leaks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (count, first) = (self.slots.len(), self.slots.first().copied().unwrap_or(0));
-        write!(
-            f,
-            "{count} packets were still in use when their pool ended, the first in slot {first}"
-        )
-    }
-}
-
-impl std::error::Error for Leaks {}
-
-coded!([] Leaks, "packet pool", |_it| Code::Busy);
+coded!([] Leaks, "packet pool", {
+    Leaks { slots } => Code::Busy, "{} packets were still in use when their pool ended, the first in slot {}",
+        slots.len(), slots.first().copied().unwrap_or(0);
+});
 
 /// A packet that was given to a pool other than its own. It is unharmed.
 #[derive(Debug, PartialEq, Eq)]
 pub struct WrongPool<T>(pub T);
 
-impl<T> fmt::Display for WrongPool<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a packet of another pool")
-    }
-}
-
-impl<T: fmt::Debug> std::error::Error for WrongPool<T> {}
-
-coded!([T] WrongPool<T>, "packet pool", |_it| Code::Invalid);
+coded!([T: fmt::Debug] WrongPool<T>, "packet pool", {
+    WrongPool(_) => Code::Invalid, "a packet of another pool";
+});
 
 /// A bounded number of slots for packets, in one piece of memory.
 ///

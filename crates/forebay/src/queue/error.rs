@@ -2,7 +2,6 @@
 
 use super::core::TryError;
 use crate::error::coded;
-use std::{error, fmt};
 
 /// Why a message was not sent. A failed send does not change the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,67 +85,21 @@ impl RecvError {
     }
 }
 
-impl fmt::Display for SendError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SendError::Full => f.write_str("the queue is full"),
-            SendError::TimedOut => f.write_str("the queue stayed full for the whole time limit"),
-            SendError::Closed => f.write_str("the queue is closed"),
-            SendError::Broken => f.write_str("the queue's memory was overwritten"),
-            SendError::TooLong { largest } => {
-                write!(f, "this queue holds messages of up to {largest} bytes")
-            }
-        }
-    }
-}
-
-impl fmt::Display for RecvError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RecvError::Empty => f.write_str("the queue is empty"),
-            RecvError::TimedOut => f.write_str("no message arrived within the time limit"),
-            RecvError::Closed => f.write_str("the queue is closed and empty"),
-            RecvError::Broken => f.write_str("the queue's memory was overwritten"),
-            RecvError::TooSmall { needed } => {
-                write!(
-                    f,
-                    "the next message has {needed} bytes, more than the buffer"
-                )
-            }
-        }
-    }
-}
-
-impl fmt::Display for StatsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            StatsError::Held => f.write_str(
-                "a stopped or very slow process held the queue's lock for the whole time limit",
-            ),
-            StatsError::Broken => f.write_str("the queue's memory was overwritten"),
-        }
-    }
-}
-
-impl error::Error for SendError {}
-impl error::Error for StatsError {}
-impl error::Error for RecvError {}
-
-coded!([] SendError, "queue", |it| match it {
-    SendError::Full => Code::Full,
-    SendError::TimedOut => Code::TimedOut,
-    SendError::Closed => Code::Closed,
-    SendError::TooLong { .. } => Code::TooLong,
-    SendError::Broken => Code::Damaged,
+coded!([] SendError, "queue", {
+    SendError::Full => Code::Full, "the queue is full";
+    SendError::TimedOut => Code::TimedOut, "the queue stayed full for the whole time limit";
+    SendError::Closed => Code::Closed, "the queue is closed";
+    SendError::TooLong { largest } => Code::TooLong, "this queue holds messages of up to {largest} bytes";
+    SendError::Broken => Code::Damaged, "the queue's memory was overwritten";
 });
-coded!([] RecvError, "queue", |it| match it {
-    RecvError::Empty => Code::Empty,
-    RecvError::TimedOut => Code::TimedOut,
-    RecvError::Closed => Code::Closed,
-    RecvError::TooSmall { .. } => Code::TooLong,
-    RecvError::Broken => Code::Damaged,
+coded!([] RecvError, "queue", {
+    RecvError::Empty => Code::Empty, "the queue is empty";
+    RecvError::TimedOut => Code::TimedOut, "no message arrived within the time limit";
+    RecvError::Closed => Code::Closed, "the queue is closed and empty";
+    RecvError::TooSmall { needed } => Code::TooLong, "the next message has {needed} bytes, more than the buffer";
+    RecvError::Broken => Code::Damaged, "the queue's memory was overwritten";
 });
-coded!([] StatsError, "queue", |it| match it {
-    StatsError::Held => Code::TimedOut,
-    StatsError::Broken => Code::Damaged,
+coded!([] StatsError, "queue", {
+    StatsError::Held => Code::TimedOut, "a stopped or very slow process held the queue's lock for the whole time limit";
+    StatsError::Broken => Code::Damaged, "the queue's memory was overwritten";
 });

@@ -14,7 +14,6 @@
 
 use super::cursor::{Cursor, Edge};
 use crate::{error::coded, sync::atomic::AtomicU32};
-use std::fmt;
 
 /// This program's end of the ring: its position, and how far it may certainly go.
 ///
@@ -53,19 +52,9 @@ pub struct Damaged {
     pub capacity: usize,
 }
 
-impl fmt::Display for Damaged {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the positions of a ring of {} slots are {} apart",
-            self.capacity, self.claimed
-        )
-    }
-}
-
-impl std::error::Error for Damaged {}
-
-coded!([] Damaged, "ring", |_it| Code::Damaged);
+coded!([] Damaged, "ring", {
+    Damaged { claimed, capacity } => Code::Damaged, "the positions of a ring of {capacity} slots are {claimed} apart";
+});
 
 impl End {
     /// The end that fills slots. Both positions of the ring must be 0.

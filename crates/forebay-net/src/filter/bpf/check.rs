@@ -2,8 +2,6 @@
 //! kernel's `bpf_check_classic`, except for the length.
 
 use super::{Instruction, Program, code::*};
-use forebay::{Error, error::Code};
-use std::fmt;
 
 /// Why a sequence of instructions is not a valid program.
 ///
@@ -23,26 +21,9 @@ impl Invalid {
     }
 }
 
-impl fmt::Display for Invalid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl std::error::Error for Invalid {}
-
-impl Invalid {
-    /// Its number, as that of every error: [`Code::Invalid`].
-    pub fn code(&self) -> Code {
-        Code::Invalid
-    }
-}
-
-impl From<Invalid> for Error {
-    fn from(invalid: Invalid) -> Error {
-        Error::coded(invalid.code(), "filter", invalid.text)
-    }
-}
+forebay::coded!([] Invalid, "filter", {
+    Invalid { text } => Code::Invalid, "{text}";
+});
 
 pub(super) fn check(instructions: &[Instruction]) -> Result<(), Invalid> {
     let len = instructions.len();

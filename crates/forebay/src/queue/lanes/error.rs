@@ -1,7 +1,7 @@
 //! The errors of a lane: why nothing was sent or received, and how a lane ended.
 
 use crate::error::coded;
-use std::{error, fmt};
+use std::fmt;
 
 /// One of a hub's senders. Peers are numbered from 0 in the order in which they were accepted; numbers are not reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,25 +41,6 @@ pub enum Fault {
     Descriptors,
 }
 
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Fault::Position => f.write_str("its position is not possible"),
-            Fault::Len { len, max } => {
-                write!(
-                    f,
-                    "it sent a message of {len} bytes where at most {max} are possible"
-                )
-            }
-            Fault::Number => f.write_str("it sent a message with a wrong number"),
-            Fault::Noise => f.write_str("it sent wake-ups that were not requested"),
-            Fault::Descriptors => f.write_str("it sent descriptors with a wake-up"),
-        }
-    }
-}
-
-impl error::Error for Fault {}
-
 /// How a lane ended, as seen from this side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -72,17 +53,6 @@ pub enum Ending {
     Expelled,
     /// The other side broke the protocol.
     Broken(Fault),
-}
-
-impl fmt::Display for Ending {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Ending::Closed => f.write_str("it closed its end"),
-            Ending::Died => f.write_str("its process ended"),
-            Ending::Expelled => f.write_str("it expelled this side"),
-            Ending::Broken(fault) => fault.fmt(f),
-        }
-    }
 }
 
 /// The value that a side stores in its memory when it leaves.
@@ -145,21 +115,6 @@ pub enum SendError {
     Ended(Ending),
 }
 
-impl fmt::Display for SendError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SendError::Full => f.write_str("the lane is full"),
-            SendError::TimedOut => f.write_str("the lane stayed full for the whole time limit"),
-            SendError::TooLong { largest } => {
-                write!(f, "this lane holds messages of up to {largest} bytes")
-            }
-            SendError::Ended(ending) => write!(f, "the receiver is gone: {ending}"),
-        }
-    }
-}
-
-impl error::Error for SendError {}
-
 /// Why no message was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -190,40 +145,29 @@ pub enum RecvError {
     Closed,
 }
 
-impl fmt::Display for RecvError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RecvError::Empty => f.write_str("all lanes are empty"),
-            RecvError::TimedOut => f.write_str("no message arrived within the time limit"),
-            RecvError::TooSmall { peer, needed } => {
-                write!(
-                    f,
-                    "the next message of {peer} has {needed} bytes, more than the buffer"
-                )
-            }
-            RecvError::Ended { peer, ending, .. } => write!(f, "{peer} is gone: {ending}"),
-            RecvError::Closed => f.write_str("the hub is closed"),
-        }
-    }
-}
-
-impl error::Error for RecvError {}
-
-coded!([] Fault, "lane", |_it| Code::Damaged);
-coded!([] Ending, "lane", |it| match it {
-    Ending::Broken(fault) => fault.code(),
-    Ending::Closed | Ending::Died | Ending::Expelled => Code::Closed,
+coded!([] Fault, "lane", {
+    Fault::Position => Code::Damaged, "its position is not possible";
+    Fault::Len { len, max } => Code::Damaged, "it sent a message of {len} bytes where at most {max} are possible";
+    Fault::Number => Code::Damaged, "it sent a message with a wrong number";
+    Fault::Noise => Code::Damaged, "it sent wake-ups that were not requested";
+    Fault::Descriptors => Code::Damaged, "it sent descriptors with a wake-up";
 });
-coded!([] SendError, "lane", |it| match it {
-    SendError::Full => Code::Full,
-    SendError::TimedOut => Code::TimedOut,
-    SendError::TooLong { .. } => Code::TooLong,
-    SendError::Ended(ending) => ending.code(),
+coded!([] Ending, "lane", {
+    Ending::Closed => Code::Closed, "it closed its end";
+    Ending::Died => Code::Closed, "its process ended";
+    Ending::Expelled => Code::Closed, "it expelled this side";
+    Ending::Broken(fault) => fault.code(), "{fault}";
 });
-coded!([] RecvError, "hub", |it| match it {
-    RecvError::Empty => Code::Empty,
-    RecvError::TimedOut => Code::TimedOut,
-    RecvError::TooSmall { .. } => Code::TooLong,
-    RecvError::Ended { ending, .. } => ending.code(),
-    RecvError::Closed => Code::Closed,
+coded!([] SendError, "lane", {
+    SendError::Full => Code::Full, "the lane is full";
+    SendError::TimedOut => Code::TimedOut, "the lane stayed full for the whole time limit";
+    SendError::TooLong { largest } => Code::TooLong, "this lane holds messages of up to {largest} bytes";
+    SendError::Ended(ending) => ending.code(), "the receiver is gone: {ending}";
+});
+coded!([] RecvError, "hub", {
+    RecvError::Empty => Code::Empty, "all lanes are empty";
+    RecvError::TimedOut => Code::TimedOut, "no message arrived within the time limit";
+    RecvError::TooSmall { peer, needed } => Code::TooLong, "the next message of {peer} has {needed} bytes, more than the buffer";
+    RecvError::Ended { peer, ending, .. } => ending.code(), "{peer} is gone: {ending}";
+    RecvError::Closed => Code::Closed, "the hub is closed";
 });

@@ -1,7 +1,6 @@
 //! Why nothing was published or received.
 
 use crate::error::coded;
-use std::{error, fmt};
 
 /// A message that is longer than the ring can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,18 +10,6 @@ pub struct TooLong {
     pub largest: usize,
 }
 
-impl fmt::Display for TooLong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "this ring holds messages of up to {} bytes",
-            self.largest
-        )
-    }
-}
-
-impl error::Error for TooLong {}
-
 /// A note for which there is no room left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -30,14 +17,6 @@ pub struct NotesFull {
     /// Bytes that are left for one more note.
     pub left: usize,
 }
-
-impl fmt::Display for NotesFull {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} bytes are left for notes", self.left)
-    }
-}
-
-impl error::Error for NotesFull {}
 
 /// Why no message was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,38 +43,17 @@ pub enum RecvError {
     Broken,
 }
 
-impl fmt::Display for RecvError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RecvError::Empty => f.write_str("there is no message"),
-            RecvError::TimedOut => f.write_str("no message arrived within the time limit"),
-            RecvError::Overrun { lost } => {
-                write!(
-                    f,
-                    "{lost} messages were overwritten or skipped before they were received"
-                )
-            }
-            RecvError::TooSmall { needed } => {
-                write!(
-                    f,
-                    "the next message has {needed} bytes, more than the buffer"
-                )
-            }
-            RecvError::Closed => f.write_str("the producer has closed the ring"),
-            RecvError::Broken => f.write_str("the memory holds values that no producer writes"),
-        }
-    }
-}
-
-impl error::Error for RecvError {}
-
-coded!([] TooLong, "broadcast ring", |_it| Code::TooLong);
-coded!([] NotesFull, "broadcast ring", |_it| Code::Full);
-coded!([] RecvError, "broadcast ring", |it| match it {
-    RecvError::Empty => Code::Empty,
-    RecvError::TimedOut => Code::TimedOut,
-    RecvError::Overrun { .. } => Code::Overrun,
-    RecvError::TooSmall { .. } => Code::TooLong,
-    RecvError::Closed => Code::Closed,
-    RecvError::Broken => Code::Damaged,
+coded!([] TooLong, "broadcast ring", {
+    TooLong { largest } => Code::TooLong, "this ring holds messages of up to {largest} bytes";
+});
+coded!([] NotesFull, "broadcast ring", {
+    NotesFull { left } => Code::Full, "{left} bytes are left for notes";
+});
+coded!([] RecvError, "broadcast ring", {
+    RecvError::Empty => Code::Empty, "there is no message";
+    RecvError::TimedOut => Code::TimedOut, "no message arrived within the time limit";
+    RecvError::Overrun { lost } => Code::Overrun, "{lost} messages were overwritten or skipped before they were received";
+    RecvError::TooSmall { needed } => Code::TooLong, "the next message has {needed} bytes, more than the buffer";
+    RecvError::Closed => Code::Closed, "the producer has closed the ring";
+    RecvError::Broken => Code::Damaged, "the memory holds values that no producer writes";
 });

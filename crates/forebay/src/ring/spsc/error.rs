@@ -1,7 +1,7 @@
 //! Why an end did not push or pop.
 
 use crate::error::coded;
-use std::{error, fmt};
+use std::fmt;
 
 /// The other end is gone. Contains the element that was not pushed, if any.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -12,14 +12,6 @@ impl<T> fmt::Debug for Closed<T> {
         f.write_str("Closed(..)")
     }
 }
-
-impl<T> fmt::Display for Closed<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the other end of the ring is gone")
-    }
-}
-
-impl<T> error::Error for Closed<T> {}
 
 /// Why a push returned the element.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,18 +44,6 @@ impl<T> fmt::Debug for PushError<T> {
     }
 }
 
-impl<T> fmt::Display for PushError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            PushError::Full(_) => "the ring is full",
-            PushError::TimedOut(_) => "the ring stayed full for the whole time limit",
-            PushError::Closed(_) => "the consumer of the ring is gone",
-        })
-    }
-}
-
-impl<T> error::Error for PushError<T> {}
-
 /// Why no element was taken out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -76,18 +56,6 @@ pub enum PopError {
     Closed,
 }
 
-impl fmt::Display for PopError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            PopError::Empty => "the ring is empty",
-            PopError::TimedOut => "the ring stayed empty for the whole time limit",
-            PopError::Closed => "the ring is empty and its producer is gone",
-        })
-    }
-}
-
-impl error::Error for PopError {}
-
 /// Why a wait for a number of elements or slots ended without them. There may be fewer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -98,29 +66,20 @@ pub enum WaitError {
     Closed,
 }
 
-impl fmt::Display for WaitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            WaitError::TimedOut => "the time limit has passed",
-            WaitError::Closed => "the other end has closed or is gone",
-        })
-    }
-}
-
-impl error::Error for WaitError {}
-
-coded!([T] Closed<T>, "ring", |_it| Code::Closed);
-coded!([T] PushError<T>, "ring", |it| match it {
-    PushError::Full(_) => Code::Full,
-    PushError::TimedOut(_) => Code::TimedOut,
-    PushError::Closed(_) => Code::Closed,
+coded!([T] Closed<T>, "ring", {
+    Closed(_) => Code::Closed, "the other end of the ring is gone";
 });
-coded!([] PopError, "ring", |it| match it {
-    PopError::Empty => Code::Empty,
-    PopError::TimedOut => Code::TimedOut,
-    PopError::Closed => Code::Closed,
+coded!([T] PushError<T>, "ring", {
+    PushError::Full(_) => Code::Full, "the ring is full";
+    PushError::TimedOut(_) => Code::TimedOut, "the ring stayed full for the whole time limit";
+    PushError::Closed(_) => Code::Closed, "the consumer of the ring is gone";
 });
-coded!([] WaitError, "ring", |it| match it {
-    WaitError::TimedOut => Code::TimedOut,
-    WaitError::Closed => Code::Closed,
+coded!([] PopError, "ring", {
+    PopError::Empty => Code::Empty, "the ring is empty";
+    PopError::TimedOut => Code::TimedOut, "the ring stayed empty for the whole time limit";
+    PopError::Closed => Code::Closed, "the ring is empty and its producer is gone";
+});
+coded!([] WaitError, "ring", {
+    WaitError::TimedOut => Code::TimedOut, "the time limit has passed";
+    WaitError::Closed => Code::Closed, "the other end has closed or is gone";
 });
