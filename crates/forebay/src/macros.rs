@@ -14,3 +14,29 @@ macro_rules! debug {
         }
     };
 }
+
+/// Implements `Deref` to a part of the type, and with `mut` also `DerefMut`: `derefs!([T] Type<T>, mut [T], |this| this.slice)`.
+macro_rules! derefs {
+    ([$($generics:tt)*] $type:ty, mut $target:ty, |$this:ident| $part:expr) => {
+        derefs!([$($generics)*] $type, $target, |$this| $part);
+
+        impl<$($generics)*> std::ops::DerefMut for $type {
+            #[inline]
+            fn deref_mut(&mut self) -> &mut $target {
+                let $this = self;
+                &mut $part
+            }
+        }
+    };
+    ([$($generics:tt)*] $type:ty, $target:ty, |$this:ident| $part:expr) => {
+        impl<$($generics)*> std::ops::Deref for $type {
+            type Target = $target;
+
+            #[inline]
+            fn deref(&self) -> &$target {
+                let $this = self;
+                &$part
+            }
+        }
+    };
+}

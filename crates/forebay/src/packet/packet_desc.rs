@@ -10,7 +10,7 @@
 #![allow(unsafe_code)]
 
 use super::{Desc, Flags, Packet, local_cache::release_slots, remote_free::NONE, shared::PoolRef};
-use std::{mem, ops::Deref};
+use std::mem;
 
 const _: () = assert!(size_of::<PacketDesc>() == 16 && align_of::<PacketDesc>() == 16);
 
@@ -166,13 +166,7 @@ impl From<PacketDesc> for Packet {
     }
 }
 
-impl Deref for PacketDesc {
-    type Target = Desc;
-    #[inline]
-    fn deref(&self) -> &Desc {
-        &self.0
-    }
-}
+derefs!([] PacketDesc, Desc, |this| this.0);
 
 impl Drop for PacketDesc {
     #[inline]

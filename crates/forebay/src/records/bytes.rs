@@ -10,13 +10,7 @@ use crate::{
     Error, Result,
     store::{FileConfig, ReservedRecord, Sink, Start, StoreConfig},
 };
-use std::{
-    io::IoSlice,
-    num::NonZeroUsize,
-    ops::{Deref, DerefMut},
-    path::Path,
-    sync::Arc,
-};
+use std::{io::IoSlice, num::NonZeroUsize, path::Path, sync::Arc};
 
 /// The length before a record in a block: 4 bytes, little-endian.
 pub(super) const PREFIX: usize = 4;
@@ -188,20 +182,7 @@ impl ClaimedRecord<'_> {
     }
 }
 
-impl Deref for ClaimedRecord<'_> {
-    type Target = [u8];
-    #[inline]
-    fn deref(&self) -> &[u8] {
-        &self.slot[self.prefix..]
-    }
-}
-
-impl DerefMut for ClaimedRecord<'_> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.slot[self.prefix..]
-    }
-}
+derefs!([] ClaimedRecord<'_>, mut [u8], |this| this.slot[this.prefix..]);
 
 #[cold]
 fn of_another_length(len: usize) -> Error {

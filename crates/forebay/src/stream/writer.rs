@@ -14,7 +14,7 @@ use crate::{
     sync::{Deadline, Park, Wait, limited, planted},
 };
 use std::{
-    ops::{Deref, DerefMut, Range},
+    ops::Range,
     time::{Duration, Instant},
 };
 
@@ -274,21 +274,7 @@ impl<W: Wait> ReservedBytes<'_, W> {
     }
 }
 
-impl<W: Wait> Deref for ReservedBytes<'_, W> {
-    type Target = [u8];
-
-    #[inline]
-    fn deref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl<W: Wait> DerefMut for ReservedBytes<'_, W> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.0
-    }
-}
+derefs!([W: Wait] ReservedBytes<'_, W>, mut [u8], |this| this.0);
 
 #[cfg(not(any(loom, miri, forebay_one_view)))]
 impl spsc::CatchUp for Writer<crate::sync::Eventfd> {

@@ -47,10 +47,7 @@ pub(crate) use task::executor;
 pub(crate) use wait::spin_then_yield;
 pub use wait::{Block, Park, Spin, Wait};
 
-use std::{
-    ops::{Deref, DerefMut},
-    sync::{Mutex, MutexGuard, PoisonError, TryLockError},
-};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 #[cfg(loom)]
 pub(crate) use loom::{
@@ -77,18 +74,7 @@ pub(crate) use std::{
 #[repr(align(128))]
 pub struct CachePadded<T>(pub T);
 
-impl<T> Deref for CachePadded<T> {
-    type Target = T;
-    fn deref(&self) -> &T {
-        &self.0
-    }
-}
-
-impl<T> DerefMut for CachePadded<T> {
-    fn deref_mut(&mut self) -> &mut T {
-        &mut self.0
-    }
-}
+derefs!([T] CachePadded<T>, mut T, |this| this.0);
 
 /// Locks, even after a thread panicked with the lock: data under this crate's locks is consistent between any two steps.
 pub(crate) fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -34,7 +34,6 @@ use crate::{
     },
     sync::{Deadline, Task, limited},
 };
-use std::ops::Deref;
 
 /// The items of the ring: plain bytes, 8 at a time.
 type Word = [u8; 8];
@@ -518,13 +517,7 @@ impl Message<'_> {
     }
 }
 
-impl Deref for Message<'_> {
-    type Target = [u8];
-    #[inline]
-    fn deref(&self) -> &[u8] {
-        &self.words.as_flattened()[WORD..][..self.len]
-    }
-}
+derefs!([] Message<'_>, [u8], |this| this.words.as_flattened()[WORD..][..this.len]);
 
 impl AsRef<[u8]> for Message<'_> {
     fn as_ref(&self) -> &[u8] {

@@ -14,7 +14,6 @@ use crate::{
         atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed},
     },
 };
-use std::ops::{Deref, DerefMut};
 
 /// The addresses and words of an end: for a producer, of vacant bytes; for a consumer, of filled ones.
 ///
@@ -85,19 +84,7 @@ impl<E: CatchUp> ForeignEnd<E> {
     }
 }
 
-impl<E: CatchUp> Deref for ForeignEnd<E> {
-    type Target = E;
-
-    fn deref(&self) -> &E {
-        &self.0
-    }
-}
-
-impl<E: CatchUp> DerefMut for ForeignEnd<E> {
-    fn deref_mut(&mut self) -> &mut E {
-        &mut self.0
-    }
-}
+derefs!([E: CatchUp] ForeignEnd<E>, mut E, |this| this.0);
 
 impl<E: CatchUp> Drop for ForeignEnd<E> {
     fn drop(&mut self) {

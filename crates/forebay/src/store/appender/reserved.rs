@@ -1,7 +1,6 @@
 //! Room for one record.
 
 use crate::memory::Reservation;
-use std::ops::{Deref, DerefMut};
 
 /// Bytes of one record, in place. Dropping or forgetting it accepts nothing.
 pub struct ReservedRecord<'a>(pub(super) Reservation<'a>);
@@ -20,17 +19,4 @@ impl ReservedRecord<'_> {
     }
 }
 
-impl Deref for ReservedRecord<'_> {
-    type Target = [u8];
-    #[inline]
-    fn deref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl DerefMut for ReservedRecord<'_> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.0
-    }
-}
+derefs!([] ReservedRecord<'_>, mut [u8], |this| this.0);
