@@ -8,7 +8,7 @@
 
 use super::reports::Reports;
 use forebay::{Error, Result, store::Sink};
-use std::{collections::VecDeque, io, path::Path, time::Duration};
+use std::{collections::VecDeque, io, path::Path};
 
 /// How an output is compressed.
 ///
@@ -299,16 +299,17 @@ impl Sink for CompressedSink {
         Ok(bytes.len())
     }
 
-    fn wait(&mut self, limit: Duration) -> io::Result<()> {
-        self.inner.wait(limit)
+    fn inner(&self) -> Option<&dyn Sink> {
+        Some(&*self.inner)
     }
 
-    fn name(&self) -> String {
-        self.inner.name()
+    fn inner_mut(&mut self) -> Option<&mut dyn Sink> {
+        Some(&mut *self.inner)
     }
 
-    fn is_in_memory(&self) -> bool {
-        self.inner.is_in_memory()
+    /// What is written has no whole blocks.
+    fn is_direct(&self) -> bool {
+        false
     }
 
     /// Cuts at a frame boundary. A frame that was begun is cut off, too.
@@ -318,18 +319,6 @@ impl Sink for CompressedSink {
         }
         self.frame = None;
         self.inner.cut(self.end().packed)
-    }
-
-    fn hurry(&mut self, is_behind: bool) {
-        self.inner.hurry(is_behind);
-    }
-
-    fn write_back(&mut self, wait: bool) -> io::Result<u64> {
-        self.inner.write_back(wait)
-    }
-
-    fn sync(&mut self) -> io::Result<bool> {
-        self.inner.sync()
     }
 
     fn complete(&mut self) -> Result<()> {

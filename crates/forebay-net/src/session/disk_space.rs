@@ -380,40 +380,12 @@ impl Sink for SpaceSink {
         Ok(taken)
     }
 
-    fn wait(&mut self, limit: Duration) -> io::Result<()> {
-        self.inner.wait(limit)
+    fn inner(&self) -> Option<&dyn Sink> {
+        Some(&*self.inner)
     }
 
-    fn name(&self) -> String {
-        self.inner.name()
-    }
-
-    fn is_direct(&self) -> bool {
-        self.inner.is_direct()
-    }
-
-    fn is_in_memory(&self) -> bool {
-        self.inner.is_in_memory()
-    }
-
-    fn cut(&mut self, len: u64) -> io::Result<bool> {
-        self.inner.cut(len)
-    }
-
-    fn hurry(&mut self, is_behind: bool) {
-        self.inner.hurry(is_behind);
-    }
-
-    fn write_back(&mut self, wait: bool) -> io::Result<u64> {
-        self.inner.write_back(wait)
-    }
-
-    fn sync(&mut self) -> io::Result<bool> {
-        self.inner.sync()
-    }
-
-    fn complete(&mut self) -> Result<()> {
-        self.inner.complete()
+    fn inner_mut(&mut self) -> Option<&mut dyn Sink> {
+        Some(&mut *self.inner)
     }
 }
 

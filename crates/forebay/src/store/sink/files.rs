@@ -8,7 +8,7 @@
 
 use super::Sink;
 use crate::Result;
-use std::{io, time::Duration};
+use std::io;
 
 /// Opens the outputs of a [`Files`], and completes each.
 pub trait Series: Send {
@@ -91,36 +91,12 @@ impl<S: Series> Sink for Files<S> {
         self.current.write(bytes, at)
     }
 
-    fn wait(&mut self, limit: Duration) -> io::Result<()> {
-        self.current.wait(limit)
+    fn inner(&self) -> Option<&dyn Sink> {
+        Some(&*self.current)
     }
 
-    fn name(&self) -> String {
-        self.current.name()
-    }
-
-    fn is_direct(&self) -> bool {
-        self.current.is_direct()
-    }
-
-    fn is_in_memory(&self) -> bool {
-        self.current.is_in_memory()
-    }
-
-    fn cut(&mut self, len: u64) -> io::Result<bool> {
-        self.current.cut(len)
-    }
-
-    fn hurry(&mut self, is_behind: bool) {
-        self.current.hurry(is_behind);
-    }
-
-    fn write_back(&mut self, wait: bool) -> io::Result<u64> {
-        self.current.write_back(wait)
-    }
-
-    fn sync(&mut self) -> io::Result<bool> {
-        self.current.sync()
+    fn inner_mut(&mut self) -> Option<&mut dyn Sink> {
+        Some(&mut *self.current)
     }
 
     fn next_output(&mut self) -> Result<()> {

@@ -62,53 +62,68 @@ pub trait Sink: Send {
     /// As `write(2)`. After `WouldBlock` the store calls [`wait`](Sink::wait) and then tries again.
     fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<usize>;
 
+    /// The sink that this one adds something to, if there is one. Every method that this sink does not have itself calls it.
+    fn inner(&self) -> Option<&dyn Sink> {
+        None
+    }
+
+    /// The same as [`inner`](Sink::inner), to be changed.
+    fn inner_mut(&mut self) -> Option<&mut dyn Sink> {
+        None
+    }
+
     /// Waits up to `limit` until [`write`](Sink::write) may take something.
     ///
     /// # Errors
     /// As `poll(2)`.
-    fn wait(&mut self, _limit: Duration) -> io::Result<()> {
-        Ok(())
+    fn wait(&mut self, limit: Duration) -> io::Result<()> {
+        self.inner_mut().map_or(Ok(()), |inner| inner.wait(limit))
     }
 
     /// The sink's name in messages; empty if it has none.
     fn name(&self) -> String {
-        String::new()
+        self.inner().map_or_else(String::new, Sink::name)
     }
 
     /// The pipe, socket or other stream that it writes to, to find out that the reader has left while nothing is written.
     fn stream(&self) -> Option<BorrowedFd<'_>> {
-        None
+        self.inner()?.stream()
     }
 
     /// Whether aligned whole buffers bypass the page cache.
     fn is_direct(&self) -> bool {
-        false
+        self.inner().is_some_and(Sink::is_direct)
     }
 
     /// Whether a write only copies to memory, and so usually waits for no device.
     fn is_in_memory(&self) -> bool {
-        false
+        self.inner().is_some_and(Sink::is_in_memory)
     }
 
     /// Truncates the output to `len` bytes; `false` if that is not possible.
     ///
     /// # Errors
     /// As `ftruncate(2)`.
-    fn cut(&mut self, _len: u64) -> io::Result<bool> {
-        Ok(false)
+    fn cut(&mut self, len: u64) -> io::Result<bool> {
+        self.inner_mut().map_or(Ok(false), |inner| inner.cut(len))
     }
 
     /// Reports whether the store has a backlog. If it does, a write that returns quickly is better than one that saves CPU time:
     /// a [`FileSink`] then writes through the page cache.
-    fn hurry(&mut self, _is_behind: bool) {}
+    fn hurry(&mut self, is_behind: bool) {
+        if let Some(inner) = self.inner_mut() {
+            inner.hurry(is_behind);
+        }
+    }
 
     /// For a sink with a cache, such as a file in the page cache: makes the device start writing the next cached piece. With
     /// `wait`, waits until the device has the next piece. Returns the number of bytes left in the cache.
     ///
     /// # Errors
     /// As `fdatasync(2)`: it is then unknown whether written data is durable or lost.
-    fn write_back(&mut self, _wait: bool) -> io::Result<u64> {
-        Ok(0)
+    fn write_back(&mut self, wait: bool) -> io::Result<u64> {
+        self.inner_mut()
+            .map_or(Ok(0), |inner| inner.write_back(wait))
     }
 
     /// Makes everything written durable; `false` if the sink cannot promise that.
@@ -116,7 +131,7 @@ pub trait Sink: Send {
     /// # Errors
     /// As `fdatasync(2)`; it is then unknown whether written data is durable or lost.
     fn sync(&mut self) -> io::Result<bool> {
-        Ok(false)
+        self.inner_mut().map_or(Ok(false), Sink::sync)
     }
 
     /// What follows goes to the next output, from offset 0. Everything before is written, cut to its length and, if the policy
@@ -125,6 +140,9 @@ pub trait Sink: Send {
     /// # Errors
     /// There is no next output, or it is not available now.
     fn next_output(&mut self) -> Result<()> {
+        if let Some(inner) = self.inner_mut() {
+            return inner.next_output();
+        }
         Err(Error::coded(
             Code::Unsupported,
             self.name(),
@@ -138,45 +156,20 @@ pub trait Sink: Send {
     /// # Errors
     /// The output could not be completed.
     fn complete(&mut self) -> Result<()> {
-        Ok(())
+        self.inner_mut().map_or(Ok(()), Sink::complete)
     }
 }
 
-impl<S: Sink + ?Sized> Sink for Box<S> {
+impl Sink for Box<dyn Sink> {
     fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<usize> {
         (**self).write(bytes, at)
     }
-    fn wait(&mut self, limit: Duration) -> io::Result<()> {
-        (**self).wait(limit)
+
+    fn inner(&self) -> Option<&dyn Sink> {
+        Some(&**self)
     }
-    fn name(&self) -> String {
-        (**self).name()
-    }
-    fn stream(&self) -> Option<BorrowedFd<'_>> {
-        (**self).stream()
-    }
-    fn is_direct(&self) -> bool {
-        (**self).is_direct()
-    }
-    fn is_in_memory(&self) -> bool {
-        (**self).is_in_memory()
-    }
-    fn cut(&mut self, len: u64) -> io::Result<bool> {
-        (**self).cut(len)
-    }
-    fn hurry(&mut self, is_behind: bool) {
-        (**self).hurry(is_behind);
-    }
-    fn write_back(&mut self, wait: bool) -> io::Result<u64> {
-        (**self).write_back(wait)
-    }
-    fn sync(&mut self) -> io::Result<bool> {
-        (**self).sync()
-    }
-    fn next_output(&mut self) -> Result<()> {
-        (**self).next_output()
-    }
-    fn complete(&mut self) -> Result<()> {
-        (**self).complete()
+
+    fn inner_mut(&mut self) -> Option<&mut dyn Sink> {
+        Some(&mut **self)
     }
 }
