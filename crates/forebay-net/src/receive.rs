@@ -75,6 +75,32 @@ impl<P: Port> Sleeper<P> {
     }
 }
 
+/// The methods of a source that waits for the port of a [`Sleeper`].
+macro_rules! sleeps {
+    ($this:ident => $sleeper:expr) => {
+        fn arm(&mut self) -> Result<()> {
+            let $this = self;
+            $sleeper.arm()
+        }
+
+        fn sleep(&mut self, limit: &Limit<'_>) -> Result<()> {
+            let $this = self;
+            $sleeper.sleep(limit)
+        }
+
+        fn disarm(&mut self) {
+            let $this = self;
+            $sleeper.port.disarm();
+        }
+
+        fn has_ended(&self) -> bool {
+            let $this = self;
+            $sleeper.has_ended
+        }
+    };
+}
+pub(crate) use sleeps;
+
 /// A port whose frames are copied into packets.
 #[derive(Debug)]
 pub struct FromPort<P> {
@@ -131,21 +157,7 @@ impl<P: Port> PacketSource for FromPort<P> {
         Ok(())
     }
 
-    fn arm(&mut self) -> Result<()> {
-        self.sleeper.arm()
-    }
-
-    fn sleep(&mut self, limit: &Limit<'_>) -> Result<()> {
-        self.sleeper.sleep(limit)
-    }
-
-    fn disarm(&mut self) {
-        self.sleeper.port.disarm();
-    }
-
-    fn has_ended(&self) -> bool {
-        self.sleeper.has_ended
-    }
+    sleeps!(it => it.sleeper);
 }
 
 /// A port whose frames are shown to a closure, where they are.
@@ -197,21 +209,7 @@ impl<P: Port, F: FnMut(&Frame<'_>)> Source for EachFrame<P, F> {
         Ok(found)
     }
 
-    fn arm(&mut self) -> Result<()> {
-        self.sleeper.arm()
-    }
-
-    fn sleep(&mut self, limit: &Limit<'_>) -> Result<()> {
-        self.sleeper.sleep(limit)
-    }
-
-    fn disarm(&mut self) {
-        self.sleeper.port.disarm();
-    }
-
-    fn has_ended(&self) -> bool {
-        self.sleeper.has_ended
-    }
+    sleeps!(it => it.sleeper);
 }
 
 impl<P: fmt::Debug, F> fmt::Debug for EachFrame<P, F> {

@@ -4,7 +4,7 @@ use super::batch::{Gathered, MAX_FRAMES};
 use crate::{
     filter::{FrameProgram, Programs},
     port::{Burst, Frame, Interface, Port},
-    receive::Sleeper,
+    receive::{Sleeper, sleeps},
 };
 use forebay::{
     Error, Result,
@@ -176,19 +176,5 @@ impl<F: FnMut(&Frame<'_>)> Source for Showing<'_, F> {
         })
     }
 
-    fn arm(&mut self) -> Result<()> {
-        self.taking.sleeper.arm()
-    }
-
-    fn sleep(&mut self, limit: &Limit<'_>) -> Result<()> {
-        self.taking.sleeper.sleep(limit)
-    }
-
-    fn disarm(&mut self) {
-        self.taking.sleeper.port.disarm();
-    }
-
-    fn has_ended(&self) -> bool {
-        self.taking.sleeper.has_ended
-    }
+    sleeps!(it => it.taking.sleeper);
 }
