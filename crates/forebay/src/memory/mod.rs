@@ -37,7 +37,7 @@ pub(crate) use lines::{LINE, can_evict, evict, fetch_to_read, fetch_to_write, ti
 pub use mirror::Mirror;
 pub(crate) use mirror::view_barrier;
 #[cfg(all(feature = "shared", not(loom)))]
-pub(crate) use parts::{Part, parts};
+pub(crate) use parts::{Part, mapped_parts};
 pub use region::Region;
 
 use crate::{Error, Result, sys};

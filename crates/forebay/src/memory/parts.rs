@@ -20,7 +20,7 @@ const ON: &str = "shared buffers";
 ///
 /// # Errors
 /// More than half of the available memory, or not enough descriptors, mappings or memory.
-pub(crate) fn parts(bytes: usize, count: usize) -> Result<(OwnedFd, Vec<Part>)> {
+pub(crate) fn mapped_parts(bytes: usize, count: usize) -> Result<(OwnedFd, Vec<Part>)> {
     let each = bytes.checked_next_multiple_of(sys::page_size());
     let all = each.and_then(|each| each.checked_mul(count));
     let (each, all) = (each.unwrap_or(usize::MAX), all.unwrap_or(usize::MAX));

@@ -59,7 +59,7 @@ impl Peers {
 
 #[cfg(all(feature = "shared", not(loom)))]
 mod process {
-    use super::{Owner, Peers};
+    use crate::queue::{frame::Owner, peers::Peers};
     use crate::{
         Error, Result,
         error::Code,
@@ -120,7 +120,7 @@ mod process {
 /// Without the feature `shared`, no queue has other processes.
 #[cfg(not(any(feature = "shared", loom)))]
 mod process {
-    use super::Owner;
+    use crate::queue::frame::Owner;
 
     #[derive(Debug)]
     pub(in super::super) enum Process {}
@@ -139,7 +139,7 @@ mod process {
 /// The processes of a model are threads, and this stands for the kernel's knowledge of them.
 #[cfg(loom)]
 pub(super) mod process {
-    use super::Owner;
+    use crate::queue::frame::Owner;
     use crate::sync::{
         atomic::{
             AtomicBool,

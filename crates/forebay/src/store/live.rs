@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    memory::{Part, Vacant, halves_of, parts},
+    memory::{Part, Vacant, halves_of, mapped_parts},
     ring::broadcast::{BroadcastConfig, BroadcastStats, NotesFull, Producer},
 };
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -111,7 +111,7 @@ impl Live {
         })?;
         let buffer_bytes = store.whole_buffer_bytes();
         let count = config.bytes.div_ceil(buffer_bytes).max(store.buffers);
-        let (memory, parts) = parts(buffer_bytes, count)?;
+        let (memory, parts) = mapped_parts(buffer_bytes, count)?;
         let part_bytes = parts.first().map_or(0, |part| part.len());
         Ok(Live {
             ring,
