@@ -52,6 +52,11 @@ pub fn answer<T: Answer>(body: impl FnOnce() -> Result<T>) -> T {
     })
 }
 
+/// As [`answer`], for a function that returns 0 once it is done.
+pub fn done(body: impl FnOnce() -> Result<()>) -> c_int {
+    answer(|| body().map(|()| 0))
+}
+
 /// Makes a panic an error. It must not meet an exception of the program, which would end the process here.
 pub fn caught<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
     static QUIET: Once = Once::new();

@@ -84,6 +84,14 @@ pub trait Handle {
     type Object: Send + 'static;
 }
 
+/// Names the object of each kind of handle.
+macro_rules! handles {
+    ($($kind:ident => $object:ty),*) => {$(impl $crate::handles::Handle for $kind {
+        type Object = $object;
+    })*};
+}
+pub(crate) use handles;
+
 extern "C" fn begin_anew() {
     // Relaxed: a forked child has one thread.
     TABLE.store(null_mut(), Relaxed);

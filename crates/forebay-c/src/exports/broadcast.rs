@@ -5,10 +5,10 @@
 #![allow(non_camel_case_types)] // These, too.
 
 use crate::{
-    border::{self, Place, Versioned, answer, descriptor, items, items_mut, limit, number},
+    border::{self, Place, Versioned, answer, descriptor, done, items, items_mut, limit, number},
     ends::{destroy, give_one},
     failure::Result,
-    handles::{Handle, exclusive},
+    handles::{exclusive, handles},
 };
 use forebay::error::Code;
 use forebay::ring::broadcast::{BroadcastConfig, Producer, Reader, RecvError, Watch};
@@ -24,13 +24,7 @@ pub struct forebay_broadcast_sender(());
 /// An end of a broadcast that receives. One thread at a time may use it.
 pub struct forebay_broadcast_reader(());
 
-impl Handle for forebay_broadcast_sender {
-    type Object = Producer;
-}
-
-impl Handle for forebay_broadcast_reader {
-    type Object = ReaderAndWatch;
-}
+handles!(forebay_broadcast_sender => Producer, forebay_broadcast_reader => ReaderAndWatch);
 
 /// A reader, and its watch once the program asks for it.
 pub struct ReaderAndWatch {
@@ -96,7 +90,7 @@ pub extern "C" fn forebay_broadcast_create(
     options: *const forebay_broadcast_options,
     sender: *mut *mut forebay_broadcast_sender,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let place = Place::new(sender, "sender")?;
         let options = border::options(options)?;
         let default = BroadcastConfig::default();
@@ -138,7 +132,7 @@ pub extern "C" fn forebay_broadcast_descriptor(handle: *mut forebay_broadcast_se
 /// Ends the sending end. Readers get what is kept, and then `FOREBAY_CLOSED`.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_broadcast_sender_destroy(handle: *mut forebay_broadcast_sender) -> c_int {
-    answer(|| destroy(handle))
+    done(|| destroy(handle))
 }
 
 /// Attaches a reader by a descriptor, also one from a process that is not trusted. It begins at the next message. The library duplicates
@@ -148,7 +142,7 @@ pub extern "C" fn forebay_broadcast_attach(
     number: c_int,
     reader: *mut *mut forebay_broadcast_reader,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let place = Place::new(reader, "reader")?;
         let reader = Reader::attach(descriptor(number)?)?;
         give_one(
@@ -235,5 +229,5 @@ pub extern "C" fn forebay_broadcast_reader_descriptor(
 /// Ends the reader.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_broadcast_reader_destroy(handle: *mut forebay_broadcast_reader) -> c_int {
-    answer(|| destroy(handle))
+    done(|| destroy(handle))
 }

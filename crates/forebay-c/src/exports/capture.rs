@@ -5,12 +5,12 @@
 
 use crate::{
     border::{
-        self, Place, Uncancelled, Versioned, answer, caught, check_size, items, keeping_errno,
-        limit, number, put_versioned, text,
+        self, Place, Uncancelled, Versioned, answer, caught, check_size, done, items,
+        keeping_errno, limit, number, put_versioned, text,
     },
     ends::{destroy, give_one},
     failure::{Failure, Result},
-    handles::{Handle, shared},
+    handles::{handles, shared},
 };
 use forebay::error::Code;
 use forebay_net::{
@@ -225,13 +225,7 @@ impl forebay_counts {
     }
 }
 
-impl Handle for forebay_capture {
-    type Object = Source;
-}
-
-impl Handle for forebay_filter {
-    type Object = Program;
-}
+handles!(forebay_capture => Source, forebay_filter => Program);
 
 /// Puts the capture back, also when a call panics.
 struct Inside<'a> {
@@ -269,7 +263,7 @@ fn open(
     name: &Name,
     options: *const forebay_capture_options,
     place: &Place<*mut forebay_capture>,
-) -> Result<c_int> {
+) -> Result<()> {
     let given = border::options(options)?;
     let defaults = Options::default();
     let filter = match given.filter.is_null() {
@@ -315,7 +309,7 @@ pub extern "C" fn forebay_capture_open(
     options: *const forebay_capture_options,
     capture: *mut *mut forebay_capture,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let place = Place::new(capture, "capture")?;
         open(&text(name, "name")?.parse()?, options, &place)
     })
@@ -328,7 +322,7 @@ pub extern "C" fn forebay_capture_read(
     options: *const forebay_capture_options,
     capture: *mut *mut forebay_capture,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let place = Place::new(capture, "capture")?;
         open(
             &Name::File(border::path(path, "path")?.into()),
@@ -440,10 +434,10 @@ pub extern "C" fn forebay_capture_arm(handle: *mut forebay_capture) -> c_int {
 /// yet still does.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_capture_disarm(handle: *mut forebay_capture) -> c_int {
-    answer(|| {
+    done(|| {
         alone(handle, |taking| {
             taking.capture.as_mut().ok_or(Code::Closed)?.disarm();
-            Ok(0)
+            Ok(())
         })
     })
 }
@@ -508,10 +502,9 @@ pub extern "C" fn forebay_capture_counts(
     handle: *mut forebay_capture,
     result: *mut forebay_counts,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         alone(handle, |taking| {
-            put_versioned(result, counts(&taking.ledger()?), "counts")?;
-            Ok(0)
+            put_versioned(result, counts(&taking.ledger()?), "counts")
         })
     })
 }
@@ -524,7 +517,7 @@ pub extern "C" fn forebay_capture_finish(
     handle: *mut forebay_capture,
     result: *mut forebay_counts,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         check_size(result)?;
         alone(handle, |taking| {
             taking.frames.clear();
@@ -540,7 +533,7 @@ pub extern "C" fn forebay_capture_finish(
                 put_versioned(result, counts(&ledger), "counts")?;
             }
             finished?;
-            Ok(0)
+            Ok(())
         })
     })
 }
@@ -549,12 +542,12 @@ pub extern "C" fn forebay_capture_finish(
 /// happened: stop it, and wait for that thread. No signal handler may stop it any more.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_capture_destroy(handle: *mut forebay_capture) -> c_int {
-    answer(|| {
+    done(|| {
         let taking = shared(handle, |source| source.place().take())?;
         let taking = taking.ok_or(Code::Busy)?; // Nobody gets it any more, nor what it lends.
         destroy(handle)?;
         drop(taking);
-        Ok(0)
+        Ok(())
     })
 }
 
@@ -565,7 +558,7 @@ pub extern "C" fn forebay_filter_compile(
     link_type: u16,
     filter: *mut *mut forebay_filter,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let place = Place::new(filter, "filter")?;
         let filter = text(expression, "expression")?.parse::<Filter>();
         let program =
@@ -592,5 +585,5 @@ pub extern "C" fn forebay_filter_matches(
 /// Gives the filter back.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_filter_destroy(handle: *mut forebay_filter) -> c_int {
-    answer(|| destroy(handle))
+    done(|| destroy(handle))
 }

@@ -5,10 +5,10 @@
 
 use super::watch::within;
 use crate::{
-    border::{self, Place, Versioned, answer, descriptor, items, items_mut, limit, number},
+    border::{self, Place, Versioned, answer, descriptor, done, items, items_mut, limit, number},
     ends::{destroy, give_one},
     failure::{Failure, Result},
-    handles::{Handle, exclusive, shared},
+    handles::{exclusive, handles, shared},
 };
 use forebay::{
     error::Code,
@@ -26,13 +26,7 @@ pub struct forebay_hub(());
 /// The sending end of a lane. One thread at a time may use it.
 pub struct forebay_lane(());
 
-impl Handle for forebay_hub {
-    type Object = Hub;
-}
-
-impl Handle for forebay_lane {
-    type Object = Sender;
-}
+handles!(forebay_hub => Hub, forebay_lane => Sender);
 
 /// Settings of a hub. Zeros are the defaults.
 #[repr(C)]
@@ -85,7 +79,7 @@ pub extern "C" fn forebay_hub_create(
     options: *const forebay_hub_options,
     hub: *mut *mut forebay_hub,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let place = Place::new(hub, "hub")?;
         let options = border::options(options)?;
         let default = LanesConfig::default();
@@ -159,12 +153,12 @@ pub extern "C" fn forebay_hub_receive(
 /// Ends the lane of this sender. `FOREBAY_NOT_FOUND`: there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_hub_expel(handle: *mut forebay_hub, peer: u64) -> c_int {
-    answer(|| {
+    done(|| {
         hub(handle, |it| {
             let lanes = it.stats();
             let lane = lanes.iter().find(|lane| lane.peer.number() == peer);
             it.expel(lane.ok_or(Code::NotFound)?.peer);
-            Ok(0)
+            Ok(())
         })
     })
 }
@@ -185,10 +179,10 @@ pub extern "C" fn forebay_hub_descriptor(handle: *mut forebay_hub) -> c_int {
 /// Ends all lanes. Calls that wait return `FOREBAY_CLOSED`.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_hub_close(handle: *mut forebay_hub) -> c_int {
-    answer(|| {
+    done(|| {
         hub(handle, |it| {
             it.close();
-            Ok(0)
+            Ok(())
         })
     })
 }
@@ -196,7 +190,7 @@ pub extern "C" fn forebay_hub_close(handle: *mut forebay_hub) -> c_int {
 /// Ends the hub.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_hub_destroy(handle: *mut forebay_hub) -> c_int {
-    answer(|| destroy(handle))
+    done(|| destroy(handle))
 }
 
 /// Makes a lane of `capacity_bytes` to the hub at the other end of a Unix stream socket, and waits until the hub accepts it. The library
@@ -208,7 +202,7 @@ pub extern "C" fn forebay_lane_attach(
     timeout_ns: i64,
     lane: *mut *mut forebay_lane,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let place = Place::new(lane, "lane")?;
         let socket = socket(connected)?;
         let lane = match limit(timeout_ns) {
@@ -227,11 +221,17 @@ pub extern "C" fn forebay_lane_send(
     len: usize,
     timeout_ns: i64,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let message: &[u8] = items(message.cast(), len, "message")?;
         lane(handle, |it| {
-            within!(timeout_ns, it, send, try_send, send_timeout, message)?;
-            Ok(0)
+            Ok(within!(
+                timeout_ns,
+                it,
+                send,
+                try_send,
+                send_timeout,
+                message
+            )?)
         })
     })
 }
@@ -245,5 +245,5 @@ pub extern "C" fn forebay_lane_largest(handle: *mut forebay_lane) -> isize {
 /// Ends the lane. The hub receives what was sent.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_lane_destroy(handle: *mut forebay_lane) -> c_int {
-    answer(|| destroy(handle))
+    done(|| destroy(handle))
 }

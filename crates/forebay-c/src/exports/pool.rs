@@ -8,10 +8,10 @@
 #![allow(non_camel_case_types)] // These, too.
 
 use crate::{
-    border::{self, Place, Versioned, answer, items, items_mut, limit, put_versioned},
+    border::{self, Place, Versioned, answer, done, items, items_mut, limit, put_versioned},
     ends::{destroy, give_one},
     failure::{Failure, Result},
-    handles::{Handle, exclusive, take},
+    handles::{exclusive, handles, take},
 };
 use forebay::{
     error::Code,
@@ -28,13 +28,7 @@ pub struct forebay_pool(());
 /// A packet in a slot of a pool. One thread at a time may use it; the handle may be passed to another thread, for example through a ring.
 pub struct forebay_packet(());
 
-impl Handle for forebay_pool {
-    type Object = Pool;
-}
-
-impl Handle for forebay_packet {
-    type Object = Packet;
-}
+handles!(forebay_pool => Pool, forebay_packet => Packet);
 
 /// Settings of a pool. Zeros are the defaults.
 #[repr(C)]
@@ -128,7 +122,7 @@ pub extern "C" fn forebay_pool_create(
     options: *const forebay_pool_options,
     pool: *mut *mut forebay_pool,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let place = Place::new(pool, "pool")?;
         let options = border::options(options)?;
         let default = PoolConfig::default();
@@ -152,7 +146,7 @@ pub extern "C" fn forebay_pool_take(
     timeout_ns: i64,
     packet: *mut *mut forebay_packet,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let place = Place::new(packet, "packet")?;
         let taken = pool(handle, |it| match limit(timeout_ns) {
             None => Ok(it.take_wait()),
@@ -170,7 +164,7 @@ pub extern "C" fn forebay_pool_put_back(
     handle: *mut forebay_pool,
     packet: *mut forebay_packet,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         pool(handle, |pool| {
             take(packet, |it| {
                 pool.put_back(it).map_err(|error| {
@@ -179,8 +173,7 @@ pub extern "C" fn forebay_pool_put_back(
                     (packet, failure)
                 })
             })?
-        })?;
-        Ok(0)
+        })
     })
 }
 
@@ -190,7 +183,7 @@ pub extern "C" fn forebay_pool_count(
     handle: *mut forebay_pool,
     counts: *mut forebay_pool_counts,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let it = pool(handle, |it| Ok(it.counts()))?;
         let known = forebay_pool_counts {
             size: size_of::<forebay_pool_counts>(),
@@ -200,15 +193,14 @@ pub extern "C" fn forebay_pool_count(
             max_away: it.max_away,
             exhausted: it.exhausted,
         };
-        put_versioned(counts, known, "counts")?;
-        Ok(0)
+        put_versioned(counts, known, "counts")
     })
 }
 
 /// Ends the pool. Its packets stay usable; the memory ends with the last one.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_pool_destroy(handle: *mut forebay_pool) -> c_int {
-    answer(|| destroy(handle))
+    done(|| destroy(handle))
 }
 
 /// The data of the packet's first slot, to be read. Returns its length. Valid until the next call with this packet.
@@ -285,12 +277,7 @@ pub extern "C" fn forebay_packet_tailroom(handle: *mut forebay_packet) -> isize 
 /// Sets the headroom of a packet without data.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_packet_reserve(handle: *mut forebay_packet, headroom: u32) -> c_int {
-    answer(|| {
-        packet(handle, |it| {
-            it.reserve(headroom)?;
-            Ok(0)
-        })
-    })
+    done(|| packet(handle, |it| Ok(it.reserve(headroom)?)))
 }
 
 /// Adds `n` bytes in front of the data, and stores where they are.
@@ -300,11 +287,11 @@ pub extern "C" fn forebay_packet_push(
     n: u32,
     bytes: *mut *mut c_void,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let place = Place::new(bytes, "bytes")?;
         packet(handle, |it| {
             place.put(it.push(n)?.as_mut_ptr().cast());
-            Ok(0)
+            Ok(())
         })
     })
 }
@@ -316,14 +303,14 @@ pub extern "C" fn forebay_packet_pull(
     n: u32,
     bytes: *mut *const c_void,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let place = Place::optional(bytes);
         packet(handle, |it| {
             let pulled = it.pull(n)?.as_ptr().cast();
             if let Some(place) = place {
                 place.put(pulled);
             }
-            Ok(0)
+            Ok(())
         })
     })
 }
@@ -335,11 +322,11 @@ pub extern "C" fn forebay_packet_put(
     n: u32,
     bytes: *mut *mut c_void,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let place = Place::new(bytes, "bytes")?;
         packet(handle, |it| {
             place.put(it.put(n)?.as_mut_ptr().cast());
-            Ok(0)
+            Ok(())
         })
     })
 }
@@ -347,12 +334,7 @@ pub extern "C" fn forebay_packet_put(
 /// Cuts the data to its first `len` bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_packet_trim(handle: *mut forebay_packet, len: u32) -> c_int {
-    answer(|| {
-        packet(handle, |it| {
-            it.trim(len)?;
-            Ok(0)
-        })
-    })
+    done(|| packet(handle, |it| Ok(it.trim(len)?)))
 }
 
 /// Appends bytes, in further slots of a pool where the packet's has no room.
@@ -363,14 +345,9 @@ pub extern "C" fn forebay_packet_append(
     bytes: *const c_void,
     len: usize,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let bytes: &[u8] = items(bytes.cast(), len, "bytes")?;
-        packet(handle, |it| {
-            pool(more, |pool| {
-                it.append(pool, bytes)?;
-                Ok(0)
-            })
-        })
+        packet(handle, |it| pool(more, |pool| Ok(it.append(pool, bytes)?)))
     })
 }
 
@@ -380,7 +357,7 @@ pub extern "C" fn forebay_packet_share(
     handle: *mut forebay_packet,
     other: *mut *mut forebay_packet,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let place = Place::new(other, "other")?;
         give_one(packet(handle, |it| Ok(it.share()))?, &place)
     })
@@ -392,14 +369,7 @@ pub extern "C" fn forebay_packet_unshare(
     handle: *mut forebay_packet,
     more: *mut forebay_pool,
 ) -> c_int {
-    answer(|| {
-        packet(handle, |it| {
-            pool(more, |pool| {
-                it.unshare(pool)?;
-                Ok(0)
-            })
-        })
-    })
+    done(|| packet(handle, |it| pool(more, |pool| Ok(it.unshare(pool)?))))
 }
 
 /// Stores what is known of the packet.
@@ -408,7 +378,7 @@ pub extern "C" fn forebay_packet_get_facts(
     handle: *mut forebay_packet,
     facts: *mut forebay_packet_facts,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let known = packet(handle, |it| {
             Ok(forebay_packet_facts {
                 size: size_of::<forebay_packet_facts>(),
@@ -419,8 +389,7 @@ pub extern "C" fn forebay_packet_get_facts(
                 reserved: 0,
             })
         })?;
-        put_versioned(facts, known, "facts")?;
-        Ok(0)
+        put_versioned(facts, known, "facts")
     })
 }
 
@@ -430,7 +399,7 @@ pub extern "C" fn forebay_packet_set_facts(
     handle: *mut forebay_packet,
     facts: *const forebay_packet_facts,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         Place::new(facts.cast_mut(), "facts")?;
         let facts = border::options(facts)?;
         packet(handle, |it| {
@@ -438,7 +407,7 @@ pub extern "C" fn forebay_packet_set_facts(
             it.set_wire_len(facts.wire_len);
             it.set_hash(facts.hash);
             it.set_port(facts.port);
-            Ok(0)
+            Ok(())
         })
     })
 }
@@ -446,14 +415,14 @@ pub extern "C" fn forebay_packet_set_facts(
 /// Returns the packet to its pool, from any thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_packet_destroy(handle: *mut forebay_packet) -> c_int {
-    answer(|| destroy(handle))
+    done(|| destroy(handle))
 }
 
 /// Returns the few slots that this thread keeps after it has returned packets. A thread does so by itself when it ends.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_packet_return_idle() -> c_int {
-    answer(|| {
+    done(|| {
         return_idle();
-        Ok(0)
+        Ok(())
     })
 }

@@ -5,7 +5,7 @@
 
 use super::{receiver::forebay_receiver, sender::forebay_sender};
 use crate::{
-    border::{self, Place, Versioned, answer},
+    border::{self, Place, Versioned, done},
     ends::give_both,
     failure::{Failure, Result},
 };
@@ -65,7 +65,7 @@ pub extern "C" fn forebay_queue_create(
     sender: *mut *mut forebay_sender,
     receiver: *mut *mut forebay_receiver,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let places = (
             Place::new(sender, "sender")?,
             Place::new(receiver, "receiver")?,

@@ -5,10 +5,10 @@
 
 use super::watch::{STATS_LIMIT, forebay_queue_stats, forebay_watch, put_stats, within};
 use crate::{
-    border::{Place, answer, items_mut, limit},
+    border::{Place, answer, done, items_mut, limit},
     ends::{destroy, give_one},
     failure::{Failure, Result},
-    handles::{Handle, shared},
+    handles::{handles, shared},
 };
 use forebay::queue::{OwnedBurst, OwnedMessage, Receiver, RecvError};
 use std::{
@@ -22,9 +22,7 @@ pub struct forebay_receiver(());
 /// A message that the program holds, or several.
 pub struct forebay_loan(());
 
-impl Handle for forebay_receiver {
-    type Object = Receiver;
-}
+handles!(forebay_receiver => Receiver);
 
 /// One message, or a burst.
 pub enum Loaned {
@@ -32,9 +30,7 @@ pub enum Loaned {
     Burst(OwnedBurst),
 }
 
-impl Handle for forebay_loan {
-    type Object = Loaned;
-}
+handles!(forebay_loan => Loaned);
 
 /// A message that was received.
 #[repr(C)]
@@ -75,7 +71,7 @@ pub extern "C" fn forebay_receiver_clone(
     handle: *mut forebay_receiver,
     clone: *mut *mut forebay_receiver,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let place = Place::new(clone, "clone")?;
         give_one(receiver(handle, |it| Ok(it.clone()))?, &place)
     })
@@ -123,7 +119,7 @@ pub extern "C" fn forebay_receiver_take(
     message: *mut forebay_message,
     loan: *mut *mut forebay_loan,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let (message, place) = (Place::new(message, "message")?, Place::new(loan, "loan")?);
         let taken = receiver(handle, |it| {
             Ok(within!(timeout_ns, it, take, try_take, take_timeout)?.into_owned())
@@ -137,7 +133,7 @@ pub extern "C" fn forebay_receiver_take(
         };
         give_one(Loaned::Message(taken), &place)?;
         message.put(described);
-        Ok(0)
+        Ok(())
     })
 }
 
@@ -186,7 +182,7 @@ pub extern "C" fn forebay_receiver_take_burst(
 /// Gives back what was taken from a queue. The ends may be destroyed before or after it.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_loan_release(handle: *mut forebay_loan) -> c_int {
-    answer(|| destroy(handle))
+    done(|| destroy(handle))
 }
 
 /// The longest message that the queue accepts, in bytes: a buffer of this size has room for each.
@@ -198,10 +194,10 @@ pub extern "C" fn forebay_receiver_largest(handle: *mut forebay_receiver) -> isi
 /// Closes the queue for all ends, as `forebay_sender_close` does.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_receiver_close(handle: *mut forebay_receiver) -> c_int {
-    answer(|| {
+    done(|| {
         receiver(handle, |it| {
             it.close();
-            Ok(0)
+            Ok(())
         })
     })
 }
@@ -212,7 +208,7 @@ pub extern "C" fn forebay_receiver_stats(
     handle: *mut forebay_receiver,
     stats: *mut forebay_queue_stats,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         put_stats(
             receiver(handle, |it| Ok(it.stats_timeout(STATS_LIMIT)?))?,
             stats,
@@ -226,7 +222,7 @@ pub extern "C" fn forebay_receiver_watch(
     handle: *mut forebay_receiver,
     watch: *mut *mut forebay_watch,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let place = Place::new(watch, "watch")?;
         give_one(receiver(handle, |it| Ok(it.watch()?))?, &place)
     })
@@ -235,5 +231,5 @@ pub extern "C" fn forebay_receiver_watch(
 /// Ends this end.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_receiver_destroy(handle: *mut forebay_receiver) -> c_int {
-    answer(|| destroy(handle))
+    done(|| destroy(handle))
 }

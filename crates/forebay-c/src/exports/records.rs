@@ -5,10 +5,10 @@
 
 use super::sender::forebay_bytes;
 use crate::{
-    border::{self, Place, Versioned, answer, check_size, items, limit, put_versioned},
+    border::{self, Place, Versioned, answer, check_size, done, items, limit, put_versioned},
     ends::{destroy, give_one, take_back},
     failure::{Failure, Result},
-    handles::{Handle, exclusive},
+    handles::{exclusive, handles},
 };
 use forebay::{
     error::Code,
@@ -28,9 +28,7 @@ pub struct forebay_appender(());
 /// Reads the records of a file. One thread at a time may use it.
 pub struct forebay_record_reader(());
 
-impl Handle for forebay_appender {
-    type Object = Appending;
-}
+handles!(forebay_appender => Appending);
 
 /// The appender, and the address and length of the room that is lent.
 pub struct Appending {
@@ -38,9 +36,7 @@ pub struct Appending {
     lent: Option<(usize, usize)>,
 }
 
-impl Handle for forebay_record_reader {
-    type Object = RecordReader;
-}
+handles!(forebay_record_reader => RecordReader);
 
 /// A reader, and a copy of the records of its current block.
 pub struct RecordReader {
@@ -122,7 +118,7 @@ fn appender<R>(
     })?
 }
 
-fn put_totals(totals: Totals, place: *mut forebay_appender_totals) -> Result<c_int> {
+fn put_totals(totals: Totals, place: *mut forebay_appender_totals) -> Result<()> {
     let known = forebay_appender_totals {
         size: size_of::<forebay_appender_totals>(),
         accepted: totals.accepted,
@@ -132,8 +128,7 @@ fn put_totals(totals: Totals, place: *mut forebay_appender_totals) -> Result<c_i
         written_bytes: totals.written_bytes,
         durable_bytes: totals.durable_bytes,
     };
-    put_versioned(place, known, "totals")?;
-    Ok(0)
+    put_versioned(place, known, "totals")
 }
 
 /// Opens a file for records of any length, or makes it. What a crash left at its end is cut off. `options` may be null.
@@ -166,7 +161,7 @@ fn open(
     options: *const forebay_appender_options,
     appender: *mut *mut forebay_appender,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let place = Place::new(appender, "appender")?;
         let path = border::path(path, "path")?;
         let options = border::options(options)?;
@@ -216,10 +211,10 @@ pub extern "C" fn forebay_appender_append(
     record: *const c_void,
     len: usize,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let record: &[u8] = items(record.cast(), len, "record")?;
         appender(handle, |it| match it.append(record)? {
-            true => Ok(0),
+            true => Ok(()),
             false => Err(Code::Full.into()),
         })
     })
@@ -254,7 +249,7 @@ pub extern "C" fn forebay_appender_reserve(
     len: usize,
     record: *mut *mut c_void,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let place = Place::new(record, "record")?;
         exclusive(handle, |it| {
             it.lent = None;
@@ -262,7 +257,7 @@ pub extern "C" fn forebay_appender_reserve(
             let at = room.as_mut_ptr();
             it.lent = Some((at.addr(), len));
             place.put(at.cast());
-            Ok(0)
+            Ok(())
         })?
     })
 }
@@ -270,7 +265,7 @@ pub extern "C" fn forebay_appender_reserve(
 /// Appends the record that `forebay_appender_reserve` lent. `FOREBAY_INVALID`: none is lent.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_appender_commit(handle: *mut forebay_appender) -> c_int {
-    answer(|| {
+    done(|| {
         exclusive(handle, |it| {
             let (at, len) = it
                 .lent
@@ -285,7 +280,7 @@ pub extern "C" fn forebay_appender_commit(handle: *mut forebay_appender) -> c_in
                 ));
             }
             room.commit();
-            Ok(0)
+            Ok(())
         })?
     })
 }
@@ -293,12 +288,7 @@ pub extern "C" fn forebay_appender_commit(handle: *mut forebay_appender) -> c_in
 /// Has the accepted records written now.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_appender_flush(handle: *mut forebay_appender) -> c_int {
-    answer(|| {
-        appender(handle, |it| {
-            it.flush()?;
-            Ok(0)
-        })
-    })
+    done(|| appender(handle, |it| Ok(it.flush()?)))
 }
 
 /// Waits until all accepted records are durable. `FOREBAY_TIMED_OUT`: they are not yet.
@@ -307,10 +297,10 @@ pub extern "C" fn forebay_appender_wait_durable(
     handle: *mut forebay_appender,
     timeout_ns: i64,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let limit = limit(timeout_ns).unwrap_or(Duration::MAX);
         appender(handle, |it| match it.wait_for(Stage::Durable, limit)? {
-            Stage::Durable => Ok(0),
+            Stage::Durable => Ok(()),
             _ => Err(Code::TimedOut.into()),
         })
     })
@@ -322,7 +312,7 @@ pub extern "C" fn forebay_appender_count(
     handle: *mut forebay_appender,
     totals: *mut forebay_appender_totals,
 ) -> c_int {
-    answer(|| put_totals(appender(handle, |it| Ok(it.totals()))?, totals))
+    done(|| put_totals(appender(handle, |it| Ok(it.totals()))?, totals))
 }
 
 /// Writes what is left, ends the appender, and stores the final counts. `totals` may be null. An error is that of the file: the counts say
@@ -332,7 +322,7 @@ pub extern "C" fn forebay_appender_close(
     handle: *mut forebay_appender,
     totals: *mut forebay_appender_totals,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         check_size(totals)?;
         let finished = take_back(handle)?.records.close().finish();
         if !totals.is_null() {
@@ -340,7 +330,7 @@ pub extern "C" fn forebay_appender_close(
         }
         match finished.error {
             Some(error) => Err(error.into()),
-            None => Ok(0),
+            None => Ok(()),
         }
     })
 }
@@ -351,7 +341,7 @@ pub extern "C" fn forebay_record_reader_open(
     path: *const c_char,
     reader: *mut *mut forebay_record_reader,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let place = Place::new(reader, "reader")?;
         let path = border::path(path, "path")?;
         let failed =
@@ -377,7 +367,7 @@ pub extern "C" fn forebay_record_reader_next(
     handle: *mut forebay_record_reader,
     record: *mut forebay_bytes,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let place = Place::new(record, "record")?;
         exclusive(handle, |it| {
             let record = it.next()?;
@@ -385,7 +375,7 @@ pub extern "C" fn forebay_record_reader_next(
                 data: record.as_ptr().cast(),
                 len: record.len(),
             });
-            Ok(0)
+            Ok(())
         })?
     })
 }
@@ -406,7 +396,7 @@ pub extern "C" fn forebay_record_reader_record_size(handle: *mut forebay_record_
 /// Ends the reader.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_record_reader_destroy(handle: *mut forebay_record_reader) -> c_int {
-    answer(|| destroy(handle))
+    done(|| destroy(handle))
 }
 
 impl RecordReader {

@@ -6,10 +6,10 @@
 #![allow(non_camel_case_types)] // These, too.
 
 use crate::{
-    border::{self, Place, Versioned, answer, items, items_mut, limit, number},
+    border::{self, Place, Versioned, answer, done, items, items_mut, limit, number},
     ends::{destroy, give_both},
     failure::{Failure, Result},
-    handles::{Handle, exclusive},
+    handles::{exclusive, handles},
 };
 use forebay::{
     error::Code,
@@ -69,13 +69,7 @@ pub struct Consumer {
     pub(super) element: usize,
 }
 
-impl Handle for forebay_ring_producer {
-    type Object = Producer;
-}
-
-impl Handle for forebay_ring_consumer {
-    type Object = Consumer;
-}
+handles!(forebay_ring_producer => Producer, forebay_ring_consumer => Consumer);
 
 impl Producer {
     /// Room for whole elements.
@@ -171,7 +165,7 @@ pub extern "C" fn forebay_ring_create(
     producer: *mut *mut forebay_ring_producer,
     consumer: *mut *mut forebay_ring_consumer,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let places = (
             Place::new(producer, "producer")?,
             Place::new(consumer, "consumer")?,
@@ -212,10 +206,10 @@ pub extern "C" fn forebay_ring_push(
     handle: *mut forebay_ring_producer,
     element: *const c_void,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         producer(handle, |it| {
-            it.push(items(element.cast(), it.element, "element")?)?;
-            Ok(0)
+            it.push(items(element.cast(), it.element, "element")?)
+                .map(drop)
         })
     })
 }
@@ -228,12 +222,11 @@ pub extern "C" fn forebay_ring_push_wait(
     element: *const c_void,
     timeout_ns: i64,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         producer(handle, |it| {
             let element = items(element.cast(), it.element, "element")?;
             it.wait(1, timeout_ns)?;
-            it.push(element)?;
-            Ok(0)
+            it.push(element).map(drop)
         })
     })
 }
@@ -282,7 +275,7 @@ pub extern "C" fn forebay_ring_reserve(
 /// Publishes the first `count` of the slots that were reserved. `FOREBAY_INVALID`: there are fewer. `FOREBAY_CLOSED`: the consumer is gone.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_ring_commit(handle: *mut forebay_ring_producer, count: usize) -> c_int {
-    answer(|| {
+    done(|| {
         producer(handle, |it| {
             let bytes = count.saturating_mul(it.element);
             if bytes as u64 > it.reserved.saturating_sub(it.end.pushed()) {
@@ -293,7 +286,7 @@ pub extern "C" fn forebay_ring_commit(handle: *mut forebay_ring_producer, count:
                 return Err(Code::Closed.into()); // Lent room stays vacant while the consumer lives.
             }
             vacant.commit(bytes);
-            Ok(0)
+            Ok(())
         })
     })
 }
@@ -342,7 +335,7 @@ pub extern "C" fn forebay_ring_producer_descriptor(handle: *mut forebay_ring_pro
 /// Ends this end. The consumer gets what is in the ring, and then `FOREBAY_CLOSED`.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_ring_producer_destroy(handle: *mut forebay_ring_producer) -> c_int {
-    answer(|| destroy(handle))
+    done(|| destroy(handle))
 }
 
 /// Pops one element into `element`. `FOREBAY_EMPTY`: there is none now. `FOREBAY_CLOSED`: the producer is gone, and no element is left.
@@ -351,10 +344,10 @@ pub extern "C" fn forebay_ring_pop(
     handle: *mut forebay_ring_consumer,
     element: *mut c_void,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         consumer(handle, |it| {
-            it.pop(items_mut(element.cast(), it.element, "element")?)?;
-            Ok(0)
+            it.pop(items_mut(element.cast(), it.element, "element")?)
+                .map(drop)
         })
     })
 }
@@ -366,12 +359,11 @@ pub extern "C" fn forebay_ring_pop_wait(
     element: *mut c_void,
     timeout_ns: i64,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         consumer(handle, |it| {
             let element = items_mut(element.cast(), it.element, "element")?;
             it.wait(1, timeout_ns)?;
-            it.pop(element)?;
-            Ok(0)
+            it.pop(element).map(drop)
         })
     })
 }
@@ -471,5 +463,5 @@ pub extern "C" fn forebay_ring_consumer_descriptor(handle: *mut forebay_ring_con
 /// Ends this end. The producer gets `FOREBAY_CLOSED` once the ring is full.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_ring_consumer_destroy(handle: *mut forebay_ring_consumer) -> c_int {
-    answer(|| destroy(handle))
+    done(|| destroy(handle))
 }

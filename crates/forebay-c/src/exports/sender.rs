@@ -5,10 +5,10 @@
 
 use super::watch::{STATS_LIMIT, forebay_queue_stats, forebay_watch, put_stats, within};
 use crate::{
-    border::{Place, answer, items, limit},
+    border::{Place, answer, done, items, limit},
     ends::{destroy, give_one, take_back},
     failure::Result,
-    handles::{Handle, shared},
+    handles::{handles, shared},
 };
 use forebay::queue::{OwnedReservedMessage, Sender};
 use std::{
@@ -22,13 +22,7 @@ pub struct forebay_sender(());
 /// Room in a queue that the program holds.
 pub struct forebay_reservation(());
 
-impl Handle for forebay_sender {
-    type Object = Sender;
-}
-
-impl Handle for forebay_reservation {
-    type Object = OwnedReservedMessage;
-}
+handles!(forebay_sender => Sender, forebay_reservation => OwnedReservedMessage);
 
 /// Bytes of the program.
 #[repr(C)]
@@ -58,7 +52,7 @@ pub extern "C" fn forebay_sender_clone(
     handle: *mut forebay_sender,
     clone: *mut *mut forebay_sender,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let place = Place::new(clone, "clone")?;
         give_one(sender(handle, |it| Ok(it.clone()))?, &place)
     })
@@ -73,11 +67,17 @@ pub extern "C" fn forebay_sender_send(
     len: usize,
     timeout_ns: i64,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let message: &[u8] = items(message.cast(), len, "message")?;
         sender(handle, |it| {
-            within!(timeout_ns, it, send, try_send, send_timeout, message)?;
-            Ok(0)
+            Ok(within!(
+                timeout_ns,
+                it,
+                send,
+                try_send,
+                send_timeout,
+                message
+            )?)
         })
     })
 }
@@ -107,7 +107,7 @@ pub extern "C" fn forebay_sender_reserve(
     room: *mut forebay_room,
     reservation: *mut *mut forebay_reservation,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let place = Place::new(reservation, "reservation")?;
         let room = Place::new(room, "room")?;
         let mut reserved = sender(handle, |it| {
@@ -121,7 +121,7 @@ pub extern "C" fn forebay_sender_reserve(
         };
         give_one(reserved, &place)?;
         room.put(described);
-        Ok(0)
+        Ok(())
     })
 }
 
@@ -129,16 +129,16 @@ pub extern "C" fn forebay_sender_reserve(
 /// reservation stays.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_reservation_commit(handle: *mut forebay_reservation) -> c_int {
-    answer(|| {
+    done(|| {
         take_back(handle)?.commit();
-        Ok(0)
+        Ok(())
     })
 }
 
 /// Ends the reservation without a message: receivers pass over it.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_reservation_abandon(handle: *mut forebay_reservation) -> c_int {
-    answer(|| destroy(handle))
+    done(|| destroy(handle))
 }
 
 /// The longest message that the queue accepts, in bytes.
@@ -151,10 +151,10 @@ pub extern "C" fn forebay_sender_largest(handle: *mut forebay_sender) -> isize {
 /// It waits while a stopped process holds a lock of the queue.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_sender_close(handle: *mut forebay_sender) -> c_int {
-    answer(|| {
+    done(|| {
         sender(handle, |it| {
             it.close();
-            Ok(0)
+            Ok(())
         })
     })
 }
@@ -165,7 +165,7 @@ pub extern "C" fn forebay_sender_stats(
     handle: *mut forebay_sender,
     stats: *mut forebay_queue_stats,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         put_stats(
             sender(handle, |it| Ok(it.stats_timeout(STATS_LIMIT)?))?,
             stats,
@@ -181,7 +181,7 @@ pub extern "C" fn forebay_sender_watch(
     len: usize,
     watch: *mut *mut forebay_watch,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let place = Place::new(watch, "watch")?;
         give_one(sender(handle, |it| Ok(it.watch(len)?))?, &place)
     })
@@ -190,5 +190,5 @@ pub extern "C" fn forebay_sender_watch(
 /// Ends this end.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_sender_destroy(handle: *mut forebay_sender) -> c_int {
-    answer(|| destroy(handle))
+    done(|| destroy(handle))
 }

@@ -9,10 +9,10 @@ use super::{
     sender::forebay_sender,
 };
 use crate::{
-    border::{self, Place, answer, descriptor, items_mut, number, text},
+    border::{self, Place, answer, descriptor, done, items_mut, number, text},
     ends::{destroy, give_one},
     failure::{Failure, Result},
-    handles::{Handle, shared},
+    handles::{handles, shared},
 };
 use forebay::queue::shared::{
     AfterDeath, Shared, SharedQueueConfig, attach, create, create_nameless, list, remove,
@@ -22,9 +22,7 @@ use std::ffi::{c_char, c_int};
 /// A queue between processes, to which this one is attached. All threads may use it at the same time.
 pub struct forebay_shared_queue(());
 
-impl Handle for forebay_shared_queue {
-    type Object = Shared;
-}
+handles!(forebay_shared_queue => Shared);
 
 fn queue<R>(handle: *const forebay_shared_queue, body: impl FnOnce(&Shared) -> R) -> Result<R> {
     Ok(shared(handle, body)?)
@@ -38,7 +36,7 @@ pub extern "C" fn forebay_shared_queue_create(
     options: *const forebay_queue_options,
     queue: *mut *mut forebay_shared_queue,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let place = Place::new(queue, "queue")?;
         let options = border::options(options)?;
         if options.lazy != 0 || options.huge_pages != 0 {
@@ -71,7 +69,7 @@ pub extern "C" fn forebay_shared_queue_attach(
     name: *const c_char,
     queue: *mut *mut forebay_shared_queue,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let place = Place::new(queue, "queue")?;
         give_one(attach(text(name, "name")?)?, &place)
     })
@@ -83,7 +81,7 @@ pub extern "C" fn forebay_shared_queue_from_descriptor(
     number: c_int,
     queue: *mut *mut forebay_shared_queue,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let place = Place::new(queue, "queue")?;
         give_one(Shared::from_descriptor(descriptor(number)?)?, &place)
     })
@@ -101,7 +99,7 @@ pub extern "C" fn forebay_shared_queue_sender(
     handle: *mut forebay_shared_queue,
     sender: *mut *mut forebay_sender,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let place = Place::new(sender, "sender")?;
         give_one(queue(handle, |it| it.sender())?, &place)
     })
@@ -113,7 +111,7 @@ pub extern "C" fn forebay_shared_queue_receiver(
     handle: *mut forebay_shared_queue,
     receiver: *mut *mut forebay_receiver,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let place = Place::new(receiver, "receiver")?;
         give_one(queue(handle, |it| it.receiver())?, &place)
     })
@@ -132,7 +130,7 @@ pub extern "C" fn forebay_shared_queue_processes(handle: *mut forebay_shared_que
 /// Gives the queue up. Its ends stay usable; the process is attached until all have ended.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_shared_queue_destroy(handle: *mut forebay_shared_queue) -> c_int {
-    answer(|| destroy(handle))
+    done(|| destroy(handle))
 }
 
 /// Stores the names of this user's queues, each with a zero at its end, in a buffer of `room` bytes. Returns the bytes that all need; the
@@ -155,8 +153,5 @@ pub extern "C" fn forebay_shared_queue_list(buffer: *mut c_char, room: usize) ->
 /// Removes the name of a queue. Processes that are attached stay attached.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_shared_queue_remove(name: *const c_char) -> c_int {
-    answer(|| {
-        remove(text(name, "name")?)?;
-        Ok(0)
-    })
+    done(|| Ok(remove(text(name, "name")?)?))
 }

@@ -4,10 +4,10 @@
 #![allow(non_camel_case_types)] // These, too.
 
 use crate::{
-    border::{self, Place, Versioned, answer, items, items_mut, limit, number, text},
+    border::{self, Place, Versioned, answer, done, items, items_mut, limit, number, text},
     ends::{destroy, give_both},
     failure::{Failure, Result, remember},
-    handles::{Handle, exclusive},
+    handles::{exclusive, handles},
 };
 use forebay::{
     Error,
@@ -29,9 +29,7 @@ pub struct forebay_stream_writer(());
 /// The end of a stream that reads. One thread at a time may use it.
 pub struct forebay_stream_reader(());
 
-impl Handle for forebay_stream_writer {
-    type Object = Output;
-}
+handles!(forebay_stream_writer => Output);
 
 /// The end that writes.
 pub struct Output {
@@ -54,9 +52,7 @@ impl DerefMut for Output {
     }
 }
 
-impl Handle for forebay_stream_reader {
-    type Object = ForeignEnd<Reader<Eventfd>>;
-}
+handles!(forebay_stream_reader => ForeignEnd<Reader<Eventfd>>);
 
 /// Settings of a stream. Zeros are the defaults.
 #[repr(C)]
@@ -136,12 +132,12 @@ fn reason(code: c_int, reason: *const c_char) -> Result<Option<Error>> {
 }
 
 /// Stores the code of the reason; its text becomes the last error.
-fn keep(reason: Option<&Error>, place: &Place<c_int>) -> Result<c_int> {
+fn keep(reason: Option<&Error>, place: &Place<c_int>) -> Result<()> {
     place.put(reason.map_or(0, |reason| reason.code().number()));
     if let Some(reason) = reason {
         remember(reason.clone().into());
     }
-    Ok(0)
+    Ok(())
 }
 
 pub(super) fn writer<R>(
@@ -171,7 +167,7 @@ pub extern "C" fn forebay_stream_create(
     writer: *mut *mut forebay_stream_writer,
     reader: *mut *mut forebay_stream_reader,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let places = (Place::new(writer, "writer")?, Place::new(reader, "reader")?);
         let options = border::options(options)?;
         let ends = stream_with(&StreamConfig {
@@ -260,7 +256,7 @@ pub extern "C" fn forebay_stream_reserve(
 /// Publishes the first `count` bytes of the room that was reserved. `FOREBAY_INVALID`: there are fewer.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_stream_commit(handle: *mut forebay_stream_writer, count: usize) -> c_int {
-    answer(|| {
+    done(|| {
         writer(handle, |it| {
             if count as u64 > it.reserved.saturating_sub(it.bytes_pushed()) {
                 return match it.is_over() {
@@ -273,7 +269,7 @@ pub extern "C" fn forebay_stream_commit(handle: *mut forebay_stream_writer, coun
                 return Err(refusal(it)); // lent room stays vacant until the stream has ended
             }
             vacant.commit(count);
-            Ok(0)
+            Ok(())
         })
     })
 }
@@ -281,10 +277,10 @@ pub extern "C" fn forebay_stream_commit(handle: *mut forebay_stream_writer, coun
 /// Ends the stream: the reader gets what is in it, and then the end.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_stream_close(handle: *mut forebay_stream_writer) -> c_int {
-    answer(|| {
+    done(|| {
         writer(handle, |it| {
             it.close();
-            Ok(0)
+            Ok(())
         })
     })
 }
@@ -297,14 +293,14 @@ pub extern "C" fn forebay_stream_fail(
     code: c_int,
     text: *const c_char,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let reason = reason(code, text)?;
         writer(handle, |it| {
             match reason {
                 Some(reason) => it.fail(reason),
                 None => it.set_error(),
             }
-            Ok(0)
+            Ok(())
         })
     })
 }
@@ -315,7 +311,7 @@ pub extern "C" fn forebay_stream_writer_reason(
     handle: *mut forebay_stream_writer,
     reason: *mut c_int,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let place = Place::new(reason, "reason")?;
         writer(handle, |it| keep(it.error(), &place))
     })
@@ -349,7 +345,7 @@ pub extern "C" fn forebay_stream_writer_descriptor(handle: *mut forebay_stream_w
 /// Ends this end. Without `forebay_stream_close` before, the reader gets `FOREBAY_STREAM_WRITER_GONE`.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_stream_writer_destroy(handle: *mut forebay_stream_writer) -> c_int {
-    answer(|| destroy(handle))
+    done(|| destroy(handle))
 }
 
 /// Lends all bytes in the stream, and returns their number. They are one array, stay in the stream until `forebay_stream_consume`, and
@@ -446,14 +442,14 @@ pub extern "C" fn forebay_stream_reader_fail(
     code: c_int,
     text: *const c_char,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let reason = reason(code, text)?;
         reader(handle, |it| {
             match reason {
                 Some(reason) => it.fail(reason),
                 None => it.set_error(),
             }
-            Ok(0)
+            Ok(())
         })
     })
 }
@@ -464,7 +460,7 @@ pub extern "C" fn forebay_stream_reader_reason(
     handle: *mut forebay_stream_reader,
     reason: *mut c_int,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let place = Place::new(reason, "reason")?;
         reader(handle, |it| keep(it.error(), &place))
     })
@@ -498,5 +494,5 @@ pub extern "C" fn forebay_stream_reader_descriptor(handle: *mut forebay_stream_r
 /// Ends this end. The writer can push no more.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_stream_reader_destroy(handle: *mut forebay_stream_reader) -> c_int {
-    answer(|| destroy(handle))
+    done(|| destroy(handle))
 }

@@ -11,10 +11,10 @@ use super::{
     stream::{self, forebay_stream_reader, forebay_stream_writer},
 };
 use crate::{
-    border::{Place, answer},
+    border::{Place, done},
     ends::{give_one, take_back},
     failure::{Failure, Result},
-    handles::Handle,
+    handles::handles,
 };
 use forebay::{
     memory::{MapConfig, Mirror},
@@ -118,13 +118,13 @@ pub extern "C" fn forebay_ring_producer_sync(
     element_size: usize,
     view: *mut forebay_ring_producer_view,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let place = Place::new(view, "view")?;
         ring::producer(handle, |it| {
             same_size(element_size, it.element)?;
             let end = it.end.raw().into();
             place.put(forebay_ring_producer_view { end, handle });
-            Ok(0)
+            Ok(())
         })
     })
 }
@@ -137,13 +137,13 @@ pub extern "C" fn forebay_ring_consumer_sync(
     element_size: usize,
     view: *mut forebay_ring_consumer_view,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let place = Place::new(view, "view")?;
         ring::consumer(handle, |it| {
             same_size(element_size, it.element)?;
             let end = it.end.raw().into();
             place.put(forebay_ring_consumer_view { end, handle });
-            Ok(0)
+            Ok(())
         })
     })
 }
@@ -155,12 +155,12 @@ pub extern "C" fn forebay_stream_writer_sync(
     handle: *mut forebay_stream_writer,
     view: *mut forebay_stream_writer_view,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let place = Place::new(view, "view")?;
         stream::writer(handle, |it| {
             let end = it.raw().into();
             place.put(forebay_stream_writer_view { end, handle });
-            Ok(0)
+            Ok(())
         })
     })
 }
@@ -172,12 +172,12 @@ pub extern "C" fn forebay_stream_reader_sync(
     handle: *mut forebay_stream_reader,
     view: *mut forebay_stream_reader_view,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let place = Place::new(view, "view")?;
         stream::reader(handle, |it| {
             let end = it.raw().into();
             place.put(forebay_stream_reader_view { end, handle });
-            Ok(0)
+            Ok(())
         })
     })
 }
@@ -185,9 +185,7 @@ pub extern "C" fn forebay_stream_reader_sync(
 /// Memory that is mapped twice, one view after the other: what is written at an offset is also at that offset plus `view_bytes`.
 pub struct forebay_mirror(());
 
-impl Handle for forebay_mirror {
-    type Object = Mirror;
-}
+handles!(forebay_mirror => Mirror);
 
 /// Makes such memory of at least `len` bytes, all zero. `base` is its start, `view_bytes` the length of a view: whole pages. One thread
 /// at a time may use it, or threads that agree.
@@ -198,7 +196,7 @@ pub extern "C" fn forebay_mirror_create(
     base: *mut *mut c_void,
     view_bytes: *mut usize,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let place = Place::new(mirror, "mirror")?;
         let (start, bytes) = (
             Place::new(base, "base")?,
@@ -214,8 +212,5 @@ pub extern "C" fn forebay_mirror_create(
 /// Unmaps the memory. Nothing may use it any more.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_mirror_destroy(mirror: *mut forebay_mirror) -> c_int {
-    answer(|| {
-        take_back(mirror)?;
-        Ok(0)
-    })
+    done(|| take_back(mirror).map(drop))
 }

@@ -4,10 +4,10 @@
 #![allow(non_camel_case_types)] // These, too.
 
 use crate::{
-    border::{Versioned, answer, number, put_versioned},
+    border::{Versioned, answer, done, number, put_versioned},
     ends::destroy,
     failure::Result,
-    handles::{Handle, exclusive},
+    handles::{exclusive, handles},
 };
 use forebay::queue::{Stats, Watch};
 use std::{ffi::c_int, os::fd::AsFd, time::Duration};
@@ -15,9 +15,7 @@ use std::{ffi::c_int, os::fd::AsFd, time::Duration};
 /// A descriptor that is readable once a queue has a message, or room. One thread at a time may use it.
 pub struct forebay_watch(());
 
-impl Handle for forebay_watch {
-    type Object = Watch;
-}
+handles!(forebay_watch => Watch);
 
 /// The counts of a queue: `reserved = received + dropped + aborted + torn + queued`.
 #[repr(C)]
@@ -62,7 +60,7 @@ pub(super) use within;
 /// A process that is stopped may hold a lock of the queue.
 pub const STATS_LIMIT: Duration = Duration::from_secs(1);
 
-pub fn put_stats(it: Stats, stats: *mut forebay_queue_stats) -> Result<c_int> {
+pub fn put_stats(it: Stats, stats: *mut forebay_queue_stats) -> Result<()> {
     let counts = forebay_queue_stats {
         size: size_of::<forebay_queue_stats>(),
         reserved: it.reserved,
@@ -75,8 +73,7 @@ pub fn put_stats(it: Stats, stats: *mut forebay_queue_stats) -> Result<c_int> {
         abandoned: it.abandoned,
         used_bytes: it.used_bytes as u64,
     };
-    put_versioned(stats, counts, "stats")?;
-    Ok(0)
+    put_versioned(stats, counts, "stats")
 }
 
 /// Prepares a wait in `poll`. 1: there is nothing yet; wait until the descriptor is readable, and try again. 0: there is something, or the
@@ -89,10 +86,7 @@ pub extern "C" fn forebay_watch_arm(handle: *mut forebay_watch) -> c_int {
 /// Cancels the request for a signal; one may still be sent.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_watch_disarm(handle: *mut forebay_watch) -> c_int {
-    answer(|| {
-        exclusive(handle, |it| it.disarm())?;
-        Ok(0)
-    })
+    done(|| Ok(exclusive(handle, |it| it.disarm())?))
 }
 
 /// The descriptor for `forebay_watch_arm`. It belongs to the watch: do not read or close it.
@@ -104,5 +98,5 @@ pub extern "C" fn forebay_watch_descriptor(handle: *mut forebay_watch) -> c_int 
 /// Ends the watch.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_watch_destroy(handle: *mut forebay_watch) -> c_int {
-    answer(|| destroy(handle))
+    done(|| destroy(handle))
 }

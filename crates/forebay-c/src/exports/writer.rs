@@ -5,10 +5,12 @@
 
 use super::capture::{alone, forebay_capture, forebay_counts, forebay_frame, interface_of};
 use crate::{
-    border::{self, Place, Versioned, answer, check_size, descriptor, items, put_versioned, text},
+    border::{
+        self, Place, Versioned, answer, check_size, descriptor, done, items, put_versioned, text,
+    },
     ends::{give_one, take_back},
     failure::{Failure, Result},
-    handles::{Handle, exclusive},
+    handles::{exclusive, handles},
 };
 use forebay_net::{
     Writer,
@@ -23,9 +25,7 @@ use std::{
 /// Writes packets to a capture file. One thread at a time may use it.
 pub struct forebay_writer(());
 
-impl Handle for forebay_writer {
-    type Object = Writer;
-}
+handles!(forebay_writer => Writer);
 
 /// The format of a capture file.
 #[repr(i32)]
@@ -82,7 +82,7 @@ fn writer<R>(
     Ok(exclusive(handle, body)??)
 }
 
-fn put_totals(it: &Writer, place: *mut forebay_writer_totals) -> Result<c_int> {
+fn put_totals(it: &Writer, place: *mut forebay_writer_totals) -> Result<()> {
     let counts = it.counts();
     let known = forebay_writer_totals {
         size: size_of::<forebay_writer_totals>(),
@@ -90,8 +90,7 @@ fn put_totals(it: &Writer, place: *mut forebay_writer_totals) -> Result<c_int> {
         written: counts.written,
         written_bytes: counts.written_bytes,
     };
-    put_versioned(place, known, "totals")?;
-    Ok(0)
+    put_versioned(place, known, "totals")
 }
 
 /// Gives the program a writer that `open` opens in the format of the options.
@@ -100,7 +99,7 @@ fn give(
     place: *mut *mut forebay_writer,
     open: impl FnOnce(Option<Format>) -> Result<Writer>,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let place = Place::new(place, "writer")?;
         let options = border::options(options)?;
         let format = match options.format {
@@ -215,13 +214,13 @@ pub extern "C" fn forebay_writer_write(
     frames: *const forebay_frame,
     count: usize,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let frames = items(frames, count, "frames")?;
         exclusive(handle, |it| {
             for frame in frames {
                 it.write(&frame_of(frame)?)?;
             }
-            Ok(0)
+            Ok(())
         })?
     })
 }
@@ -237,7 +236,7 @@ pub extern "C" fn forebay_writer_write_from(
     frames: *const forebay_frame,
     count: usize,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let given = items(frames, count, "frames")?;
         alone(capture, |taking| {
             let interfaces = taking.interfaces()?;
@@ -246,7 +245,7 @@ pub extern "C" fn forebay_writer_write_from(
                 let frames = given.iter().map(frame_of);
                 let frames = frames.map_while(|it| it.map_err(|error| failed = Some(error)).ok());
                 it.write_from(interfaces, frames)?;
-                failed.map_or(Ok(0), Err)
+                failed.map_or(Ok(()), Err)
             })?
         })
     })
@@ -261,11 +260,10 @@ pub extern "C" fn forebay_writer_counts(
     time_ns: u64,
     counts: *const forebay_counts,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         Place::new(counts.cast_mut(), "counts")?;
         let statistics = border::options(counts)?.statistics(time_ns);
-        writer(handle, |it| it.statistics(interface, &statistics))?;
-        Ok(0)
+        writer(handle, |it| it.statistics(interface, &statistics))
     })
 }
 
@@ -279,23 +277,19 @@ pub extern "C" fn forebay_writer_counts_from(
     capture: *mut forebay_capture,
     time_ns: u64,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         let known = alone(capture, |taking| taking.statistics(time_ns))?;
         // A handle's number is not that of another capture later.
         writer(handle, |it| {
             it.statistics_from(capture.addr() as u64, known)
-        })?;
-        Ok(0)
+        })
     })
 }
 
 /// Hands all packets to the operating system, so that they survive the end of this process.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_writer_flush(handle: *mut forebay_writer) -> c_int {
-    answer(|| {
-        writer(handle, Writer::flush)?;
-        Ok(0)
-    })
+    done(|| writer(handle, Writer::flush))
 }
 
 /// Stores the counts so far.
@@ -304,7 +298,7 @@ pub extern "C" fn forebay_writer_count(
     handle: *mut forebay_writer,
     totals: *mut forebay_writer_totals,
 ) -> c_int {
-    answer(|| exclusive(handle, |it| put_totals(it, totals))?)
+    done(|| exclusive(handle, |it| put_totals(it, totals))?)
 }
 
 /// Writes what is left, ends the writer, and stores its counts. `totals` may be null. An error is that of the file: the counts say what
@@ -314,14 +308,13 @@ pub extern "C" fn forebay_writer_close(
     handle: *mut forebay_writer,
     totals: *mut forebay_writer_totals,
 ) -> c_int {
-    answer(|| {
+    done(|| {
         check_size(totals)?;
         let mut writer = take_back(handle)?;
         let finished = writer.finish();
         if !totals.is_null() {
             put_totals(&writer, totals)?;
         }
-        finished?;
-        Ok(0)
+        Ok(finished?)
     })
 }
