@@ -78,6 +78,12 @@ template <class Handle, int (*Destroy)(Handle *)> class handle {
 public:
   handle() noexcept = default;
   explicit handle(Handle *owned) noexcept : handle_(owned) {}
+  // Owns what a function of the C interface makes from these arguments, and stores through its last one.
+  template <class Create, class... Arguments> static handle make(Create create, Arguments... arguments) {
+    Handle *made = nullptr;
+    check(create(arguments..., &made));
+    return handle(made);
+  }
   handle(handle &&other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
   handle &operator=(handle &&other) noexcept {
     handle moved(std::move(other));

@@ -35,9 +35,7 @@ inline broadcast_sender broadcast(std::size_t data_bytes = 0, std::size_t messag
   auto options = sized<forebay_broadcast_options>();
   options.data_bytes = data_bytes;
   options.messages = messages;
-  forebay_broadcast_sender *sender = nullptr;
-  check(forebay_broadcast_create(&options, &sender));
-  return broadcast_sender(broadcast_sender::owned(sender));
+  return broadcast_sender(broadcast_sender::owned::make(forebay_broadcast_create, &options));
 }
 
 // An end of a broadcast that receives. It begins at the next message. One thread at a time may use it.
@@ -45,9 +43,7 @@ class broadcast_reader {
 public:
   using owned = handle<forebay_broadcast_reader, forebay_broadcast_reader_destroy>;
   explicit broadcast_reader(int descriptor) {
-    forebay_broadcast_reader *reader = nullptr;
-    check(forebay_broadcast_attach(descriptor, &reader));
-    handle_ = owned(reader);
+    handle_ = owned::make(forebay_broadcast_attach, descriptor);
   }
 
   // Copies the next message: its length, FOREBAY_EMPTY, FOREBAY_CLOSED, FOREBAY_OVERRUN after a loss, or FOREBAY_TOO_LONG, which leaves it.

@@ -18,9 +18,7 @@ class filter {
 public:
   // For packets of this link type; 1 is Ethernet.
   explicit filter(const char *expression, std::uint16_t link_type = 1) {
-    forebay_filter *compiled = nullptr;
-    check(forebay_filter_compile(expression, link_type, &compiled));
-    handle_ = owned(compiled);
+    handle_ = owned::make(forebay_filter_compile, expression, link_type);
   }
 
   bool matches(std::string_view packet, std::uint32_t wire_len) const {
@@ -100,9 +98,7 @@ private:
   using owned = handle<forebay_capture, forebay_capture_destroy>;
   using opener = int (*)(const char *, const forebay_capture_options *, forebay_capture **);
   capture(opener open_it, const char *name, const forebay_capture_options &options) {
-    forebay_capture *opened = nullptr;
-    check(open_it(name, &options, &opened));
-    handle_ = owned(opened);
+    handle_ = owned::make(open_it, name, &options);
   }
 
   friend iterator;

@@ -25,9 +25,7 @@ public:
     auto options = sized<forebay_hub_options>();
     options.max_peers = max_peers;
     options.max_lane_bytes = max_lane_bytes;
-    forebay_hub *made = nullptr;
-    check(forebay_hub_create(&options, &made));
-    handle_ = owned(made);
+    handle_ = owned::make(forebay_hub_create, &options);
   }
 
   // Accepts the sender at the other end of a Unix stream socket, which is duplicated: close yours. Returns the sender's number.
@@ -72,9 +70,7 @@ public:
   using owned = handle<forebay_lane, forebay_lane_destroy>;
   // A lane to the hub at the other end of a Unix stream socket, which is duplicated: close yours. Waits until the hub accepts it.
   lane(int socket, std::size_t capacity, nanoseconds timeout = forever) {
-    forebay_lane *made = nullptr;
-    check(forebay_lane_attach(socket, capacity, limit(timeout), &made));
-    handle_ = owned(made);
+    handle_ = owned::make(forebay_lane_attach, socket, capacity, limit(timeout));
   }
 
   // Sends a copy: 0, FOREBAY_FULL, FOREBAY_CLOSED, or FOREBAY_TOO_LONG.

@@ -34,9 +34,7 @@ public:
 
   // The packet of a descriptor, in any thread. It throws FOREBAY_MISUSE if a copy of the descriptor was one before.
   explicit packet(const descriptor &from) {
-    forebay_packet *adopted = nullptr;
-    check(forebay_desc_adopt(&from.words(), 1, &adopted));
-    handle_ = owned(adopted);
+    handle_ = owned::make(forebay_desc_adopt, &from.words(), std::size_t{1});
   }
 
   // Turns the packet into a descriptor. This object is then as one that was moved from, unless it throws: FOREBAY_BUSY, if other packets
@@ -87,9 +85,7 @@ class pool {
 public:
   explicit pool(std::uint32_t slots = 0, std::uint32_t slot_bytes = 0) : pool(options_of(slots, slot_bytes)) {}
   explicit pool(const forebay_pool_options &options) {
-    forebay_pool *made = nullptr;
-    check(forebay_pool_create(&options, &made));
-    handle_ = owned(made);
+    handle_ = owned::make(forebay_pool_create, &options);
   }
 
   // A packet without data; none if all slots are taken.
@@ -105,9 +101,7 @@ public:
 
   // A packet without data; waits for a free slot.
   packet take(nanoseconds timeout = forever) {
-    forebay_packet *taken = nullptr;
-    check(forebay_pool_take(handle_.get(), limit(timeout), &taken));
-    return packet(packet::owned(taken));
+    return packet(packet::owned::make(forebay_pool_take, handle_.get(), limit(timeout)));
   }
   forebay_pool *get() const noexcept { return handle_.get(); }
 

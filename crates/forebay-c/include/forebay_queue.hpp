@@ -26,9 +26,7 @@ public:
 
   // Another sending end of the same queue.
   sender clone() const {
-    forebay_sender *end = nullptr;
-    check(forebay_sender_clone(handle_.get(), &end));
-    return sender(owned(end));
+    return sender(owned::make(forebay_sender_clone, handle_.get()));
   }
 
   void close() const { check(forebay_sender_close(handle_.get())); }
@@ -69,9 +67,8 @@ public:
   // Takes the next message in place, and waits for it.
   message take(nanoseconds timeout = forever) const {
     forebay_message taken{};
-    forebay_loan *loan = nullptr;
-    check(forebay_receiver_take(handle_.get(), limit(timeout), &taken, &loan));
-    return message(taken, message::owned(loan));
+    auto loan = message::owned::make(forebay_receiver_take, handle_.get(), limit(timeout), &taken);
+    return message(taken, std::move(loan));
   }
 
   // A copy of the next message.
@@ -79,9 +76,7 @@ public:
 
   // Another receiving end of the same queue.
   receiver clone() const {
-    forebay_receiver *end = nullptr;
-    check(forebay_receiver_clone(handle_.get(), &end));
-    return receiver(owned(end));
+    return receiver(owned::make(forebay_receiver_clone, handle_.get()));
   }
 
   void close() const { check(forebay_receiver_close(handle_.get())); }
@@ -116,9 +111,8 @@ private:
     auto options = sized<forebay_queue_options>();
     options.capacity_bytes = capacity;
     forebay_sender *in = nullptr;
-    forebay_receiver *out = nullptr;
-    check(forebay_queue_create(&options, &in, &out));
-    return {sender::owned(in), receiver::owned(out)};
+    auto out = receiver::owned::make(forebay_queue_create, &options, &in);
+    return {sender::owned(in), std::move(out)};
   }
 
   sender sender_;
@@ -131,25 +125,17 @@ public:
   static shared_queue create(const char *name, std::size_t capacity) {
     auto options = sized<forebay_queue_options>();
     options.capacity_bytes = capacity;
-    forebay_shared_queue *made = nullptr;
-    check(forebay_shared_queue_create(name, &options, &made));
-    return shared_queue(owned(made));
+    return shared_queue(owned::make(forebay_shared_queue_create, name, &options));
   }
   static shared_queue attach(const char *name) {
-    forebay_shared_queue *found = nullptr;
-    check(forebay_shared_queue_attach(name, &found));
-    return shared_queue(owned(found));
+    return shared_queue(owned::make(forebay_shared_queue_attach, name));
   }
 
   sender send_end() const {
-    forebay_sender *end = nullptr;
-    check(forebay_shared_queue_sender(handle_.get(), &end));
-    return sender(sender::owned(end));
+    return sender(sender::owned::make(forebay_shared_queue_sender, handle_.get()));
   }
   receiver receive_end() const {
-    forebay_receiver *end = nullptr;
-    check(forebay_shared_queue_receiver(handle_.get(), &end));
-    return receiver(receiver::owned(end));
+    return receiver(receiver::owned::make(forebay_shared_queue_receiver, handle_.get()));
   }
   forebay_shared_queue *get() const noexcept { return handle_.get(); }
 

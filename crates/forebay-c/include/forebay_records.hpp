@@ -12,9 +12,7 @@ inline namespace FOREBAY_ERRORS {
 class appender {
 public:
   explicit appender(const char *path, const forebay_appender_options &options = sized<forebay_appender_options>()) {
-    forebay_appender *opened = nullptr;
-    check(forebay_appender_open(path, &options, &opened));
-    handle_ = owned(opened);
+    handle_ = owned::make(forebay_appender_open, path, &options);
   }
 
   // Appends a copy of a record. False: it was dropped and counted, with `drop_when_full`; otherwise it waits for an empty buffer.
@@ -50,9 +48,7 @@ private:
 class record_reader {
 public:
   explicit record_reader(const char *path) {
-    forebay_record_reader *opened = nullptr;
-    check(forebay_record_reader_open(path, &opened));
-    handle_ = owned(opened);
+    handle_ = owned::make(forebay_record_reader_open, path);
   }
 
   // The next record, until the next call; none at the end. It throws FOREBAY_DAMAGED where the file is, after the records before it.

@@ -13,15 +13,11 @@ class writer {
 public:
   // Makes the file, or truncates it. The end of its name selects the format, unless `options` does.
   explicit writer(const char *path, const forebay_writer_options &options = sized<forebay_writer_options>()) {
-    forebay_writer *made = nullptr;
-    check(forebay_writer_create(path, &options, &made));
-    handle_ = owned(made);
+    handle_ = owned::make(forebay_writer_create, path, &options);
   }
   // Writes to a duplicate of a descriptor: of a file, a pipe or a socket that blocks.
   explicit writer(int descriptor, const forebay_writer_options &options = sized<forebay_writer_options>()) {
-    forebay_writer *made = nullptr;
-    check(forebay_writer_open_descriptor(descriptor, &options, &made));
-    handle_ = owned(made);
+    handle_ = owned::make(forebay_writer_open_descriptor, descriptor, &options);
   }
 
   // Describes an interface, and returns its number for packets. Without any, packets have interface 0, which is Ethernet.
