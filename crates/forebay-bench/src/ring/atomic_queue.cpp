@@ -1,4 +1,4 @@
-// atomic_queue's queue of atomic elements between one producer and one consumer, behind harness.hpp. It has no bursts.
+// atomic_queue's queue of atomic elements between one producer and one consumer, behind harness.hpp.
 #include <atomic_queue/atomic_queue.h>
 
 struct AtomicQueue {
@@ -7,16 +7,6 @@ struct AtomicQueue {
     explicit AtomicQueue(size_t capacity) : queue(capacity) {}
     bool push(u64 number) { return queue.try_push(number); }
     bool pop(u64 &number) { return queue.try_pop(number); }
-    size_t push_burst(const u64 *numbers, size_t n) {
-        size_t done = 0;
-        while (done < n && push(numbers[done])) done++;
-        return done;
-    }
-    size_t pop_burst(u64 *numbers, size_t n) {
-        size_t done = 0;
-        while (done < n && pop(numbers[done])) done++;
-        return done;
-    }
 };
 
-int main() { return serve<AtomicQueue>(); }
+int main() { return serve<OneByOne<AtomicQueue>>(); }

@@ -161,6 +161,21 @@ static double run(const char *what, size_t capacity, bool bursts, int cpu, int o
     return elapsed;
 }
 
+// A queue that has no bursts: its numbers one after another.
+template <class Queue> struct OneByOne : Queue {
+    using Queue::Queue;
+    size_t push_burst(const u64 *numbers, size_t n) {
+        size_t done = 0;
+        while (done < n && this->push(numbers[done])) done++;
+        return done;
+    }
+    size_t pop_burst(u64 *numbers, size_t n) {
+        size_t done = 0;
+        while (done < n && this->pop(numbers[done])) done++;
+        return done;
+    }
+};
+
 template <class Queue> static int serve() {
     puts("ready");
     fflush(stdout);
