@@ -197,7 +197,25 @@ fn prepared() -> Folder {
     folder
 }
 
-/// Runs a command in a new folder, and interrupts it after two seconds if it would not end.
+/// Whether the commands of a process group are ready for an interrupt, which kills them until they have set up what they do then.
+fn await_interrupts(group: u32) -> bool {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let stats = processes.filter_map(|process| {
+        let stat = fs::read_to_string(process.path().join("stat")).ok()?;
+        let in_group =
+            stat.split_once(" (forebay) ")?.1.split(' ').nth(2) == Some(&group.to_string());
+        in_group.then(|| fs::read_to_string(process.path().join("status")).unwrap_or_default())
+    });
+    let caught = stats.map(|status| {
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        mask.is_some_and(|mask| mask & 2 != 0)
+    });
+    let caught: Vec<_> = caught.collect();
+    !caught.is_empty() && !caught.contains(&false)
+}
+
+/// Runs a command in a new folder, and interrupts it when it has run for a second if it would not end.
 fn ran(task: &Task, commands: &str) -> (Folder, Output) {
     let folder = prepared();
     let mut script = task.script.clone();
@@ -226,10 +244,18 @@ fn ran(task: &Task, commands: &str) -> (Folder, Output) {
     let mut child = shell(&script).spawn().unwrap();
     let group = format!("-{}", child.id());
     let begun = Instant::now();
-    let ends = !script.contains("eth0") || script.contains("sleep") || script.contains("-c ");
-    let limit = Duration::from_secs(if ends { 60 } else { 2 });
-    while child.try_wait().unwrap().is_none() && begun.elapsed() < limit {
+    let live = script.contains("eth0") || script.contains("-i any");
+    let ending = ["sleep", "-c ", "--once", "doctor", "replay", "generate"];
+    let ends = !live || ending.iter().any(|word| script.contains(word));
+    let mut ready = None;
+    while child.try_wait().unwrap().is_none() && begun.elapsed() < Duration::from_secs(60) {
         thread::sleep(Duration::from_millis(20));
+        if !ends && ready.is_none() && await_interrupts(child.id()) {
+            ready = Some(Instant::now());
+        }
+        if ready.is_some_and(|ready| ready.elapsed() > Duration::from_secs(1)) {
+            break;
+        }
     }
     let signal = |signal: &str| {
         let mut kill = Command::new("kill");
