@@ -1,14 +1,11 @@
-//! Which flow a packet belongs to: its endpoints and its protocol; and which of the endpoints sent it.
+//! Which flow a packet belongs to, as `top` and `flows` count it: its endpoints and its protocol; and which of the endpoints sent it.
 
 pub mod tcp;
 
-use etherparse::{
-    EtherType, LaxLinkExtSlice, LaxNetSlice, LaxSlicedPacket, LinkSlice, TransportSlice,
-};
-use forebay_net::port::LinkType;
+use forebay_net::{flow::Headers, port::LinkType};
 use std::{
     fmt,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    net::{IpAddr, Ipv6Addr},
 };
 use tcp::Segment;
 
@@ -43,7 +40,7 @@ impl fmt::Display for Protocol {
             Protocol::Ether(0x88cc) => "lldp",
             Protocol::Ether(0x8863 | 0x8864) => "pppoe",
             Protocol::Ether(0x8847 | 0x8848) => "mpls",
-            Protocol::Ether(..=1500) => "llc",
+            Protocol::Ether(0) => "llc",
             Protocol::Ether(kind) => return write!(f, "ether-0x{kind:04x}"),
         };
         f.write_str(name)
@@ -76,57 +73,30 @@ impl Packet {
     /// A packet of this link type. A packet whose headers are incomplete belongs to the flow that its complete headers name.
     #[inline]
     pub fn of(link: LinkType, data: &[u8]) -> Packet {
-        match plain(link, data) {
-            Some(packet) => packet,
-            None => Packet::of_any(link, data),
+        let headers = headers(link, data);
+        let protocol = match (headers.flow.protocol(), headers.ether_type) {
+            (Some(number), _) => Protocol::Ip(number),
+            (None, Some(kind)) => Protocol::Ether(kind),
+            (None, None) => Protocol::Other,
+        };
+        let Protocol::Ip(number) = protocol else {
+            return Packet::between(protocol, [0; 2], [0; 2], None);
+        };
+        let mut ends = [0, 1].map(|end| (headers.flow.addresses[end], headers.flow.ports[end]));
+        if headers.is_back {
+            ends.reverse();
         }
-    }
-
-    #[inline(never)]
-    fn of_any(link: LinkType, data: &[u8]) -> Packet {
-        sliced(link, data).map_or_else(Packet::default, |packet| Packet::of_slices(&packet))
-    }
-
-    fn of_slices(packet: &LaxSlicedPacket<'_>) -> Packet {
-        // The length of a payload on the wire: that of the header, less the headers after it.
-        let rest = |total: usize, after: &[u8], payload: &[u8]| {
-            let extensions = payload
-                .as_ptr()
-                .addr()
-                .saturating_sub(after.as_ptr().addr());
-            total.saturating_sub(extensions)
+        let ports = match number {
+            6 | 17 if headers.payload.len() >= 4 => ends.map(|(_, port)| port),
+            _ => [0; 2],
         };
-        let (addresses, protocol, len) = match &packet.net {
-            Some(LaxNetSlice::Ipv4(ip)) => {
-                let header = ip.header();
-                let addresses = [header.source(), header.destination()]
-                    .map(|it| u128::from(Ipv4Addr::from(it).to_ipv6_mapped()));
-                let len = rest(
-                    header.total_len().into(),
-                    header.slice(),
-                    ip.payload().payload,
-                );
-                (addresses, Protocol::Ip(ip.payload().ip_number.0), len)
-            }
-            Some(LaxNetSlice::Ipv6(ip)) => {
-                let header = ip.header();
-                let addresses = [header.source(), header.destination()].map(u128::from_be_bytes);
-                let total = usize::from(header.payload_length()) + header.slice().len();
-                let len = rest(total, header.slice(), ip.payload().payload);
-                (addresses, Protocol::Ip(ip.payload().ip_number.0), len)
-            }
-            Some(LaxNetSlice::Arp(_)) => ([0; 2], Protocol::Ether(0x0806), 0),
-            None => ([0; 2], ether_type(packet), 0),
-        };
-        let (ports, segment) = match &packet.transport {
-            Some(TransportSlice::Tcp(tcp)) => (
-                [tcp.source_port(), tcp.destination_port()],
-                Segment::of(tcp.slice(), len.max(tcp.slice().len())),
-            ),
-            Some(TransportSlice::Udp(udp)) => ([udp.source_port(), udp.destination_port()], None),
-            _ => ([0; 2], None),
-        };
-        Packet::between(protocol, addresses, ports, segment)
+        let segment = (number == 6).then(|| Segment::of(headers.payload, headers.payload_len));
+        Packet::between(
+            protocol,
+            ends.map(|(host, _)| host),
+            ports,
+            segment.flatten(),
+        )
     }
 
     #[inline]
@@ -214,112 +184,27 @@ impl fmt::Display for Flow {
     }
 }
 
-/// What nearly all packets are: TCP or UDP in IPv4 or IPv6 in Ethernet, without tags, options, extension headers or
-/// fragments, and with whole headers. All other packets take eight times as long in a general parser.
+/// On links of BSD, the packet itself shows its version: the number before it depends on the system that captured it.
 #[inline]
-fn plain(link: LinkType, data: &[u8]) -> Option<Packet> {
-    /// The shortest header of TCP, or of UDP.
-    const fn shortest(protocol: u8) -> usize {
-        match protocol {
-            6 => 20,
-            17 => 8,
-            _ => usize::MAX,
-        }
-    }
-    if link != LinkType::ETHERNET {
-        return None;
-    }
-    let (ethernet, ip) = data.split_first_chunk::<14>()?;
-    let (addresses, protocol, payload, len) = match [ethernet[12], ethernet[13]] {
-        [0x08, 0x00] => {
-            let (header, _) = ip.split_first_chunk::<20>()?;
-            let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
-            // The fragment's offset and "more fragments".
-            let is_fragment = header[6] & 0x3f | header[7] != 0;
-            if header[0] != 0x45 || is_fragment {
-                return None;
-            }
-            let address = |at: usize| {
-                let bytes: [u8; 4] = header[at..at + 4].try_into().expect("4 bytes");
-                0xffff_0000_0000 | u128::from(u32::from_be_bytes(bytes))
-            };
-            let payload = ip.get(20..total.min(ip.len()))?;
-            ([address(12), address(16)], header[9], payload, total - 20)
-        }
-        [0x86, 0xdd] => {
-            let (header, payload) = ip.split_first_chunk::<40>()?;
-            let len = usize::from(u16::from_be_bytes([header[4], header[5]]));
-            if header[0] >> 4 != 6 {
-                return None;
-            }
-            let address = |at: usize| {
-                let bytes: [u8; 16] = header[at..at + 16].try_into().expect("16 bytes");
-                u128::from_be_bytes(bytes)
-            };
-            let payload = &payload[..len.min(payload.len())];
-            ([address(8), address(24)], header[6], payload, len)
-        }
-        _ => return None,
-    };
-    if payload.len() < shortest(protocol) {
-        return None;
-    }
-    let field = |at: usize| u16::from_be_bytes([payload[at], payload[at + 1]]);
-    let is_whole = match protocol {
-        6 => (20..=payload.len()).contains(&(usize::from(payload[12] >> 4) * 4)),
-        _ => field(4) >= 8,
-    };
-    let ports = [field(0), field(2)];
-    is_whole.then(|| {
-        let segment = (protocol == 6).then(|| Segment::of(payload, len));
-        Packet::between(Protocol::Ip(protocol), addresses, ports, segment.flatten())
-    })
-}
-
-fn sliced(link: LinkType, data: &[u8]) -> Option<LaxSlicedPacket<'_>> {
+fn headers(link: LinkType, data: &[u8]) -> Headers<'_> {
     match link.0 {
-        1 => LaxSlicedPacket::from_ethernet(data).ok(),
-        12 | 14 | 101 | 228 | 229 => LaxSlicedPacket::from_ip(data).ok(),
-        // The type is in the last two bytes of a header of 16 bytes, or in the first two of 20.
-        113 => after_header(data, 14, 16),
-        276 => after_header(data, 0, 20),
-        0 | 108 => LaxSlicedPacket::from_ip(data.get(4..)?).ok(),
-        _ => None,
+        0 | 108 => Headers::of(LinkType::RAW, data.get(4..).unwrap_or_default()),
+        _ => Headers::of(link, data),
     }
 }
 
 /// The data of a TCP segment, as far as it is captured.
 pub fn tcp_payload(link: LinkType, data: &[u8]) -> Option<&[u8]> {
-    match sliced(link, data)?.transport? {
-        TransportSlice::Tcp(tcp) => Some(tcp.payload()),
-        _ => None,
-    }
-}
-
-/// The packet after a header of `len` bytes that has the type of its contents at `at`.
-fn after_header(data: &[u8], at: usize, len: usize) -> Option<LaxSlicedPacket<'_>> {
-    let kind = u16::from_be_bytes(*data.get(at..)?.first_chunk()?);
-    Some(LaxSlicedPacket::from_ether_type(
-        EtherType(kind),
-        data.get(len..)?,
-    ))
-}
-
-/// The type of a frame without an IP packet.
-fn ether_type(packet: &LaxSlicedPacket<'_>) -> Protocol {
-    let kind = match (packet.link_exts.last(), &packet.link) {
-        (Some(LaxLinkExtSlice::Vlan(tag)), _) => tag.ether_type(),
-        (None, Some(LinkSlice::Ethernet2(frame))) => frame.ether_type(),
-        (None, Some(LinkSlice::EtherPayload(payload))) => payload.ether_type,
-        _ => return Protocol::Other,
-    };
-    Protocol::Ether(kind.0)
+    let headers = headers(link, data);
+    let is_tcp = headers.flow.protocol() == Some(6);
+    let segment = is_tcp.then_some(headers.payload)?;
+    segment.get(tcp::header_len(segment)?..)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use etherparse::PacketBuilder;
+    use etherparse::{LaxNetSlice, LaxSlicedPacket, PacketBuilder, TransportSlice};
     use proptest::prelude::*;
 
     fn written(builder: etherparse::PacketBuilderStep<etherparse::UdpHeader>) -> Vec<u8> {
@@ -366,7 +251,7 @@ mod tests {
     proptest! {
         /// Headers that are whole, or damaged anywhere, or cut.
         #[test]
-        fn plain_packets_have_the_flow_that_the_general_parser_finds(
+        fn packets_have_the_flow_that_another_parser_finds(
             hosts: [[u8; 16]; 2], ports: [u16; 2], is_tcp: bool, is_v6: bool,
             damage: Option<(prop::sample::Index, u8)>, cut in prop::option::of(0_usize..90),
         ) {
@@ -381,16 +266,38 @@ mod tests {
                 true => builder.tcp(ports[0], ports[1], 1, 2).write(&mut bytes, b"hello").unwrap(),
                 false => builder.udp(ports[0], ports[1]).write(&mut bytes, b"hello").unwrap(),
             }
-            prop_assert!(plain(LinkType::ETHERNET, &bytes).is_some());
             if let Some((at, value)) = damage {
                 let at = at.index(bytes.len());
                 bytes[at] = value;
             }
             bytes.truncate(cut.unwrap_or(bytes.len()));
-            if let Some(packet) = plain(LinkType::ETHERNET, &bytes) {
-                prop_assert_eq!(packet.segment.is_some(), is_tcp && packet.flow.protocol == Protocol::Ip(6));
-                prop_assert_eq!(packet, Packet::of_any(LinkType::ETHERNET, &bytes));
-            }
+            let packet = Packet::of(LinkType::ETHERNET, &bytes);
+            let Ok(parsed) = LaxSlicedPacket::from_ethernet(&bytes) else {
+                return Ok(());
+            };
+            let addresses = match &parsed.net {
+                Some(LaxNetSlice::Ipv4(ip)) => [ip.header().source(), ip.header().destination()]
+                    .map(IpAddr::from),
+                Some(LaxNetSlice::Ipv6(ip)) => [ip.header().source(), ip.header().destination()]
+                    .map(|it| IpAddr::from(it).to_canonical()),
+                _ => return Ok(()),
+            };
+            let (ports, is_tcp) = match &parsed.transport {
+                Some(TransportSlice::Tcp(tcp)) => ([tcp.source_port(), tcp.destination_port()], true),
+                Some(TransportSlice::Udp(udp)) => ([udp.source_port(), udp.destination_port()], false),
+                _ => return Ok(()),
+            };
+            let order = |mut pair: [(IpAddr, u16); 2]| {
+                if packet.is_back {
+                    pair.reverse();
+                }
+                pair
+            };
+            let [a, b] = order([(addresses[0], ports[0]), (addresses[1], ports[1])]);
+            prop_assert_eq!(packet.flow.protocol, Protocol::Ip(if is_tcp { 6 } else { 17 }));
+            prop_assert_eq!(packet.flow.ports, [a.1, b.1]);
+            prop_assert_eq!(packet.flow.hosts().unwrap_or(addresses), [a.0, b.0]);
+            prop_assert_eq!(packet.segment.is_some(), is_tcp);
         }
     }
 

@@ -72,9 +72,8 @@ impl Flow {
     /// The flow of a packet of this link type, and the flags of TCP (0 for other packets).
     #[inline]
     pub fn of(link: LinkType, data: &[u8]) -> (Flow, u8) {
-        let mut flow = Flow::default();
-        let tcp_flags = flow.read_link(link, data).unwrap_or(0);
-        (flow, tcp_flags)
+        let headers = Headers::of(link, data);
+        (headers.flow, headers.tcp_flags)
     }
 
     /// The addresses, if the packet has any.
@@ -150,9 +149,45 @@ impl Flow {
         let words = [a as u64, (a >> 64) as u64, b as u64, (b >> 64) as u64, rest];
         words.into_iter().fold(0x243f_6a88_85a3_08d3, mix).max(1)
     }
+}
+
+/// What the headers of a packet show.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Headers<'a> {
+    /// Its flow.
+    pub flow: Flow,
+    /// The flags of TCP; 0 for other packets.
+    pub tcp_flags: u8,
+    /// The sender of the packet is B of the flow.
+    pub is_back: bool,
+    /// The type of the frame's payload, as [`Flow::ether_type`], also if the packet ends after it.
+    pub ether_type: Option<u16>,
+    /// What follows the headers of IP, as far as it was captured. Empty if there is no such header, and for fragments.
+    pub payload: &'a [u8],
+    /// Its length on the wire.
+    pub payload_len: usize,
+}
+
+impl<'a> Headers<'a> {
+    /// The headers of a packet of this link type.
+    ///
+    /// ```
+    /// use forebay_net::{flow::Headers, port::LinkType};
+    /// let mut udp = [0; 28]; // a packet of IPv4 alone
+    /// (udp[0], udp[3], udp[9], udp[21], udp[23]) = (0x45, 28, 17, 53, 99); // from port 53 to port 99
+    /// let headers = Headers::of(LinkType::RAW, &udp);
+    /// assert_eq!((headers.flow.ports, headers.is_back, headers.payload), ([99, 53], true, &udp[20..]));
+    /// ```
+    #[inline]
+    pub fn of(link: LinkType, data: &'a [u8]) -> Headers<'a> {
+        let mut headers = Headers::default();
+        headers.tcp_flags = headers.read_link(link, data).unwrap_or(0);
+        headers
+    }
 
     #[inline]
-    fn read_link(&mut self, link: LinkType, data: &[u8]) -> Option<u8> {
+    fn read_link(&mut self, link: LinkType, data: &'a [u8]) -> Option<u8> {
         match link.0 {
             1 => self.read_type(word(data, 12)?, data.get(14..)?),
             12 | 14 | 101 => self.read_ip(data),
@@ -175,7 +210,7 @@ impl Flow {
     }
 
     /// Reads a packet whose first byte shows its version.
-    fn read_ip(&mut self, data: &[u8]) -> Option<u8> {
+    fn read_ip(&mut self, data: &'a [u8]) -> Option<u8> {
         match data.first()? >> 4 {
             4 => self.read_type(0x0800, data),
             6 => self.read_type(0x86dd, data),
@@ -184,10 +219,11 @@ impl Flow {
     }
 
     #[inline]
-    fn read_type(&mut self, kind: u16, data: &[u8]) -> Option<u8> {
+    fn read_type(&mut self, kind: u16, data: &'a [u8]) -> Option<u8> {
         // Up to 1500 it is the length of an 802.3 frame.
-        self.ether_type = if kind <= 1500 { 0 } else { kind };
-        self.has |= HAS_TYPE;
+        self.flow.ether_type = if kind <= 1500 { 0 } else { kind };
+        self.ether_type = Some(self.flow.ether_type);
+        self.flow.has |= HAS_TYPE;
         let flags = match kind {
             0x0800 => self.read_ipv4(data),
             IPV6 => self.read_ipv6(data),
@@ -195,20 +231,20 @@ impl Flow {
             0x8100 | 0x88a8 | 0x9100 => return self.read_tagged(data),
             _ => return None,
         };
-        if self.has & HAS_ADDRESSES == 0 {
-            self.has &= !HAS_TYPE;
+        if self.flow.has & HAS_ADDRESSES == 0 {
+            self.flow.has &= !HAS_TYPE;
         }
         flags
     }
 
-    fn read_tagged(&mut self, mut data: &[u8]) -> Option<u8> {
-        self.has &= !HAS_TYPE;
+    fn read_tagged(&mut self, mut data: &'a [u8]) -> Option<u8> {
+        self.flow.has &= !HAS_TYPE;
         for _ in 0..MAX_TAGS {
             let tag = word(data, 0)? & 0xfff;
-            if self.vlan == 0 {
-                self.vlan = tag + 1;
+            if self.flow.vlan == 0 {
+                self.flow.vlan = tag + 1;
             }
-            self.tags += 1;
+            self.flow.tags += 1;
             let kind = word(data, 2)?;
             data = data.get(4..)?;
             if !matches!(kind, 0x8100 | 0x88a8 | 0x9100) {
@@ -219,7 +255,7 @@ impl Flow {
     }
 
     /// The addresses of the sender and the target, where they are in ARP for IPv4 over Ethernet.
-    fn read_arp(&mut self, data: &[u8]) -> Option<u8> {
+    fn read_arp(&mut self, data: &'a [u8]) -> Option<u8> {
         let [from, to] = [14, 24].map(|at| ipv4(data, at));
         self.set_hosts([from?, to?]);
         self.order();
@@ -227,12 +263,19 @@ impl Flow {
     }
 
     #[inline]
-    fn read_ipv4(&mut self, data: &[u8]) -> Option<u8> {
+    fn read_ipv4(&mut self, data: &'a [u8]) -> Option<u8> {
         let hosts = [ipv4(data, 12), ipv4(data, 16)];
         self.set_hosts([hosts[0]?, hosts[1]?]);
         self.set_protocol(data[9]);
-        let is_later_fragment = word(data, 6)? & 0x1fff != 0;
-        let payload = data.get(usize::from(data[0] & 0xf) * 4..);
+        let fragment = word(data, 6)?;
+        let is_later_fragment = fragment & 0x1fff != 0;
+        let header_len = usize::from(data[0] & 0xf) * 4;
+        let payload = data.get(header_len..);
+        // The offset, and whether more follow.
+        if let Some(payload) = payload.filter(|_| fragment & 0x3fff == 0) {
+            let total = usize::from(word(data, 2)?);
+            self.set_payload(payload, total, header_len);
+        }
         let flags = match (is_later_fragment, payload) {
             (false, Some(payload)) => self.read_transport(payload),
             _ => None,
@@ -243,30 +286,39 @@ impl Flow {
     }
 
     #[inline]
-    fn read_ipv6(&mut self, data: &[u8]) -> Option<u8> {
+    fn read_ipv6(&mut self, data: &'a [u8]) -> Option<u8> {
         let header = data.first_chunk::<40>()?;
         self.set_hosts([ipv6(header, 8), ipv6(header, 24)]);
         self.set_protocol(header[6]);
-        self.next_header = header[6];
+        self.flow.next_header = header[6];
         let mut payload = &data[40..];
-        let mut is_later_fragment = false;
+        let (mut is_later_fragment, mut is_fragment) = (false, false);
         // Hop-by-hop options, routing, fragment, authentication, destination options.
-        while matches!(self.protocol, 0 | 43 | 44 | 51 | 60) && !is_later_fragment {
+        while matches!(self.flow.protocol, 0 | 43 | 44 | 51 | 60) && !is_later_fragment {
             let Some(head) = payload.first_chunk::<4>() else {
                 break;
             };
-            let len = match self.protocol {
+            let len = match self.flow.protocol {
                 44 => 8,
                 51 => (usize::from(head[1]) + 2) * 4,
                 _ => (usize::from(head[1]) + 1) * 8,
             };
-            is_later_fragment =
-                self.protocol == 44 && u16::from_be_bytes([head[2], head[3]]) >> 3 != 0;
+            if self.flow.protocol == 44 {
+                let fragment = u16::from_be_bytes([head[2], head[3]]);
+                is_later_fragment = fragment >> 3 != 0;
+                // The offset, and whether more follow.
+                is_fragment |= fragment & 0xfff9 != 0;
+            }
             let Some(rest) = payload.get(len..) else {
                 break;
             };
-            self.protocol = head[0];
+            self.flow.protocol = head[0];
             payload = rest;
+        }
+        if !is_fragment {
+            let extensions = data.len() - 40 - payload.len();
+            let len = usize::from(u16::from_be_bytes([header[4], header[5]]));
+            self.set_payload(payload, len, extensions);
         }
         let flags = match is_later_fragment {
             true => None,
@@ -280,62 +332,74 @@ impl Flow {
     /// The type is not known if the packet ends before its ports.
     #[inline]
     fn expect_ports(&mut self, is_later_fragment: bool) {
-        let should_have = !is_later_fragment && matches!(self.protocol, TCP | UDP | SCTP);
-        if should_have && self.has & HAS_PORTS == 0 {
-            self.has &= !HAS_TYPE;
+        let should_have = !is_later_fragment && matches!(self.flow.protocol, TCP | UDP | SCTP);
+        if should_have && self.flow.has & HAS_PORTS == 0 {
+            self.flow.has &= !HAS_TYPE;
         }
     }
 
     #[inline]
-    fn read_transport(&mut self, data: &[u8]) -> Option<u8> {
-        match self.protocol {
+    fn read_transport(&mut self, data: &'a [u8]) -> Option<u8> {
+        match self.flow.protocol {
             TCP | UDP | SCTP => {
-                self.ports = [word(data, 0)?, word(data, 2)?];
-                self.has |= HAS_PORTS;
-                match self.protocol {
+                self.flow.ports = [word(data, 0)?, word(data, 2)?];
+                self.flow.has |= HAS_PORTS;
+                match self.flow.protocol {
                     TCP => data.get(13).copied(),
                     _ => None,
                 }
             }
             ICMP | ICMP6 => {
                 let [kind, code] = *data.first_chunk::<2>()?;
-                let answer = match self.protocol {
+                let answer = match self.flow.protocol {
                     ICMP => answer_of_icmp(kind),
                     _ => answer_of_icmp6(kind),
                 };
                 if answer.is_none() {
-                    self.has |= IS_ONE_WAY;
+                    self.flow.has |= IS_ONE_WAY;
                 }
-                self.ports = [kind.into(), answer.unwrap_or(code).into()];
-                self.has |= HAS_PORTS;
+                self.flow.ports = [kind.into(), answer.unwrap_or(code).into()];
+                self.flow.has |= HAS_PORTS;
                 None
             }
             _ => None,
         }
     }
 
+    /// `len`: its length and that of headers in front of it, according to the header of IP. Unknown if it is 0, as in packets that the kernel
+    /// shows before it splits them, or too short.
+    #[inline]
+    fn set_payload(&mut self, payload: &'a [u8], len: usize, headers: usize) {
+        self.payload_len = match len.checked_sub(headers) {
+            Some(rest) if len > 0 => rest,
+            _ => payload.len(),
+        };
+        self.payload = &payload[..self.payload_len.min(payload.len())];
+    }
+
     #[inline]
     fn set_hosts(&mut self, hosts: [u128; 2]) {
-        self.addresses = hosts;
-        self.has |= HAS_ADDRESSES;
+        self.flow.addresses = hosts;
+        self.flow.has |= HAS_ADDRESSES;
     }
 
     #[inline]
     fn set_protocol(&mut self, protocol: u8) {
-        self.protocol = protocol;
-        self.has |= HAS_PROTOCOL;
+        self.flow.protocol = protocol;
+        self.flow.has |= HAS_PROTOCOL;
     }
 
     /// Orders the endpoints, so that both directions are one flow.
     #[inline]
     fn order(&mut self) {
-        let is_in_order = match self.ports[0] == self.ports[1] {
-            true => self.addresses[0] <= self.addresses[1],
-            false => self.ports[0] > self.ports[1],
+        let is_in_order = match self.flow.ports[0] == self.flow.ports[1] {
+            true => self.flow.addresses[0] <= self.flow.addresses[1],
+            false => self.flow.ports[0] > self.flow.ports[1],
         };
-        if !is_in_order && !self.is_one_way() {
-            self.addresses.swap(0, 1);
-            self.ports.swap(0, 1);
+        if !is_in_order && !self.flow.is_one_way() {
+            self.is_back = true;
+            self.flow.addresses.swap(0, 1);
+            self.flow.ports.swap(0, 1);
         }
     }
 }

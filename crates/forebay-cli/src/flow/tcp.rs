@@ -4,7 +4,6 @@
 //! acknowledged are kept. A capture between the two ends sees a segment that was lost after it twice. One that was lost before it
 //! leaves a gap, which a later segment fills.
 
-use etherparse::TcpHeaderSlice;
 use std::time::Duration;
 
 pub const FIN: u8 = 1;
@@ -31,20 +30,20 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// The segment that begins with `data`. It had `len` bytes on the wire, header included; `None` if its header is cut or damaged.
+    /// The segment that begins with `data`. It had `len` bytes on the wire, header included; `None` if its header is cut or damaged. The
+    /// options may be cut.
     #[inline]
     pub fn of(data: &[u8], len: usize) -> Option<Segment> {
-        let header_len = usize::from(data.get(12)? >> 4) * 4;
-        // The options are not needed, and may be cut.
-        let mut fixed = *data.first_chunk::<20>()?;
-        fixed[12] = 5 << 4 | fixed[12] & 15;
-        let header = TcpHeaderSlice::from_slice(&fixed).ok()?;
+        let fixed = data.first_chunk::<20>()?;
+        let word = |at: usize| {
+            u32::from_be_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]])
+        };
         let flags = fixed[13];
-        let payload = u32::try_from(len.checked_sub(header_len.max(20))?).ok()?;
+        let payload = u32::try_from(len.checked_sub(header_len(data)?)?).ok()?;
         Some(Segment {
             flags,
-            sequence: header.sequence_number(),
-            acknowledged: header.acknowledgment_number(),
+            sequence: word(4),
+            acknowledged: word(8),
             len: payload + u32::from(flags & SYN != 0) + u32::from(flags & FIN != 0),
         })
     }
@@ -56,6 +55,12 @@ impl Segment {
     fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
+}
+
+/// The length of the header of TCP at the beginning of `data`; `None` if it is cut or damaged.
+pub fn header_len(data: &[u8]) -> Option<usize> {
+    let len = usize::from(data.get(12)? >> 4) * 4;
+    (len >= 20).then_some(len)
 }
 
 /// Whether the sequence number `one` is before `two`.
