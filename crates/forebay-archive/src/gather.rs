@@ -18,7 +18,11 @@ use crate::{
     table::{Rows, Table},
 };
 use anyhow::{Error, Result, ensure};
-use futures::{StreamExt, future::join_all, stream};
+use futures::{
+    FutureExt, StreamExt,
+    future::{FusedFuture, join_all},
+    stream,
+};
 use std::{
     cell::Cell,
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -29,6 +33,8 @@ use std::{
 
 /// The longest wait before the store or the server is tried again.
 const MAX_WAIT: Duration = Duration::from_secs(60);
+/// The longest wait for the server after a signal.
+const LAST_WAIT: Duration = Duration::from_secs(1);
 /// Segments that are read at the same time.
 const MAX_AT_ONCE: usize = 4;
 /// Messages whose failed tries are remembered.
@@ -172,21 +178,27 @@ impl<'a> Gather<'a> {
     /// # Errors
     /// With `once`: the store or the server failed, or the table is of a newer version.
     pub async fn run(&mut self, stop: impl Future<Output = ()>) -> Result<()> {
-        let mut stop = std::pin::pin!(stop);
+        let mut stop = std::pin::pin!(stop.fuse());
         let mut wait = Duration::from_secs(1);
         let mut is_over = false;
         loop {
             let passed = self.pass(stop.as_mut(), &mut is_over).await;
-            if is_over || passed.is_err() {
-                self.config.queue.flush().await;
+            if !stop.is_terminated() {
+                // The server or the store may not answer.
+                tokio::select! {
+                    biased;
+                    () = stop.as_mut() => {}
+                    () = self.after_pass(is_over || passed.is_err()) => {}
+                }
             }
-            // A signal should end it at once.
-            let is_stopped = is_over && !self.config.once;
-            self.report_progress(!is_stopped).await;
+            if stop.is_terminated() {
+                self.after_signal().await;
+            }
             match passed {
                 Ok(()) if is_over => return Ok(()),
                 Ok(()) => wait = Duration::from_secs(1),
                 Err(error) if self.config.once || is_over => return Err(error),
+                Err(_) if stop.is_terminated() => {}
                 Err(error) => {
                     self.counts.failures += 1;
                     self.config.queue.disconnect();
@@ -195,26 +207,47 @@ impl<'a> Gather<'a> {
                     (self.report)(Event::Warning(again));
                     tokio::select! {
                         () = tokio::time::sleep(wait) => {}
-                        () = stop.as_mut() => return Ok(()),
+                        () = stop.as_mut() => {}
                     }
                     wait = (wait * 2).min(MAX_WAIT);
                 }
             }
+            if stop.is_terminated() {
+                return Ok(());
+            }
         }
     }
 
-    async fn report_progress(&mut self, with_clocks: bool) {
+    /// Sends what was given back, if it may have to wait otherwise, and reports.
+    async fn after_pass(&mut self, flush: bool) {
+        if flush {
+            self.config.queue.flush().await;
+        }
+        if !self.config.snapshots {
+            return;
+        }
+        let left = self.config.queue.left(self.config.hold).await.ok();
+        // If the store fails, the next report asks again.
+        if let Ok(wrong) = clock::wrong(&self.config.archive, self.shipped.iter()).await {
+            self.clocks.retain(|it, _| !self.shipped.contains(it));
+            let wrong = wrong.into_iter().map(|it| (it.0.to_owned(), it.1));
+            self.clocks.extend(wrong);
+            self.shipped.clear();
+        }
+        (self.report)(Event::Progress(self.counts, left, &self.clocks));
+    }
+
+    /// As [`after_pass`](Gather::after_pass) after a signal, which should end it at once: asks a server only that is connected, and not for
+    /// long, and no store.
+    async fn after_signal(&mut self) {
+        let (queue, hold) = (&mut self.config.queue, self.config.hold);
+        let _ = tokio::time::timeout(LAST_WAIT, queue.flush()).await;
         if self.config.snapshots {
-            let left = self.config.queue.left(self.config.hold).await.ok();
-            // If the store fails, the next report asks again.
-            if with_clocks
-                && let Ok(wrong) = clock::wrong(&self.config.archive, self.shipped.iter()).await
-            {
-                self.clocks.retain(|it, _| !self.shipped.contains(it));
-                let wrong = wrong.into_iter().map(|it| (it.0.to_owned(), it.1));
-                self.clocks.extend(wrong);
-                self.shipped.clear();
-            }
+            let left = match queue.is_connected() {
+                true => tokio::time::timeout(LAST_WAIT, queue.left(hold)).await.ok(),
+                false => None,
+            };
+            let left = left.and_then(Result::ok);
             (self.report)(Event::Progress(self.counts, left, &self.clocks));
         }
     }

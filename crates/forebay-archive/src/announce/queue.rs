@@ -273,6 +273,12 @@ impl Queue {
         }
     }
 
+    /// Whether the next request needs no new connection.
+    pub fn is_connected(&self) -> bool {
+        let connected = self.connected.as_ref();
+        connected.is_some_and(|it| it.client.connection_state() == State::Connected)
+    }
+
     /// Connects anew before the next request.
     pub fn disconnect(&mut self) {
         self.connected = None;
@@ -300,9 +306,10 @@ impl Queue {
     }
 
     async fn connected(&mut self) -> Result<&mut Connected> {
-        let connected = match self.connected.take() {
-            Some(connected) if connected.client.connection_state() == State::Connected => connected,
-            _ => connect(&self.address).await?,
+        let is_connected = self.is_connected();
+        let connected = match self.connected.take().filter(|_| is_connected) {
+            Some(connected) => connected,
+            None => connect(&self.address).await?,
         };
         Ok(self.connected.insert(connected))
     }
