@@ -1,8 +1,8 @@
 //! How old a segment is, also if the clock of its sensor was wrong.
 
-use crate::table::now_ms;
 use jiff::{civil::Date, tz::TimeZone};
 use object_store::ObjectMeta;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Packets before this time, in nanoseconds since 1970 (the year 2001), are those of a sensor whose clock was not set.
 const CLOCK_IS_SET_NS: u64 = 978_307_200_000_000_000;
@@ -11,7 +11,13 @@ const HOUR_NS: u64 = 3_600_000_000_000;
 const MAX_AHEAD_NS: u64 = 24 * HOUR_NS;
 
 pub fn now_ns() -> u64 {
-    (now_ms() as u64).saturating_mul(1_000_000)
+    ns_of(SystemTime::now())
+}
+
+/// A time in nanoseconds since 1970.
+pub fn ns_of(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The time of a segment's last packet. A sensor whose clock was not set begins in 1970, and a broken time may be in the future: then, and

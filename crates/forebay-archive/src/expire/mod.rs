@@ -1,8 +1,8 @@
 //! `expire`: removes old segments and their rows, except those that a rule or a hold keeps.
 //!
 //! ```text
-//!  segments ─▶ by age: rules ─▶ by size ─▶ holds again ─▶ check the right to delete ─▶ record what is removed ─▶ remove the rows ─▶ delete
-//!                  └ index ┘      └─ holds ─┘
+//!  segments ─▶ check the right to delete ─▶ by age: rules ─▶ by size ─▶ holds again ─▶ record what is removed ─▶ remove the rows ─▶ delete
+//!                └ the time of the store        └ index ┘      └─ holds ─┘
 //! ```
 //! A segment goes as a whole, so it goes when no rule and no hold keeps any of its packets. The index answers whether a segment has packets
 //! that match: no, certainly, or maybe, and maybe keeps it. If the index does not have all packets of a segment, each expression may match.
@@ -10,9 +10,11 @@
 //! Rows go before their segment, so no row ever leads to a segment that is gone. The packets of a segment count as expired from its record
 //! on. An `expire` that was killed, or whose deletions the store refused, is completed by the next one, or taken back by [`undelete`]. Rows
 //! that another program adds after their removal are removed by that program (`table/`). A segment without rows that is
-//! younger than an hour is being shipped, and stays.
+//! younger than an hour is being shipped, and stays. Ages are by the clock of the store, or by that of this machine if that makes them less.
 
 mod clock;
+#[cfg(test)]
+mod clock_tests;
 mod index;
 mod listed;
 mod remove;

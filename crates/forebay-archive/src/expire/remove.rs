@@ -9,7 +9,10 @@ use crate::{
 };
 use anyhow::{Result, bail};
 use object_store::{ObjectMeta, path::Path};
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    time::SystemTime,
+};
 
 /// An object that is created and deleted again where segments are. Its name is always the same, so that a store that refuses the deletion
 /// holds one of them.
@@ -57,23 +60,29 @@ impl Segment {
     }
 }
 
-/// Whether these credentials may delete segments. Without this right nothing must be hidden.
+/// Checks that these credentials may delete segments: without this right nothing must be hidden. Returns the time by the clock of the store.
 ///
 /// # Errors
 /// They may not, or the store failed.
-pub async fn probe(archive: &Archive) -> Result<()> {
+pub async fn probe(archive: &Archive) -> Result<SystemTime> {
     let probed = async {
-        let probe = b"forebay".as_slice();
-        archive.put_new(PROBE, probe.into()).await?;
-        archive.delete(PROBE).await
+        let is_new = archive.put_new(PROBE, b"forebay".as_slice().into()).await?;
+        let created = archive.head(PROBE).await?;
+        archive.delete(PROBE).await?;
+        Ok(created.filter(|_| is_new))
     };
-    probed.await.map_err(|error| match StoreFault::of(&error) {
+    let probed = probed.await.map_err(|error| match StoreFault::of(&error) {
         Some(fault) if fault.is_refused => error.context(format!(
             "{}: the right to delete segments is missing, so nothing was changed",
             archive.name()
         )),
         _ => error,
-    })
+    });
+    match probed? {
+        Some(created) => Ok(created.last_modified.into()),
+        // A run that was killed has left it, or another one has deleted it.
+        None => crate::clock::of_store(archive).await,
+    }
 }
 
 /// Records that segments are removed, removes their rows, and deletes them. Returns the segments that the store did not delete, and the
@@ -179,7 +188,7 @@ mod tests {
     use std::{
         fs,
         sync::{Arc, Mutex},
-        time::{Duration, SystemTime},
+        time::Duration,
     };
 
     fn run<T>(work: impl Future<Output = T>) -> T {

@@ -51,10 +51,17 @@ pub async fn expire(
         return Ok(Expired::default());
     }
     objects.sort_by_cached_key(clock::hour_of);
+    // By a clock that is ahead, packets would go too early, and segments whose rows are on their way. A dry run writes nothing, so it cannot ask
+    // the store for its time.
+    let now = match config.dry_run {
+        true => SystemTime::now(),
+        false => remove::probe(archive).await?.min(SystemTime::now()),
+    };
     let index = Index::open(archive).await?;
     let held = index.held(&holds).await?;
     let mut run = Run {
         archive,
+        now,
         table: Table::open(archive).await?,
         index,
         rules,
@@ -81,7 +88,6 @@ pub async fn expire(
         left_bytes = run.by_size(&objects, left_bytes, max, &mut chosen).await?;
     }
     if !config.dry_run && !chosen.is_empty() {
-        remove::probe(archive).await?;
         // A hold may have been placed meanwhile.
         let before = std::mem::replace(&mut run.holds, hold::all(archive).await?);
         run.holds.retain(|it| !before.contains(it));
@@ -125,6 +131,7 @@ fn rules(config: &ExpireConfig) -> Vec<Rule> {
 
 struct Run<'a> {
     archive: &'a Archive,
+    now: SystemTime,
     table: Option<Table>,
     index: Index,
     rules: Vec<Rule>,
@@ -159,7 +166,7 @@ impl Run<'_> {
 
     /// Whether a segment is so young that its rows may be on their way.
     async fn is_being_shipped(&mut self, object: &ObjectMeta) -> Result<bool> {
-        if !archive::is_young(object, SystemTime::now()) {
+        if !archive::is_young(object, self.now) {
             return Ok(false);
         }
         match &mut self.table {
@@ -237,7 +244,7 @@ impl Run<'_> {
         if self.rules.is_empty() {
             return Ok(Vec::new());
         }
-        let now = clock::now_ns();
+        let now = clock::ns_of(self.now);
         let age_of = |time: u64| now.saturating_sub(time);
         let mut old = Vec::new();
         for object in objects {
