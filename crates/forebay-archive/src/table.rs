@@ -15,7 +15,7 @@ mod catalogue;
 mod dates;
 mod log;
 #[cfg(test)]
-mod many_tests;
+pub(crate) mod many_tests;
 mod name;
 mod old;
 mod removal;

@@ -162,7 +162,11 @@ impl Merging {
     }
 
     fn run(mut self, date: &str) -> Result<IndexFile> {
-        let mut output = Encoder::new(date)?;
+        let rows = self.sources.iter().map(|it| {
+            let rows = it.metadata.metadata().file_metadata().num_rows();
+            u64::try_from(rows).unwrap_or(0)
+        });
+        let mut output = Encoder::new(date, rows.fold(0, u64::saturating_add))?;
         let mut next = std::mem::take(&mut self.next);
         while let Some(mut first) = next.peek_mut() {
             let number = first.0.1;

@@ -13,7 +13,7 @@ mod parquet;
 mod read;
 mod row;
 
-pub use self::parquet::{IndexFile, Statistics, properties, write};
+pub use self::parquet::{IndexFile, Statistics, write};
 pub(crate) use self::{
     merge::{MAX_MERGED, merge},
     parquet::Encoder,
@@ -132,5 +132,49 @@ impl Indexer {
             files.extend(write(batch, &directory.sensor, key)?);
         }
         Ok(files)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(number: u32) -> Row {
+        let mut frame = vec![2; 12];
+        frame.extend([8, 0, 0x45, 0, 0, 28, 0, 0, 0x40, 0, 64, 17, 0, 0]);
+        frame.extend((0x0a00_0000 + number).to_be_bytes());
+        frame.extend([10, 1, 0, 1, 0x90, number as u8, 0, 53, 0, 8, 0, 0]);
+        Row {
+            flow: Flow::of(LinkType::ETHERNET, &frame).0,
+            packets: 1,
+            ..Row::default()
+        }
+    }
+
+    /// Bloom filters that are made for more rows are folded to the same ones.
+    #[test]
+    fn a_file_that_is_made_for_more_rows_has_the_same_bytes() {
+        let segment = format!(
+            "segments/sensor=hall/date=1970-01-01/hour=00/{:064}.pcapng",
+            7
+        );
+        for count in [1, 2, 100, 3000] {
+            let rows: Vec<Row> = (0..count).map(row).collect();
+            let file = write(rows, "hall", &segment).unwrap().remove(0);
+            let batches = read_whole(&file.bytes);
+            for rows in [u64::from(count), 10 * u64::from(count), u64::MAX] {
+                let mut encoder = Encoder::new(&file.date, rows).unwrap();
+                batches.iter().for_each(|it| encoder.put(it).unwrap());
+                assert_eq!(encoder.finish().unwrap().bytes, file.bytes, "{count}");
+            }
+        }
+    }
+
+    fn read_whole(bytes: &bytes::Bytes) -> Vec<arrow_array::RecordBatch> {
+        use ::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+        let opened =
+            ParquetRecordBatchReaderBuilder::try_new_with_options(bytes.clone(), options());
+        let reader = opened.unwrap().with_batch_size(2048).build().unwrap();
+        reader.map(Result::unwrap).collect()
     }
 }

@@ -147,8 +147,8 @@ impl Statistics {
     }
 }
 
-/// How the files are written.
-pub fn properties() -> WriterProperties {
+/// How a file is written that has at most this number of rows.
+fn properties(rows: u64) -> WriterProperties {
     // Higher levels take more time and do not make these files smaller.
     let level = ZstdLevel::try_new(1).unwrap_or_default();
     let mut properties = WriterProperties::builder()
@@ -163,11 +163,12 @@ pub fn properties() -> WriterProperties {
         .set_created_by(concat!("forebay-archive ", env!("CARGO_PKG_VERSION")).into());
     for column in schema::COLUMNS.iter().filter(|column| column.bloom) {
         let path = ColumnPath::from(column.name);
-        // Filters are folded to the values that they have, so this limits only their size.
+        // Filters are folded to the values that they have, so this limits only their size. Large ones take most of the time of a small file.
         let distinct = match column.kind {
             Kind::Int => 1 << 16,
             _ => GROUP_ROWS as u64,
         };
+        let distinct = distinct.min(rows.max(1));
         properties = properties
             .set_column_bloom_filter_enabled(path.clone(), true)
             .set_column_bloom_filter_fpp(path.clone(), 0.01)
@@ -203,7 +204,7 @@ pub fn write(rows: Vec<Row>, sensor: &str, key: &str) -> Result<Vec<IndexFile>> 
     let mut files = Vec::new();
     for of_day in order.chunk_by(|a, b| day(&rows[*a]) == day(&rows[*b])) {
         let (date, _) = segment::date_and_hour(rows[of_day[0]].first_ns);
-        let mut encoder = Encoder::new(&date)?;
+        let mut encoder = Encoder::new(&date, of_day.len() as u64)?;
         for numbers in of_day.chunks(BATCH_ROWS) {
             let rows: Vec<Row> = numbers.iter().map(|it| rows[*it]).collect();
             encoder.put(&batch(&rows, &sensor, &segment)?)?;
@@ -259,10 +260,12 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    pub(crate) fn new(date: &str) -> Result<Encoder> {
+    /// A file with at most this number of rows. With more, its bloom filters exclude less.
+    pub(crate) fn new(date: &str, rows: u64) -> Result<Encoder> {
+        let properties = properties(rows);
         Ok(Encoder {
             date: date.into(),
-            writer: ArrowWriter::try_new(Vec::new(), schema::arrow(), Some(properties()))?,
+            writer: ArrowWriter::try_new(Vec::new(), schema::arrow(), Some(properties))?,
             packets: HashMap::default(),
         })
     }

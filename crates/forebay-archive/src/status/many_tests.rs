@@ -10,7 +10,7 @@ use crate::{
     expire::{ExpireConfig, expire},
     ledger::Entry,
     segment::{Pack, Packed, pack},
-    table::Rows,
+    table::{Rows, many_tests::used},
 };
 use forebay_testing::folder::Folder;
 use serde_json::json;
@@ -21,7 +21,7 @@ use std::{
         Arc, LazyLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    time::{Instant, SystemTime},
+    time::SystemTime,
 };
 
 /// Segments of a day: 300 in all, or 5,000 with `FOREBAY_LONG`, or N with `FOREBAY_LONG=N`.
@@ -68,6 +68,23 @@ pub(super) fn packed(scratch: &str, time: u64, number: u64) -> (Packed, Vec<u8>)
     };
     let packed = pack(&bytes[..], &mut file, &options).unwrap();
     (packed, fs::read(scratch).unwrap())
+}
+
+/// The paths and lengths of all files below a folder.
+fn files_below(folder: &str) -> Vec<(String, u64)> {
+    let (mut folders, mut files) = (vec![folder.to_owned()], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let entry = entry.unwrap();
+            let (path, about) = (entry.path(), entry.metadata().unwrap());
+            let path = path.to_str().unwrap().to_owned();
+            match about.is_dir() {
+                true => folders.push(path),
+                false => files.push((path, about.len())),
+            }
+        }
+    }
+    files
 }
 
 /// An archive whose requests are counted.
@@ -121,9 +138,9 @@ impl Store {
     }
 
     async fn cost<T>(&self, what: &str, work: impl Future<Output = T>) -> (T, Cost) {
-        let (before, since) = (self.totals(), Instant::now());
+        let (before, cpu) = (self.totals(), used().0);
         let done = work.await;
-        let after = self.totals();
+        let (after, (cpu_after, memory)) = (self.totals(), used());
         let [log, segments, others, writes, bytes] =
             [0, 1, 2, 3, 4].map(|at| after[at] - before[at]);
         let cost = Cost {
@@ -133,8 +150,23 @@ impl Store {
             writes,
             bytes,
         };
-        println!("{what}: {cost:?}, {} ms", since.elapsed().as_millis());
+        let cpu = cpu_after - cpu;
+        println!("{what}: {cost:?}, {cpu} ms of CPU, {memory} KiB of memory");
+        self.print_sizes();
         (done, cost)
+    }
+
+    /// Prints the number and the bytes of the objects in each part of the archive.
+    fn print_sizes(&self) {
+        let mut parts: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+        for (path, len) in files_below(&self.folder.path("to")) {
+            let part = ["/_delta_log/", "/index/", "/sensors/", "/segments/"];
+            let part = part.into_iter().find(|it| path.contains(it));
+            let (objects, bytes) = parts.entry(part.unwrap_or("/")).or_default();
+            *objects += 1;
+            *bytes += len;
+        }
+        println!("  objects and bytes: {parts:?}");
     }
 
     pub(super) fn write(&self, key: &str, bytes: &[u8]) {
@@ -145,18 +177,10 @@ impl Store {
 
     /// Makes all records of sensors this old.
     pub(super) fn age(&self, days: u64) {
-        let mut folders = vec![self.folder.path("to/sensors")];
-        while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(folder).unwrap() {
-                let path = entry.unwrap().path();
-                if path.is_dir() {
-                    folders.push(path.to_str().unwrap().to_owned());
-                    continue;
-                }
-                let file = fs::File::options().write(true).open(path).unwrap();
-                let then = SystemTime::now() - Duration::from_hours(24 * days + 1);
-                file.set_modified(then).unwrap();
-            }
+        for (path, _) in files_below(&self.folder.path("to/sensors")) {
+            let file = fs::File::options().write(true).open(path).unwrap();
+            let then = SystemTime::now() - Duration::from_hours(24 * days + 1);
+            file.set_modified(then).unwrap();
         }
     }
 
@@ -166,7 +190,9 @@ impl Store {
         let now_s = now_ms() as u64 / 1000;
         let midnight = now_s - now_s % 86_400;
         let mut table = Table::open_or_create(&self.archive).await.unwrap();
-        for batch in 0..DAYS * *PER_DAY / BATCH {
+        let (all, thousand) = (DAYS * *PER_DAY / BATCH, 1000 / BATCH);
+        let mut before = used().0;
+        for batch in 0..all {
             let (mut rows, mut entries) = (Vec::new(), Vec::new());
             let mut date = String::new();
             for number in batch * BATCH..(batch + 1) * BATCH {
@@ -191,6 +217,16 @@ impl Store {
                 page.as_bytes(),
             );
             assert_eq!(table.append(&rows).await.unwrap(), rows.len());
+            // The first thousand segments, each tenth of all of them, and the last thousand.
+            let done = batch + 1;
+            if done == thousand || done % (all / 10) == 0 || done == all.saturating_sub(thousand) {
+                let (cpu, memory) = used();
+                let cpu = cpu - std::mem::replace(&mut before, cpu);
+                let segments = done * BATCH;
+                println!(
+                    "{segments} segments: {cpu} ms of CPU since the last line, {memory} KiB of memory"
+                );
+            }
         }
         segment::date_and_hour((midnight - 16 * 86_400) * 1_000_000_000).0
     }

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use std::{fs, sync::Arc};
 
 /// The processor time of this process, in milliseconds, and its memory without the program itself, in KiB.
-fn used() -> (u64, u64) {
+pub(crate) fn used() -> (u64, u64) {
     let stat = fs::read_to_string("/proc/self/stat").unwrap();
     let (_, fields) = stat.rsplit_once(") ").unwrap();
     let ticks = fields

@@ -214,7 +214,8 @@ async fn without(
     if stay.is_empty() {
         return Ok(Some(None));
     }
-    let mut rest = Encoder::new(&file.date)?;
+    let at_most = rows.metadata.file_metadata().num_rows();
+    let mut rest = Encoder::new(&file.date, u64::try_from(at_most).unwrap_or(0))?;
     let columns: Vec<&str> = schema::COLUMNS[1..].iter().map(|it| it.name).collect();
     let mut batches = pin!(index::columns(rows, &columns).await?);
     while let Some(batch) = batches.try_next().await? {
