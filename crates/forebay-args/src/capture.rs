@@ -100,6 +100,9 @@ Examples:
   forebay capture -i eth0 -w today.pcapng.zst
   # Filter a file
   forebay capture -r old.pcap.gz -w dns.pcapng port domain
+  # Cut ten minutes out of a file
+  forebay capture -r day.pcapng --from '2026-11-23 14:00' \\
+    --to '2026-11-23 14:10' -w part.pcapng
   # On each signal USR1, write the last 30 seconds
   forebay capture -i eth0 --recorder 30s -w a.pcapng
   # Receive with two threads, on processors 2 and 3
@@ -138,6 +141,16 @@ pub struct Capture {
     /// may be repeated: files are read one after another
     #[arg(help_heading = "Input", short = 'r', value_name = "FILE")]
     pub read: Vec<PathBuf>,
+
+    /// With -r, only packets from this time on, as in forebay-archive: 2026-11-23T14:00:00Z, '2026-11-23 14:00' (local), 14:00, 2026-11-23,
+    /// -2h, yesterday, @SECONDS. Packets of other times are in no count. A pcapng file that forebay wrote is read only where its index
+    /// names these times
+    #[arg(help_heading = "Input", long, value_name = "TIME", allow_hyphen_values = true, value_parser = values::moment)]
+    pub from: Option<u64>,
+
+    /// With -r, only packets before this time
+    #[arg(help_heading = "Input", long, value_name = "TIME", allow_hyphen_values = true, value_parser = values::moment)]
+    pub to: Option<u64>,
 
     /// Write packets to FILE, whose name selects the format: a.pcapng, a.pcap, a.pcapng.zst or a.pcap.gz. - is standard output.
     /// If none of -w, --share, --serve and --count is given, packets are printed

@@ -1,6 +1,7 @@
 //! The values of flags: sizes, times, counts and percentages. An error says what to use instead; clap adds the name of the flag.
 
-use forebay_net::units;
+use forebay_net::{moment, units};
+use jiff::Zoned;
 use std::time::Duration;
 
 pub type Parsed<T> = Result<T, String>;
@@ -26,6 +27,12 @@ pub fn bytes(text: &str) -> Parsed<u64> {
 pub fn time(text: &str) -> Parsed<Duration> {
     let time = units::duration(text).filter(|time| !time.is_zero());
     time.ok_or_else(|| format!("'{text}' is not a time. Use a value such as 10 or 500ms"))
+}
+
+/// A point in time, in nanoseconds since 1970; earlier times become 1970.
+pub fn moment(text: &str) -> Parsed<u64> {
+    let time = moment::parse(text, &Zoned::now())?;
+    Ok(u64::try_from(time).unwrap_or(0))
 }
 
 /// `0` to `100`, with or without a percent sign.

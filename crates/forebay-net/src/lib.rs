@@ -38,6 +38,7 @@
 //! | [`generate`], [`verify`], [`label`] | sends numbered frames; counts those that were lost; the label that holds the number |
 //! | **other** | |
 //! | `link` | lists interfaces and their properties (feature `live`) |
+//! | [`moment`] | parses times as people type them, such as `-2h` |
 //! | [`packets`] | copies a frame into a packet of a pool of the crate `forebay` |
 //! | [`receive`] | lets a port feed [`Driver`](forebay::receive::Driver) or [`Poller`](forebay::poll::Poller) of the crate `forebay` |
 //! | [`spelling`] | the name that was probably meant by one that does not exist |
@@ -62,6 +63,7 @@ pub mod label;
 pub mod ledger;
 #[cfg(feature = "live")]
 pub mod link;
+pub mod moment;
 pub mod open;
 pub mod packets;
 pub mod port;

@@ -10,7 +10,6 @@ use super::{
     plan::{self, Plan},
     read::{self, Reading},
     report::{Outcome, Progress, is_broken_pipe, report},
-    time,
 };
 use crate::{
     archive::{Archive, BadRequest, counted::Reads},
@@ -21,6 +20,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use forebay_net::{
     filter::{self, Filter, View},
     format::Format,
+    moment,
     port::LinkType,
 };
 use jiff::Zoned;
@@ -91,7 +91,7 @@ pub fn watch_signals(stop: Arc<AtomicBool>) -> Result<impl Future<Output = ()> +
 fn request(args: &Args, now: &Zoned) -> Result<Request> {
     let filter = filter(&args.expression.join(" "))?;
     let parse = |text: &Option<String>, flag: &str, default: i64| match text {
-        Some(text) => time::parse(text, now).map_err(|what| anyhow!("{flag}: {what}")),
+        Some(text) => moment::parse(text, now).map_err(|what| anyhow!("{flag}: {what}")),
         None => Ok(default),
     };
     let from = parse(&args.from, "--from", i64::MIN)?;

@@ -31,7 +31,6 @@ mod segments;
 mod statistics;
 #[cfg(test)]
 mod tests;
-mod time;
 
 pub use args::Args;
 pub use command::{run, watch_signals};

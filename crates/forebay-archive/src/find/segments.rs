@@ -1,9 +1,12 @@
 //! Which segments have packets that may match, as the index alone knows it: for `hold` and `expire`.
 
-use super::{Answer, Request, command, plan, time};
+use super::{Answer, Request, command, plan};
 use crate::{archive::Archive, segment, table::Catalogue};
 use anyhow::{Result, anyhow, ensure};
-use forebay_net::filter::tree::{Test, Tree};
+use forebay_net::{
+    filter::tree::{Test, Tree},
+    moment,
+};
 use jiff::Zoned;
 use std::{collections::HashMap, sync::Arc};
 
@@ -40,7 +43,7 @@ impl Wanted {
     ) -> Result<Wanted> {
         let now = Zoned::now();
         let time = |text: Option<&str>, flag: &str, default| match text {
-            Some(text) => time::parse(text, &now).map_err(|what| anyhow!("{flag}: {what}")),
+            Some(text) => moment::parse(text, &now).map_err(|what| anyhow!("{flag}: {what}")),
             None => Ok(default),
         };
         Wanted::of(

@@ -2,7 +2,7 @@
 //!
 //! `foreign` holds copies of captures that others made against those of other tools, `filters` is about what passes,
 //! `inputs` about several files, pipes, and files that break off, `interfaces` about what a file says of several
-//! interfaces, `metadata` about what it says beyond its packets, `large` about files that several threads read, and `requests` about what is refused. Here is what they share.
+//! interfaces, `metadata` about what it says beyond its packets, `large` about files that several threads read, `times` about parts of files, and `requests` about what is refused. Here is what they share.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -14,6 +14,7 @@ mod interfaces;
 mod large;
 mod metadata;
 mod requests;
+mod times;
 
 use std::{fs::File, process::Output};
 use support::*;

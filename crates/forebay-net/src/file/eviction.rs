@@ -29,18 +29,24 @@ pub(super) struct Eviction {
 }
 
 impl Eviction {
-    /// Of a file that will be read from its beginning; `None`: it is small enough to stay in the cache.
-    pub fn of(file: &File, len: u64) -> Option<Eviction> {
+    /// Of a file that will be read from `offset` on; `None`: it is small enough to stay in the cache.
+    pub fn of(file: &File, len: u64, offset: u64) -> Option<Eviction> {
         let memory = sysinfo();
         let memory = (memory.totalram as u64).saturating_mul(memory.mem_unit.into());
-        (len > memory / SHARE_OF_MEMORY).then(|| Eviction::begin(file))
+        (len > memory / SHARE_OF_MEMORY).then(|| Eviction::begin(file, offset))
     }
 
-    fn begin(file: &File) -> Eviction {
+    fn begin(file: &File, offset: u64) -> Eviction {
+        let region = offset / REGION_BYTES;
         Eviction {
-            region: 0,
-            was_cached: [is_cached(file, 0), is_cached(file, 1)],
+            region,
+            was_cached: [is_cached(file, region), is_cached(file, region + 1)],
         }
+    }
+
+    /// Reading continues at this offset.
+    pub fn move_to(&mut self, file: &File, offset: u64) {
+        *self = Eviction::begin(file, offset);
     }
 
     /// The file was read up to this offset.
@@ -110,7 +116,7 @@ mod tests {
         let middle = 2 * REGION_BYTES.get() + REGION_BYTES.get() / 2;
         file.read_exact_at(&mut [0; 4096], middle).unwrap();
 
-        let mut eviction = Eviction::begin(&file);
+        let mut eviction = Eviction::begin(&file, 0);
         let mut bytes = vec![0; 256 << 10];
         let mut offset = 0;
         loop {

@@ -17,6 +17,9 @@ impl Frames for File {
             let bytes = &self.window.bytes[self.window.begin..self.window.end];
             if let Some((frame, len)) = self.decoder.packet(bytes) {
                 self.window.begin += len;
+                if !self.times.contains(frame.time_ns) {
+                    continue;
+                }
                 self.counters.take(&frame, len);
                 return Some(frame);
             }
@@ -25,6 +28,9 @@ impl Frames for File {
                     self.window.begin += len;
                     if frame.data.is_empty() {
                         self.decoder.took_empty();
+                    }
+                    if !self.times.contains(frame.time_ns) {
+                        continue;
                     }
                     self.counters.take(&frame, len);
                     return Some(frame);

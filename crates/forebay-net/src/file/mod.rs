@@ -10,8 +10,9 @@
 //! [`PortReport::file_statistics`](crate::port::PortReport::file_statistics) returns the totals.
 //!
 //! Files are read without blocking (private module `source`), decompressed (`compressed`), kept in memory (`window`), and decoded by
-//! [`format::read`](crate::format::read). A very large file leaves the page cache as it is read (`eviction`). If there is a filter, [`parallel`] reads a large file with several threads.
+//! [`format::read`](crate::format::read). `by_time` reads only packets of a range of times. A very large file leaves the page cache as it is read (`eviction`). If there is a filter, [`parallel`] reads a large file with several threads.
 
+mod by_time;
 mod compressed;
 mod counters;
 mod eviction;
@@ -23,6 +24,7 @@ mod window;
 
 use crate::format::read::{Decoder, Kind, Section, Skipped, Step, Zeros, with_packets_read};
 use crate::port::{Block, Burst, Counts, Frame, Interface, Port, PortInfo, PortReport, Wake};
+pub use by_time::TimeRange;
 pub use compressed::Unpacked;
 use compressed::{Failed, Stream};
 use counters::{Counters, SkippedPackets};
@@ -99,6 +101,8 @@ pub struct File {
     stream: Stream,
     window: Window,
     decoder: Decoder,
+    /// Only packets of these times are handed out.
+    times: TimeRange,
     counters: Counters,
     /// Why nothing more can be read, until it was reported.
     failure: Option<Error>,
@@ -242,6 +246,7 @@ impl File {
             stream,
             window,
             decoder,
+            times: TimeRange::default(),
             counters: Counters::default(),
             failure: None,
             has_ended: false,
@@ -263,7 +268,13 @@ impl File {
             let begin = self.window.begin;
             let record = loop {
                 match self.decoder.next(self.window.data()) {
-                    Ok(Step::Packet(..)) => return Ahead::Packet,
+                    Ok(Step::Packet(frame, _)) if self.times.contains(frame.time_ns) => {
+                        return Ahead::Packet;
+                    }
+                    Ok(Step::Packet(frame, len)) => {
+                        let is_empty = frame.data.is_empty();
+                        self.pass_over(len, is_empty);
+                    }
                     Ok(Step::Other(len) | Step::Described(len)) => {
                         self.window.begin += len;
                         // A burst offers them; they stay in memory until then.
@@ -307,6 +318,14 @@ impl File {
             }
         }
         Ahead::NotYet
+    }
+
+    /// Passes over a packet that is not handed out.
+    fn pass_over(&mut self, record_len: usize, is_empty: bool) {
+        self.window.begin += record_len;
+        if is_empty {
+            self.decoder.took_empty();
+        }
     }
 
     /// Whether only zeros are left, at the end of the file.
@@ -386,7 +405,7 @@ impl File {
 
     /// Leaves what is read in the page cache, also of a very large file: another reader needs it, too.
     pub(crate) fn keep_cached(&mut self) {
-        self.stream.keep_cached();
+        self.stream.source_mut().keep_cached();
     }
 
     /// The offset up to which the decompressed bytes were decoded. After a fault was reported: the end of the last whole record.
@@ -479,7 +498,10 @@ impl Port for File {
     /// With the counts in each interface's last statistics block so far.
     fn report(&self) -> PortReport<'_> {
         PortReport {
-            file_statistics: self.decoder.recorded(),
+            file_statistics: match self.leaves_out_times() {
+                true => &[],
+                false => self.decoder.recorded(),
+            },
             reading: self.stream.source().reading(),
             unreadable: self.skipped.report(),
             ..PortReport::default()

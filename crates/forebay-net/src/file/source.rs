@@ -8,7 +8,7 @@ use rustix::{
 };
 use std::{
     fs::File,
-    io::{self, Read as _},
+    io::{self, Read as _, Seek, SeekFrom},
     os::fd::{AsFd, BorrowedFd},
 };
 
@@ -26,9 +26,9 @@ pub(super) struct ByteSource {
     is_regular: bool,
     /// Of a very large file.
     eviction: Option<Eviction>,
-    /// Bytes read so far.
+    /// The offset up to which it was read.
     read: u64,
-    /// The source ends after this number of bytes.
+    /// The source ends at this offset.
     limit: u64,
 }
 
@@ -39,7 +39,7 @@ impl ByteSource {
         let is_regular = metadata.is_file();
         let mut eviction = None;
         if is_regular {
-            eviction = Eviction::of(&file, metadata.len());
+            eviction = Eviction::of(&file, metadata.len(), 0);
             // Advice only: the kernel reads further ahead.
             let _ = rustix::fs::fadvise(&file, 0, None, Advice::Sequential);
         }
@@ -59,7 +59,7 @@ impl ByteSource {
             if !self.is_regular && !self.poll(Some(&Timespec::default()))? {
                 return Ok(Read::NotNow);
             }
-            let left = usize::try_from(self.limit - self.read).unwrap_or(usize::MAX);
+            let left = usize::try_from(self.limit.saturating_sub(self.read)).unwrap_or(usize::MAX);
             let room = into.len().min(left);
             return match self.file.read(&mut into[..room]) {
                 Ok(0) => {
@@ -91,12 +91,39 @@ impl ByteSource {
         )
     }
 
+    /// The file and its length, if it can be read at any offset and was opened at its beginning.
+    pub fn regular(&self) -> Option<(&File, u64)> {
+        let position = self.is_regular.then(|| (&self.file).stream_position());
+        let is_from_start = position?.is_ok_and(|at| at == self.read);
+        is_from_start.then(|| (&self.file, self.len()))
+    }
+
+    /// Continues at this offset of a regular file.
+    pub fn move_to(&mut self, offset: u64) -> io::Result<()> {
+        self.file.seek(SeekFrom::Start(offset))?;
+        self.read = offset;
+        if let Some(eviction) = &mut self.eviction {
+            eviction.move_to(&self.file, offset);
+        }
+        Ok(())
+    }
+
+    /// The source ends at this offset, if not before.
+    pub fn end_at(&mut self, offset: u64) {
+        self.limit = self.limit.min(offset);
+    }
+
+    /// The offset at which the source ends, if not before.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
     /// Does not remove from the page cache what is read.
     pub fn keep_cached(&mut self) {
         self.eviction = None;
     }
 
-    /// Bytes read so far.
+    /// Bytes read so far, or passed over.
     pub fn bytes_read(&self) -> u64 {
         self.read
     }

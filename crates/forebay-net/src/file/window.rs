@@ -43,6 +43,17 @@ impl Window {
         self.base + self.end as u64
     }
 
+    /// Forgets what was read: the next byte is that at `offset` of the file.
+    pub fn move_to(&mut self, offset: u64) {
+        (self.begin, self.end, self.base) = (0, 0, offset);
+    }
+
+    /// Forgets what was read beyond `offset` of the file.
+    pub fn end_at(&mut self, offset: u64) {
+        let len = usize::try_from(offset.saturating_sub(self.base)).unwrap_or(usize::MAX);
+        self.end = self.end.min(len).max(self.begin);
+    }
+
     /// Hands over the memory, with what was decoded where it is. The rest moves to new memory.
     pub fn lend(&mut self) -> Vec<u8> {
         let rest = self.data();

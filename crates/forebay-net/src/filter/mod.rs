@@ -122,6 +122,14 @@ impl FromStr for Filter {
 }
 
 impl Filter {
+    /// The filter of an empty text, which accepts every packet.
+    pub(crate) fn everything() -> Filter {
+        Filter(Arc::new(Parsed {
+            text: String::new(),
+            expression: None,
+        }))
+    }
+
     /// As [`parse`](str::parse), but without resolving host names, so every host name is unknown. For text from untrusted
     /// sources.
     ///

@@ -10,6 +10,7 @@ pub mod pcapng;
 pub mod read;
 pub(crate) mod sizes;
 mod ticks;
+pub(crate) mod time_index;
 
 use crate::port::{Frame, InSection, Interface, Resolution, Statistics};
 use forebay::store::Framing;

@@ -9,6 +9,7 @@
 //! - The packet after a gap has the number of packets that were lost in the gap (`epb_dropcount`).
 //! - Each interface has exactly one statistics block, at the end. (Some readers add several blocks up, and Wireshark's summary
 //!   ignores all except one.) Losses after the last packet are `isb_osdrop` minus the sum of all `epb_dropcount`.
+//! - A large file ends with an index of times (`time_index`).
 //! - Direct writes need aligned data. The padding for that is a block with a type for local use, which readers skip.
 //!
 //! Source: draft-ietf-opsawg-pcapng.

@@ -11,7 +11,7 @@ use crate::{
     af_xdp::{self, AfXdp, AfXdpConfig},
 };
 use crate::{
-    file::{File, parallel},
+    file::{File, TimeRange, parallel},
     filter::{Filter, View},
     port::{DEFAULT_SNAPLEN, Fanout, LinkType, Owner, Port, TimeSource},
     remote,
@@ -47,6 +47,8 @@ pub struct Options {
     /// The reader of the ports has the same filter, and applies it if the port [does not](crate::port::PortInfo::filters). A session does
     /// ([`SessionConfig::filter`](crate::session::SessionConfig::filter)). If not set, a port that cannot filter is an error.
     pub reader_filters: bool,
+    /// Packets of these times only, of files. Other ports cannot leave packets out by their times: an error.
+    pub times: Option<TimeRange>,
     /// The output holds one link type: `any` then captures only interfaces with Ethernet frames.
     pub one_link_type: bool,
     /// The clock that stamps frames of interfaces; `None`: the system's.
@@ -72,6 +74,7 @@ impl Default for Options {
             delay: Duration::from_millis(100),
             filter: None,
             reader_filters: false,
+            times: None,
             one_link_type: false,
             time: None,
             incoming_only: false,
@@ -137,7 +140,7 @@ enum Begun {
     Shut(Box<Shut>),
     Share(Connection, TapConfig),
     Ssh(remote::Connection),
-    File(PathBuf, Option<Filter>),
+    File(PathBuf, Option<Filter>, Option<TimeRange>),
 }
 
 /// Does the first part of [`ports`]: opens interfaces, connects to shares, and starts ssh. Reads nothing of what others have written. A program
@@ -195,9 +198,7 @@ impl Opening {
             Begun::Shut(shut) => Box::new(shut.accept()?),
             Begun::Share(connection, config) => Box::new(connection.attach(&config)?),
             Begun::Ssh(connection) => Box::new(connection.attach()?),
-            Begun::File(path, _) if path == Path::new("-") => Box::new(File::stdin()?),
-            Begun::File(path, Some(filter)) => parallel::filtered(File::open(path)?, &filter)?,
-            Begun::File(path, None) => Box::new(File::open(path)?),
+            Begun::File(path, filter, times) => open_file(&path, filter.as_ref(), times)?,
         };
         match self.must_filter && !port.info().filters {
             false => Ok(port),
@@ -205,6 +206,27 @@ impl Opening {
                 "Give the filter to the session as well, and set Options::reader_filters; or use forebay_net::Capture",
             )),
         }
+    }
+}
+
+/// Opens a file, or standard input, and reads it with several threads if that is faster.
+fn open_file(
+    path: &Path,
+    filter: Option<&Filter>,
+    times: Option<TimeRange>,
+) -> Result<Box<dyn Port>> {
+    let is_stdin = path == Path::new("-");
+    let file = match is_stdin {
+        true => File::stdin()?,
+        false => File::open(path)?,
+    };
+    let file = file.between(times.unwrap_or_default());
+    match filter {
+        _ if is_stdin => Ok(Box::new(file)),
+        Some(filter) => parallel::filtered(file, filter),
+        // Passing over packets takes about as long as filtering them.
+        None if times.is_some() => parallel::filtered(file, &Filter::everything()),
+        None => Ok(Box::new(file)),
     }
 }
 
@@ -363,12 +385,16 @@ pub(crate) type ReceivesAndSends = (Box<dyn Port>, Box<dyn TxPort>);
 
 fn begin_one(name: &Name, options: &Options, clock: &Clock) -> Result<Begun> {
     refuse_without_live(name)?;
+    if options.times.is_some() && name.is_live() {
+        let what = "leaving packets out by their times, which is only possible for files";
+        return Err(Error::invalid(name.to_string(), what).advise("Leave the times out"));
+    }
     Ok(match name {
         Name::Sim(spec) => {
             let spec = with_ring(*spec, options);
             Begun::Port(Box::new(Sim::new(spec, clock.clone())))
         }
-        Name::File(path) => Begun::File(path.clone(), options.filter.clone()),
+        Name::File(path) => Begun::File(path.clone(), options.filter.clone(), options.times),
         Name::Ssh(spec) => {
             let filter = options.filter.as_ref().map_or("", Filter::text);
             let asked = remote::Asked {

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     control::Control,
-    format::{Described, Format, copied::left_of_packet},
+    format::{Described, Format, copied::left_of_packet, time_index::TimeIndex},
     port::{Block, BlockKind, Direction, EncodedRun, Frame, Interface, Left, Marks, Statistics},
 };
 use forebay::{
@@ -85,6 +85,8 @@ pub(super) struct Writing {
     /// The maximum bytes that the store composes at once.
     longest: usize,
     pub metadata: OutputMetadata,
+    /// The times in the file, if it ends with an index of them.
+    index: Option<TimeIndex>,
     limits: Limits,
     /// The output is compressed while it is written.
     compresses: bool,
@@ -145,6 +147,7 @@ impl Writing {
         let compresses = Compression::of_path(output.path()).is_some();
         let name = output.name();
         let is_pcapng = format == Format::Pcapng && !matches!(output, Output::Count);
+        let is_file = matches!(output, Output::File(_) | Output::Series(_));
         if live.is_some() && (only_reads || !is_pcapng) {
             let what =
                 "only packets of a live source in a pcapng file can be shared in its buffers";
@@ -162,7 +165,7 @@ impl Writing {
         let reports = Reports::default();
         let (mut series, mut compressor, mut single) = (None, None, None);
         let (mut finisher, mut space, mut reader) = (None, None, None);
-        if config.keep_free.is_some() && !matches!(output, Output::File(_) | Output::Series(_)) {
+        if config.keep_free.is_some() && !is_file {
             let error = Error::invalid(name, "no file is written, so no free space can be kept");
             return Err(error.advise("Leave keep_free out, or write to a file"));
         }
@@ -214,6 +217,8 @@ impl Writing {
             accepted_bytes: 0,
             longest,
             metadata: OutputMetadata::new(config.metadata, format, interfaces),
+            // Offsets have to be those in the file.
+            index: (is_pcapng && is_file && !compresses && reader.is_none()).then(TimeIndex::new),
             limits,
             compresses,
             microseconds: config.microseconds,
@@ -250,6 +255,7 @@ impl Writing {
 
     /// Appends bytes that every file begins with; `false`: no buffer is empty.
     fn begin(&mut self, bytes: &[u8]) -> Result<bool> {
+        self.index_other();
         let is_appended = self.append(bytes)?;
         if is_appended && let Some(series) = &mut self.series {
             series.begins_with(bytes);
@@ -366,8 +372,49 @@ impl Writing {
         }
         match is_shared && self.metadata.has_room_for(block) {
             true => self.begin(&block.bytes),
-            false => self.append(&block.bytes),
+            false => {
+                self.index_other();
+                self.append(&block.bytes)
+            }
         }
+    }
+
+    /// Notes the earliest and the latest time of packets that were written from this offset of the file on; `None`: they are unknown.
+    #[inline]
+    pub fn index_packets(&mut self, begin: u64, times: Option<(u64, u64)>) {
+        match (&mut self.index, times) {
+            (Some(index), Some(times)) => {
+                index.add_packets(begin, self.store.output_bytes(), times);
+            }
+            (Some(index), None) => index.give_up(),
+            (None, _) => {}
+        }
+    }
+
+    /// Notes that the next block is not a packet, and that readers of some times need it, too.
+    fn index_other(&mut self) {
+        if let Some(index) = &mut self.index {
+            index.add_other(self.store.output_bytes());
+        }
+    }
+
+    /// Writes the index of the file, if it needs one; `false`: no buffer is empty.
+    fn append_index(&mut self) -> Result<bool> {
+        let Some((index, len)) = self.index.as_ref().and_then(|it| Some((it, it.len()?))) else {
+            return Ok(true);
+        };
+        // A reservation may begin a buffer, and pad the one before. The second one has the same place.
+        if self.store.reserve(len)?.is_none() {
+            return Ok(false);
+        }
+        let offset = self.store.output_bytes();
+        let Some(mut slot) = self.store.reserve(len)? else {
+            return Ok(false);
+        };
+        index.encode(&mut slot, offset);
+        slot.commit(0);
+        self.accepted_bytes += len as u64;
+        Ok(true)
     }
 
     /// What a copy lacks so far.
@@ -588,9 +635,13 @@ impl Writing {
         while let (Ok(true), Some(step)) = (&done, series.step()) {
             done = match step {
                 SeriesStep::Append(bytes) => self.append(bytes),
+                SeriesStep::Index => self.append_index(),
                 SeriesStep::NextOutput => self.store.next_output(),
             };
             if let Ok(true) = done {
+                if let (SeriesStep::NextOutput, Some(index)) = (step, &mut self.index) {
+                    *index = TimeIndex::new();
+                }
                 series.did();
             }
         }
@@ -641,7 +692,7 @@ impl Writing {
             let block = self.format.statistics(counts, described);
             self.patiently(control, observe, |writing| writing.append(&block))?;
         }
-        Ok(())
+        self.patiently(control, observe, Self::append_index)
     }
 
     /// Repeats the operation until there is room for it, or the drain is given up.

@@ -59,6 +59,9 @@ pub(super) fn take<S: Stage>(
             Err(error) => return (Took::default(), Stop::Failed(error)),
         }
     }
+    let begin = writing
+        .as_ref()
+        .map_or(0, |writing| writing.store.output_bytes());
     let mut took = match &mut writing {
         Some(writing) if S::IS_EMPTY => match take_run(burst, lanes, writing, most) {
             Ok(took) => took,
@@ -68,6 +71,9 @@ pub(super) fn take<S: Stage>(
     };
     // Separate from `took`: see docs/performance-notes.md.
     let mut odd = Odd::default();
+    let has_run = took.packets > 0;
+    // The latest time, and the earliest of the times after a later one.
+    let (mut latest, mut earliest) = (0, u64::MAX);
     let stop = loop {
         if took.packets >= most {
             break Stop::AtEnd;
@@ -136,11 +142,21 @@ pub(super) fn take<S: Stage>(
         if !S::IS_EMPTY {
             lane.owed = 0;
         }
+        match frame.time_ns < latest {
+            false => latest = frame.time_ns,
+            true => earliest = earliest.min(frame.time_ns),
+        }
         took.packets += 1;
         lane.taken += 1;
         took.wire_bytes += u64::from(wire_len);
         took.cut += u64::from(is_cut);
     };
+    if took.packets > 0
+        && let Some(writing) = writing
+    {
+        let times = (earliest.min(took.first_ns), latest);
+        writing.index_packets(begin, (!has_run).then_some(times));
+    }
     took.odd = odd;
     (took, stop)
 }

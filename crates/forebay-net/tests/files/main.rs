@@ -3,7 +3,7 @@
 //!
 //! `oracles` compares with tcpdump and tshark on files of other programs, and `composed` with bytes composed in the test.
 //! `streams` reads pipes and compressed files, and `hostile` truncated and garbled ones. `parallel` compares several threads with
-//! one, and `copied` what a session then writes.
+//! one, and `copied` what a session then writes. `times` reads the packets of a range of times.
 
 #![allow(missing_docs)] // the helpers of a test
 
@@ -14,6 +14,7 @@ mod hostile;
 mod oracles;
 mod parallel;
 mod streams;
+mod times;
 
 use forebay_net::{
     file::File,

@@ -8,7 +8,7 @@ use super::{
 };
 use forebay_net::{
     file::{
-        File,
+        File, TimeRange,
         parallel::{ParallelConfig, ParallelFile},
     },
     filter::{Filter, Programs, bpf::Program},
@@ -38,6 +38,8 @@ struct Way {
     max_packets: Option<usize>,
     put_back: Vec<usize>,
     budget: usize,
+    /// Packets of other times are left out.
+    times: TimeRange,
 }
 
 impl Way {
@@ -89,7 +91,7 @@ fn wait(port: &mut dyn Port) -> bool {
 fn in_one_thread(bytes: &[u8], filter: &Filter, mut way: Way) -> Outcome {
     let mut found = Outcome::default();
     let mut port = match File::from_stream(in_memory(bytes), "capture") {
-        Ok(port) => port,
+        Ok(port) => port.between(way.times),
         Err(error) => return Outcome::of_error(error),
     };
     let mut lanes: Vec<(Arc<Program>, u64)> = Vec::new();
@@ -151,6 +153,7 @@ fn received_and_filtered(counts: Counts) -> (u64, u64) {
 fn in_parallel(bytes: &[u8], filter: &Filter, mut way: Way, config: &ParallelConfig) -> Outcome {
     let mut found = Outcome::default();
     let opened = File::from_stream(in_memory(bytes), "capture");
+    let opened = opened.map(|file| file.between(way.times));
     let mut port = match opened.and_then(|file| ParallelFile::new(file, filter, config)) {
         Ok(port) => port,
         Err(error) => return Outcome::of_error(error),
@@ -300,10 +303,11 @@ fn pcapng(big: bool, parts: &[Part]) -> Vec<u8> {
                     0 => Vec::new(),
                     dropped => file.option(4, &file.u64(u64::from(dropped))),
                 };
+                let ticks = u64::from(part.first % 16);
                 match part.kind {
                     3 => file.simple(packet),
-                    6 => file.packet(6, interface, 7, &options, packet),
-                    kind => file.packet(kind, interface, 7, &[], packet),
+                    6 => file.packet(6, interface, ticks, &options, packet),
+                    kind => file.packet(kind, interface, ticks, &[], packet),
                 }
             }
             Part::Statistics(interface, dropped) => {
@@ -323,7 +327,7 @@ fn pcap(big: bool, magic: u32, packets: &[(usize, u8)]) -> Vec<u8> {
     let extra: &[u8] = if magic == 0xa1b2_cd34 { &[7; 8] } else { &[] };
     for &(len, first) in packets {
         let packet = packet_with(first, len);
-        let words = [1, 2, len as u32, packet.wire_len];
+        let words = [0, u32::from(first % 16), len as u32, packet.wire_len];
         file.record(words, extra, &packet.data.clone(), packet);
     }
     file.bytes
@@ -347,11 +351,19 @@ fn way() -> impl Strategy<Value = Way> {
     let max_packets = prop_oneof![3 => Just(None), 1 => (1..40_usize).prop_map(Some)];
     let put_back = prop::collection::vec(0..30_usize, 0..5);
     let budget = prop::sample::select(vec![1_usize, 7, 256]);
-    let way = (max_packets, put_back, budget);
-    way.prop_map(|(max_packets, put_back, budget)| Way {
+    // Of the times 0 to 15, in microseconds or nanoseconds.
+    let times = prop_oneof![
+        3 => Just(TimeRange::default()),
+        1 => (0..16_u64, 0..16_u64, prop::sample::select(vec![1, 1000])).prop_map(|(a, b, unit)| {
+            TimeRange::new(a.min(b) * unit, (a.max(b) + 1) * unit).unwrap()
+        }),
+    ];
+    let way = (max_packets, put_back, budget, times);
+    way.prop_map(|(max_packets, put_back, budget, times)| Way {
         max_packets,
         put_back,
         budget,
+        times,
     })
 }
 

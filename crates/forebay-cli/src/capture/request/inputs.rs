@@ -6,7 +6,7 @@ use crate::{
 };
 use anyhow::{Context, Result};
 use forebay::standard;
-use forebay_net::{filter::Filter, open::Name};
+use forebay_net::{file::TimeRange, filter::Filter, open::Name};
 use std::{
     fs::File,
     io::Read,
@@ -35,6 +35,23 @@ pub(super) fn names(flags: &Flags) -> Result<Vec<Name>> {
     refuse_standard_input_twice(flags, &files)?;
     let files = files.into_iter().map(Name::File);
     Ok(flags.interfaces.iter().cloned().chain(files).collect())
+}
+
+/// `--from` and `--to`.
+pub(super) fn times(flags: &Flags, names: &[Name]) -> Result<Option<TimeRange>> {
+    if flags.from.is_none() && flags.to.is_none() {
+        return Ok(None);
+    }
+    if let Some(name) = names.iter().find(|name| name.is_live()) {
+        return refuse(format!(
+            "--from and --to select packets of files, and -i {name} is none. Use -a duration:SECONDS to end a capture"
+        ));
+    }
+    let (from, to) = (flags.from.unwrap_or(0), flags.to.unwrap_or(u64::MAX));
+    match TimeRange::new(from, to) {
+        Some(times) => Ok(Some(times)),
+        None => refuse("--from is not before --to: no packet is between them"),
+    }
 }
 
 /// Each packet would be there twice.

@@ -34,7 +34,7 @@ use forebay_net::{
     units,
     verify::VerifyConfig,
 };
-use inputs::{names, parse_filter};
+use inputs::{names, parse_filter, times};
 pub use printing::Printing;
 pub use recorder::FlightRecorder;
 use refusals::{
@@ -161,6 +161,7 @@ impl Request {
         let store = store_of(&flags, &names)?;
         check_time(&flags, &names)?;
         let filter = parse_filter(&flags, &names)?;
+        let times = times(&flags, &names)?;
         let recorder = FlightRecorder::from_flags(&flags, &names)?;
         let clock = open::clock(&names).map_err(|error| Usage(error.to_string()))?;
         let count = flags.count.into_iter().chain(limits.packets).min();
@@ -212,6 +213,7 @@ impl Request {
                 time: flags.time,
                 filter,
                 reader_filters: true,
+                times,
                 ring_bytes: flags.ring.or(wants_few.then_some(RING_FOR_FEW)),
                 promiscuous: !flags.not_promiscuous,
                 snaplen: flags.snaplen,

@@ -190,9 +190,8 @@ impl Stream {
         &self.source
     }
 
-    /// See [`File::keep_cached`](super::File::keep_cached).
-    pub fn keep_cached(&mut self) {
-        self.source.keep_cached();
+    pub fn source_mut(&mut self) -> &mut ByteSource {
+        &mut self.source
     }
 
     /// The name of the compression.

@@ -10,10 +10,20 @@
 
 use super::batch::{Batch, EventKind, Loss, Match};
 use crate::{
+    file::TimeRange,
     filter::bpf::{self, BatchFilter, Program, WIDTH},
     format::read::{Decoder, Fault, Step},
 };
 use std::sync::Arc;
+
+/// Which packets match.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    /// Packets of other times are passed over: they get no ordinal, and are in no count.
+    pub times: TimeRange,
+    /// The filter, compiled for each interface.
+    pub programs: &'a [Arc<Program>],
+}
 
 /// Why filtering stopped.
 pub(super) enum Stop {
@@ -39,7 +49,7 @@ pub(super) fn filter_in_order(
     at: &mut usize,
     limit: usize,
     decoder: &mut Decoder,
-    programs: &[Arc<Program>],
+    wanted: Wanted<'_>,
     batch: &mut Batch,
 ) -> Stop {
     while *at < limit {
@@ -73,7 +83,11 @@ pub(super) fn filter_in_order(
                 }
             },
         };
-        let Some(program) = programs.get(frame.interface as usize) else {
+        if !wanted.times.contains(frame.time_ns) {
+            *at += len;
+            continue;
+        }
+        let Some(program) = wanted.programs.get(frame.interface as usize) else {
             return Stop::Unknown;
         };
         let ordinal = batch.packets;
@@ -100,7 +114,7 @@ pub(super) fn filter_walked(
     at: &mut usize,
     limit: usize,
     decoder: &mut Decoder,
-    programs: &[Arc<Program>],
+    wanted: Wanted<'_>,
     batch_filter: &mut BatchFilter,
     batch: &mut Batch,
 ) -> Stop {
@@ -113,8 +127,12 @@ pub(super) fn filter_walked(
             let Some((frame, len)) = decoder.packet(bytes.get(*at..).unwrap_or(&[])) else {
                 break;
             };
+            if !wanted.times.contains(frame.time_ns) {
+                *at += len;
+                continue;
+            }
             if shared.is_none_or(|(interface, _)| interface != frame.interface) {
-                let Some(program) = programs.get(frame.interface as usize) else {
+                let Some(program) = wanted.programs.get(frame.interface as usize) else {
                     break;
                 };
                 if shared.is_some_and(|(_, other)| !Arc::ptr_eq(other, program)) {
@@ -150,7 +168,7 @@ pub(super) fn filter_walked(
         }
         // Another kind of record, or the end.
         let next = limit.min(*at + 1);
-        match filter_in_order(bytes, at, next, decoder, programs, batch) {
+        match filter_in_order(bytes, at, next, decoder, wanted, batch) {
             Stop::Other => batch.note_blocks(decoder),
             Stop::Done if *at < limit => {}
             stop => return stop,
@@ -164,7 +182,7 @@ pub(super) fn filter_plain(
     begin: usize,
     limit: usize,
     decoder: &mut Decoder,
-    programs: &[Arc<Program>],
+    wanted: Wanted<'_>,
     batch_filter: &mut BatchFilter,
     batch: &mut Batch,
 ) -> Option<()> {
@@ -187,6 +205,10 @@ pub(super) fn filter_plain(
                 at += len;
                 continue;
             };
+            if !wanted.times.contains(frame.time_ns) {
+                at += len;
+                continue;
+            }
             if *interface.get_or_insert(frame.interface) != frame.interface {
                 return None;
             }
@@ -197,7 +219,7 @@ pub(super) fn filter_plain(
         let Some(interface) = interface else {
             continue;
         };
-        let program = programs.get(interface as usize)?;
+        let program = wanted.programs.get(interface as usize)?;
         let mut numbers = [0; WIDTH];
         for &number in matching(batch_filter.run(program, &group), &mut numbers) {
             let (begin, end) = records[usize::from(number)];

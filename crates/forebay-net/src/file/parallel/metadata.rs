@@ -9,7 +9,9 @@ use crate::{
 
 pub(super) struct FileMetadata {
     pub interfaces: Vec<Interface>,
-    pub statistics: Vec<Option<Statistics>>,
+    statistics: Vec<Option<Statistics>>,
+    /// Packets of some times are left out, and the statistics are about all.
+    leaves_out_times: bool,
     /// By interface: losses recorded by rejected packets, which the next matching packet reports.
     pending_losses: Vec<u64>,
     has_pending_losses: bool,
@@ -21,15 +23,24 @@ pub(super) struct FileMetadata {
 }
 
 impl FileMetadata {
-    pub fn new(decoder: &mut Decoder, skipped: SkippedPackets) -> Self {
+    pub fn new(decoder: &mut Decoder, skipped: SkippedPackets, leaves_out_times: bool) -> Self {
         FileMetadata {
             interfaces: decoder.interfaces().to_vec(),
             statistics: decoder.recorded().to_vec(),
+            leaves_out_times,
             pending_losses: vec![0; decoder.interfaces().len()],
             has_pending_losses: false,
             blocks: decoder.take_blocks(),
             offered: Vec::new(),
             skipped,
+        }
+    }
+
+    /// See [`PortReport::file_statistics`](crate::port::PortReport::file_statistics).
+    pub fn statistics(&self) -> &[Option<Statistics>] {
+        match self.leaves_out_times {
+            true => &[],
+            false => &self.statistics,
         }
     }
 

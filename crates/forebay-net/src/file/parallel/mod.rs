@@ -88,7 +88,12 @@ impl Default for ParallelConfig {
 /// # Errors
 /// No memory is available.
 pub fn filtered(file: File, filter: &Filter) -> Result<Box<dyn Port>> {
-    let is_large = file.stream.source().len() >= MIN_WINDOWS * WINDOW_BYTES as u64;
+    let source = file.stream.source();
+    let left = source
+        .len()
+        .min(source.limit())
+        .saturating_sub(source.bytes_read());
+    let is_large = left >= MIN_WINDOWS * WINDOW_BYTES as u64;
     if !is_large || file.compression().is_some() {
         return Ok(Box::new(file));
     }
@@ -168,11 +173,13 @@ impl ParallelFile {
     /// # Errors
     /// The file is compressed, or is not a regular file opened from its beginning; or no memory is available.
     pub fn new(file: File, filter: &Filter, config: &ParallelConfig) -> Result<Self> {
+        let leaves_out_times = file.leaves_out_times();
         let File {
             name,
             stream,
             window,
             mut decoder,
+            times,
             counters,
             failure,
             has_ended,
@@ -181,7 +188,8 @@ impl ParallelFile {
             is_torn: _,
         } = file;
         let begin = window.offset();
-        let metadata = FileMetadata::new(&mut decoder, skipped);
+        let metadata = FileMetadata::new(&mut decoder, skipped, leaves_out_times);
+        let end = stream.source().limit();
         let mut plain = stream.into_plain_file();
         // Offsets count from where the file was opened, which is normally its beginning.
         let offset = plain.as_mut().and_then(|file| file.stream_position().ok());
@@ -203,6 +211,8 @@ impl ParallelFile {
             start: Some(Start {
                 file,
                 begin,
+                end,
+                times,
                 token,
                 config: config.clone(),
             }),

@@ -290,7 +290,7 @@ impl Port for ParallelFile {
 
     fn report(&self) -> PortReport<'_> {
         PortReport {
-            file_statistics: &self.metadata.statistics,
+            file_statistics: self.metadata.statistics(),
             reading: self.workers.reading(),
             unreadable: self.metadata.skipped.report(),
             ..PortReport::default()

@@ -17,14 +17,14 @@ use super::{
     batch::{Batch, Ending, EventKind},
     buffer_pool::BufferPool,
     decoder_state::{DecoderState, Token},
-    filter::{Stop, filter_in_order, filter_plain, filter_walked},
+    filter::{Stop, Wanted, filter_in_order, filter_plain, filter_walked},
     notify::Notify,
     order::Order,
     worker_queue::NOTIFY_BELOW,
 };
 use crate::{
-    file::eviction::Eviction,
-    filter::bpf::BatchFilter,
+    file::{TimeRange, eviction::Eviction},
+    filter::bpf::{BatchFilter, Program},
     format::read::{Decoder, Zeros},
 };
 use forebay::{
@@ -46,6 +46,8 @@ pub(super) struct Worker {
     /// Of a very large file, shared by all workers.
     pub eviction: Arc<Mutex<Option<Eviction>>>,
     pub begin: u64,
+    pub end: u64,
+    pub times: TimeRange,
     pub window_bytes: usize,
     pub order: Arc<Order>,
     pub empty: Consumer<Batch, Park>,
@@ -100,6 +102,8 @@ struct WorkerWindow {
     end: usize,
     /// Its offset in the file.
     base: u64,
+    /// The offset at which the file ends, if not before.
+    limit: u64,
 }
 
 impl WorkerWindow {
@@ -113,7 +117,9 @@ impl WorkerWindow {
         }
         while self.end < want {
             let place = self.base + self.end as u64;
-            match file.read_at(&mut self.bytes[self.end..want], place) {
+            let left = usize::try_from(self.limit.saturating_sub(place)).unwrap_or(usize::MAX);
+            let until = want.min(self.end.saturating_add(left));
+            match file.read_at(&mut self.bytes[self.end..until], place) {
                 Ok(0) => return Ok(false),
                 Ok(n) => self.end += n,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
@@ -135,6 +141,7 @@ impl Worker {
             bytes: Vec::new(),
             end: 0,
             base: 0,
+            limit: self.end,
         };
         let mut own = None;
         let mut batch_filter = BatchFilter::new();
@@ -215,9 +222,8 @@ impl Worker {
             let bytes = &window.bytes[..window.end];
             if self.guess.is_plain() {
                 let limit = self.window_bytes;
-                let programs = &state.programs;
-                let plain =
-                    filter_plain(bytes, begin, limit, decoder, programs, batch_filter, batch);
+                let wanted = self.wanted(&state.programs);
+                let plain = filter_plain(bytes, begin, limit, decoder, wanted, batch_filter, batch);
                 self.guess.learn(plain.is_some());
                 if plain.is_some() {
                     batch.plain.state = Some(state);
@@ -231,7 +237,7 @@ impl Worker {
                 &mut at,
                 self.window_bytes,
                 decoder,
-                &state.programs,
+                self.wanted(&state.programs),
                 batch_filter,
                 batch,
             ) {
@@ -251,6 +257,13 @@ impl Worker {
                 self.order.pass(batch.window + 1, token);
             }
             Err(ending) => batch.ending = Some(ending),
+        }
+    }
+
+    fn wanted<'a>(&self, programs: &'a [Arc<Program>]) -> Wanted<'a> {
+        Wanted {
+            times: self.times,
+            programs,
         }
     }
 
@@ -296,8 +309,8 @@ impl Worker {
         let mut at = begin;
         while at < self.window_bytes {
             let bytes = &window.bytes[..window.end];
-            let (decoder, programs) = (&mut token.decoder, &token.programs);
-            match filter_in_order(bytes, &mut at, self.window_bytes, decoder, programs, batch) {
+            let (decoder, wanted) = (&mut token.decoder, self.wanted(&token.programs));
+            match filter_in_order(bytes, &mut at, self.window_bytes, decoder, wanted, batch) {
                 Stop::Done => {}
                 Stop::Other => {
                     if let Some((interface, counts)) = token.new_statistics() {

@@ -10,7 +10,7 @@ use super::{
     worker::{PlainGuess, StopAll, Worker},
     worker_queue::WorkerQueue,
 };
-use crate::file::eviction::Eviction;
+use crate::file::{TimeRange, eviction::Eviction};
 use forebay::{Error, Result};
 use std::{
     fs::File,
@@ -22,6 +22,9 @@ use std::{
 pub(super) struct Start {
     pub file: File,
     pub begin: u64,
+    /// The offset at which reading ends, if the file does not end before.
+    pub end: u64,
+    pub times: TimeRange,
     pub token: Box<Token>,
     pub config: ParallelConfig,
 }
@@ -63,8 +66,9 @@ impl Workers {
     pub fn start(&mut self, start: Start, name: &str) -> Result<()> {
         let window_bytes = start.config.window_bytes.clamp(1, 1 << 30);
         let len = start.file.metadata().map_or(0, |metadata| metadata.len());
+        let len = len.min(start.end);
         self.span = (start.begin, window_bytes as u64, len);
-        let eviction = Arc::new(Mutex::new(Eviction::of(&start.file, len)));
+        let eviction = Arc::new(Mutex::new(Eviction::of(&start.file, len, start.begin)));
         let file = Arc::new(start.file);
         let order = self.order.insert(Arc::new(Order::new(start.token)));
         for number in 0..start.config.threads.max(1) {
@@ -73,6 +77,8 @@ impl Workers {
                     file: file.clone(),
                     eviction: eviction.clone(),
                     begin: start.begin,
+                    end: start.end,
+                    times: start.times,
                     window_bytes,
                     order: order.clone(),
                     empty: rings.empty,

@@ -24,6 +24,7 @@ use crate::format::{
     pcapng::{BYTE_ORDER, ENHANCED_PACKET, INTERFACE, INTERFACE_STATISTICS, MIN_BLOCK, PADDING},
     pcapng::{PACKET_OVERHEAD, SECTION_HEADER},
     sizes::padded,
+    time_index::TIME_INDEX,
 };
 use crate::port::{Block, BlockKind, Direction, Frame, Interface, Marks, Statistics};
 
@@ -244,6 +245,7 @@ impl Reader {
             }
             INTERFACE_STATISTICS => self.metadata.statistics(body, self.order)?,
             PADDING => self.metadata.skipped.padding += 1,
+            TIME_INDEX => {}
             _ => self.keep_block(kind, body),
         }
         Ok(Step::Other(block.len()))

@@ -8,6 +8,8 @@ use std::{collections::VecDeque, path::PathBuf};
 pub(in crate::session) enum SeriesStep {
     /// Append bytes that are not a packet.
     Append(Vec<u8>),
+    /// Append the index of the file.
+    Index,
     /// Switch to the next file.
     NextOutput,
 }
@@ -126,6 +128,7 @@ impl SeriesState {
         self.reports.order(self.namer.next(wall, by_time)?);
         self.begun += 1;
         self.steps.extend(end.into_iter().map(SeriesStep::Append));
+        self.steps.push_back(SeriesStep::Index);
         self.steps.push_back(SeriesStep::NextOutput);
         let beginning = self.beginning.iter().cloned();
         self.steps.extend(beginning.map(SeriesStep::Append));

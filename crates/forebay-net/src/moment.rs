@@ -1,4 +1,6 @@
 //! Times as people type them: `--from -2h`, `--to yesterday`, `--from '2026-11-23 14:00'`.
+//!
+//! `forebay capture` and `forebay-archive` have the same flags.
 
 use jiff::{Span, Timestamp, Zoned, civil};
 
@@ -6,6 +8,15 @@ use jiff::{Span, Timestamp, Zoned, civil};
 const FORMS: &str = "Write a time such as 2026-11-23T14:00:00Z, '2026-11-23 14:00' (local), 14:00 (today), 2026-11-23, -2h, today, yesterday, now or @SECONDS";
 
 /// Reads a time, in nanoseconds since 1970. Times without an offset are local, in the zone of `now`.
+///
+/// ```
+/// use forebay_net::moment;
+/// let now = "2026-11-23T15:30:00+01:00[+01:00]".parse()?;
+/// let half_an_hour_ago = moment::parse("-30m", &now);
+/// assert_eq!(half_an_hour_ago, moment::parse("2026-11-23T14:00:00Z", &now));
+/// assert_eq!(half_an_hour_ago, moment::parse("15:00", &now));
+/// # Ok::<(), jiff::Error>(())
+/// ```
 ///
 /// # Errors
 /// The text is not a time, or one that nanoseconds in 64 bits cannot express.

@@ -1,0 +1,200 @@
+//! Packets of a range of times only, and passing over the parts of a file that have none.
+//!
+//! ```text
+//!  begin │ stretch 0 │ stretch 1 │ stretch 2 │ stretch 3 │ statistics │ index
+//!  read                            read        read                     read first
+//! ```
+//! Where times may be anywhere in a file, every record has to be looked at. A file that forebay wrote names its stretches and their times at its
+//! end ([`time_index`](crate::format::time_index)): then only those are read in which a packet of the range may be, and what is between
+//! them. Packets of other times are not handed out in either case, and are in no count.
+//!
+//! Before anything is passed over, the blocks at both ends of the part that is read are decoded. If they do not have the times that the index
+//! gives, the file is read as if it had none.
+
+use super::{File, source::ByteSource};
+use crate::format::{
+    read::{Decoder, Kind, Step},
+    time_index::{self, Stretch},
+};
+use std::{ops::Range, os::unix::fs::FileExt};
+
+/// The longest unit of time in a file, by which a time that is read may be before the one that was written.
+const COARSEST_NS: u64 = 1_000_000_000;
+/// Bytes that show whether blocks begin at an offset. A longer first block shows nothing, and then the whole file is read.
+const SAMPLE_BYTES: u64 = 512 << 10;
+
+/// A range of times: packets from one time on, and before another one.
+///
+/// ```
+/// use forebay_net::file::TimeRange;
+/// let range = TimeRange::new(5, 8).unwrap();
+/// assert!(range.contains(5) && range.contains(7) && !range.contains(8));
+/// assert_eq!(TimeRange::new(8, 8), None);
+/// assert!(TimeRange::default().contains(u64::MAX));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeRange {
+    first: u64,
+    /// The last time less the first.
+    span: u64,
+}
+
+impl Default for TimeRange {
+    /// All times.
+    fn default() -> Self {
+        TimeRange {
+            first: 0,
+            span: u64::MAX,
+        }
+    }
+}
+
+impl TimeRange {
+    /// Times from `from_ns` on and before `to_ns`, in nanoseconds since 1970; `None`: there is none. With [`u64::MAX`], it has no end.
+    pub fn new(from_ns: u64, to_ns: u64) -> Option<TimeRange> {
+        let last = match to_ns {
+            u64::MAX => u64::MAX,
+            _ => to_ns.checked_sub(1)?,
+        };
+        Some(TimeRange {
+            first: from_ns,
+            span: last.checked_sub(from_ns)?,
+        })
+    }
+
+    /// Whether it has this time.
+    #[inline(always)]
+    pub fn contains(self, time_ns: u64) -> bool {
+        time_ns.wrapping_sub(self.first) <= self.span
+    }
+
+    fn is_all(self) -> bool {
+        self == TimeRange::default()
+    }
+
+    /// Whether a stretch may have a packet of this range.
+    fn may_be_in(self, stretch: &Stretch) -> bool {
+        let last = self.first + self.span;
+        stretch.latest.saturating_add(COARSEST_NS) >= self.first
+            && stretch.earliest.saturating_sub(COARSEST_NS) <= last
+    }
+}
+
+impl File {
+    /// Hands out only packets of these times. Other packets are in no count, and neither are the losses that they record. The file's
+    /// statistics, which are about all packets, are not reported.
+    ///
+    /// Call it before the first packet is taken. A plain pcapng file that forebay wrote is read only where such packets may be, unless it is
+    /// smaller than a few MiB. Other files are read whole.
+    #[must_use]
+    pub fn between(mut self, times: TimeRange) -> File {
+        self.times = times;
+        if let Some(range) = self.indexed_range(times) {
+            self.read_only(range);
+        }
+        self
+    }
+
+    /// Whether packets of some times are left out.
+    pub(super) fn leaves_out_times(&self) -> bool {
+        !self.times.is_all()
+    }
+
+    /// The part of the file where packets of these times may be, by its index; `None`: there is no index to believe.
+    fn indexed_range(&self, times: TimeRange) -> Option<Range<u64>> {
+        let is_pcapng = self.decoder.kind() == Kind::Pcapng;
+        if times.is_all() || self.failure.is_some() || self.compression().is_some() || !is_pcapng {
+            return None;
+        }
+        let source = self.stream.source();
+        let (stretches, end) = read_index(source)?;
+        // Everything before the first packet was read when the file was opened.
+        if stretches[0].begin > self.window.offset() {
+            return None;
+        }
+        let may = |stretch: &Stretch| times.may_be_in(stretch);
+        let Some(first) = stretches.iter().position(may) else {
+            return Some(end..end);
+        };
+        let after = 1 + stretches.iter().rposition(may)?;
+        let begin = stretches[first].begin;
+        let is_right = |stretch| begins_here(source, &self.decoder, stretch, end);
+        let Some(next) = stretches.get(after) else {
+            return is_right(&stretches[first]).then_some(begin..end);
+        };
+        (is_right(&stretches[first]) && is_right(next)).then_some(begin..next.begin)
+    }
+
+    /// Passes over what is not in `range`, as far as it was not read yet.
+    fn read_only(&mut self, range: Range<u64>) {
+        let read_to = self.window.read_to();
+        if range.start > read_to && self.stream.source_mut().move_to(range.start).is_ok() {
+            self.window.move_to(range.start);
+        }
+        self.stream.source_mut().end_at(range.end);
+        self.window.end_at(range.end);
+    }
+}
+
+/// The stretches of a file, and the offset of its index.
+fn read_index(source: &ByteSource) -> Option<(Vec<Stretch>, u64)> {
+    let (file, file_len) = source.regular()?;
+    let mut last = [0; 4];
+    file.read_exact_at(&mut last, file_len.checked_sub(4)?)
+        .ok()?;
+    let len = time_index::len_of(last)?;
+    let offset = file_len.checked_sub(len as u64)?;
+    let mut block = vec![0; len];
+    file.read_exact_at(&mut block, offset).ok()?;
+    Some((time_index::decode(&block, offset)?, offset))
+}
+
+/// Whether a block begins where the stretch does, and the first packet from there on has a time of the stretch. `end` is the end of the packets.
+fn begins_here(source: &ByteSource, decoder: &Decoder, stretch: &Stretch, end: u64) -> bool {
+    let Some((file, _)) = source.regular() else {
+        return false;
+    };
+    let len = SAMPLE_BYTES.min(end - stretch.begin);
+    let mut bytes = vec![0; len as usize];
+    if file.read_exact_at(&mut bytes, stretch.begin).is_err() {
+        return false;
+    }
+    let mut decoder = decoder.for_packets();
+    let mut rest = &bytes[..];
+    loop {
+        match decoder.next(rest) {
+            Ok(Step::Packet(frame, _)) => {
+                let earliest = stretch.earliest.saturating_sub(COARSEST_NS);
+                return (earliest..=stretch.latest).contains(&frame.time_ns);
+            }
+            Ok(Step::Other(len)) if len < rest.len() => rest = &rest[len..],
+            // Interfaces are described in a stretch that is always read, and this one may be after it.
+            Ok(Step::Described(_)) => return true,
+            Err(fault) => return fault.skip().is_some(),
+            Ok(_) => return false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_has_its_first_time_and_not_its_end() {
+        let times = [0, 1, 2, 5, u64::MAX - 1, u64::MAX];
+        for from in times {
+            for to in times {
+                let range = TimeRange::new(from, to);
+                for time in times {
+                    let is_in = from <= time && (time < to || to == u64::MAX);
+                    assert_eq!(
+                        range.is_some_and(|range| range.contains(time)),
+                        is_in,
+                        "{time} in {from}..{to}"
+                    );
+                }
+            }
+        }
+    }
+}
