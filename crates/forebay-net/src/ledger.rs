@@ -64,16 +64,28 @@ impl Dropped {
 
     /// Each cause with its count. The names are those in the command's JSON, and [`set`](Dropped::set) takes them.
     pub fn by_cause(&self) -> [(&'static str, Option<u64>); 9] {
+        // All of them, so that a new one is not forgotten here.
+        let Dropped {
+            kernel,
+            rx_ring,
+            fill_ring,
+            peer,
+            overrun,
+            ring,
+            pool,
+            writer,
+            disk,
+        } = *self;
         [
-            ("kernel", self.kernel),
-            ("rx_ring", Some(self.rx_ring)),
-            ("fill_ring", Some(self.fill_ring)),
-            ("peer", self.peer),
-            ("overrun", Some(self.overrun)),
-            ("ring", Some(self.ring)),
-            ("pool", Some(self.pool)),
-            ("writer", Some(self.writer)),
-            ("disk", Some(self.disk)),
+            ("kernel", kernel),
+            ("rx_ring", Some(rx_ring)),
+            ("fill_ring", Some(fill_ring)),
+            ("peer", peer),
+            ("overrun", Some(overrun)),
+            ("ring", Some(ring)),
+            ("pool", Some(pool)),
+            ("writer", Some(writer)),
+            ("disk", Some(disk)),
         ]
     }
 
