@@ -55,6 +55,9 @@ The simulated card: sim:KEY=VALUE,…
                      [default: 0]
 
 AF_XDP: xdp:INTERFACE,KEY=VALUE,…
+  pass=yes           copy packets, and pass them on to this
+                     machine; without it, they are taken
+                     away from the machine
   queue=N            read only this receive queue
                      [default: all]
   mode=native|generic
@@ -128,7 +131,8 @@ Examples:
 pub struct Capture {
     /// Interface to capture from: eth0, any, sim (simulated), share:NAME, xdp:eth0 or ssh:HOST/eth0. May be repeated. any is all interfaces, sim
     /// a simulated card (also sim:rate=10G), and share:NAME the packets that another capture shares with --share. xdp:eth0 uses
-    /// AF_XDP, which takes packets away from this machine's network stack. ssh:HOST/eth0 runs forebay on another machine, with ssh
+    /// AF_XDP, which takes packets away from this machine's network stack, and xdp:eth0,pass=yes copies them before the stack.
+    /// ssh:HOST/eth0 runs forebay on another machine, with ssh
     #[arg(
         help_heading = "Input",
         short = 'i',
@@ -284,7 +288,7 @@ pub struct Capture {
     pub stop_on_down: bool,
 
     /// Capture from xdp:INTERFACE even if this machine itself uses the interface. The machine's own connections over this
-    /// interface then stop working
+    /// interface then stop working. Not needed with xdp:INTERFACE,pass=yes
     #[arg(help_heading = "Input", long)]
     pub take_traffic: bool,
 

@@ -38,7 +38,8 @@ Examples:
 pub struct Top {
     /// Interface to watch: eth0, any, sim, share:NAME or xdp:eth0. May be repeated. Without it, the first word of EXPRESSION can be
     /// the interface or a file; otherwise all interfaces are watched. sim is a simulated card (also sim:rate=10G), and share:NAME the
-    /// packets that another capture shares. xdp:eth0 uses AF_XDP, which takes packets away from this machine's network stack
+    /// packets that another capture shares. xdp:eth0 uses AF_XDP, which takes packets away from this machine's network stack, unless
+    /// pass=yes follows
     #[arg(help_heading = "Input", short = 'i', value_name = "INTERFACE")]
     pub interfaces: Vec<Name>,
 

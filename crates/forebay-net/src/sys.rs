@@ -406,7 +406,9 @@ pub(crate) fn keep_others_out(fd: BorrowedFd<'_>) -> io::Result<()> {
 /// The command that selects the signal for lease breaks (linux/fcntl.h, include/uapi/asm-generic/fcntl.h).
 const F_SETSIG: libc::c_int = 10;
 
-/// A shared, readable and writable mapping; unmapped when dropped.
+const WRITABLE: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
+
+/// A shared mapping; unmapped when dropped. Readable, and writable unless it was made by [`Mapping::read_only`].
 #[derive(Debug)]
 pub(crate) struct Mapping {
     base: NonNull<u8>,
@@ -422,23 +424,39 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// Maps `len` bytes of a descriptor: the rings of a packet socket, whose pages the kernel maps at once (packet_mmap).
     pub(crate) fn of(fd: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
-        Self::map(fd.as_raw_fd(), libc::MAP_SHARED, len, 0)
+        Self::map(fd.as_raw_fd(), WRITABLE, libc::MAP_SHARED, len, 0)
+    }
+
+    /// Maps `len` bytes of a descriptor from this offset, which the kernel maps at once, and which cannot be written to.
+    pub(crate) fn read_only(fd: BorrowedFd<'_>, len: usize, offset: u64) -> io::Result<Self> {
+        Self::map(
+            fd.as_raw_fd(),
+            libc::PROT_READ,
+            libc::MAP_SHARED,
+            len,
+            offset,
+        )
     }
 
     /// Maps `len` bytes of a descriptor from this offset, and faults them in: a ring of an AF_XDP socket.
     pub(crate) fn at(fd: BorrowedFd<'_>, len: usize, offset: u64) -> io::Result<Self> {
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
-        Self::map(fd.as_raw_fd(), flags, len, offset)
+        Self::map(fd.as_raw_fd(), WRITABLE, flags, len, offset)
     }
 
     /// Zeroed memory with the shape of a ring, for tests without a socket.
     #[cfg(test)]
     pub(crate) fn anonymous(len: usize) -> io::Result<Self> {
-        Self::map(-1, libc::MAP_SHARED | libc::MAP_ANONYMOUS, len, 0)
+        Self::map(-1, WRITABLE, libc::MAP_SHARED | libc::MAP_ANONYMOUS, len, 0)
     }
 
-    fn map(fd: libc::c_int, flags: libc::c_int, len: usize, offset: u64) -> io::Result<Self> {
-        let access = libc::PROT_READ | libc::PROT_WRITE;
+    fn map(
+        fd: libc::c_int,
+        access: libc::c_int,
+        flags: libc::c_int,
+        len: usize,
+        offset: u64,
+    ) -> io::Result<Self> {
         let offset = libc::off64_t::try_from(offset).map_err(io::Error::other)?;
         // SAFETY: without a requested address the kernel chooses a free range, so no existing mapping is replaced.
         let base = unsafe { libc::mmap64(ptr::null_mut(), len, access, flags, fd, offset) };

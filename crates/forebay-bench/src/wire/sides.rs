@@ -26,7 +26,7 @@ pub struct CaptureSide {
 enum Kind {
     /// Ours over AF_PACKET.
     Packet,
-    /// Ours over AF_XDP, in this mode.
+    /// Ours with XDP, in this mode.
     Xdp(&'static str),
     Walk,
     Tcpdump,
@@ -39,6 +39,9 @@ const FOREBAY: CaptureSide = CaptureSide::of("forebay", Kind::Packet, "ready", 1
 const NATIVE: CaptureSide = CaptureSide::of("forebay xdp native", Kind::Xdp("native"), "ready", 0);
 const GENERIC: CaptureSide =
     CaptureSide::of("forebay xdp generic", Kind::Xdp("generic"), "ready", 0);
+/// Copies frames before the stack, as xdpdump does.
+const PASSING: CaptureSide =
+    CaptureSide::of("forebay xdp pass", Kind::Xdp("native,pass=yes"), "ready", 0);
 const TCPDUMP: CaptureSide = CaptureSide::of("tcpdump", Kind::Tcpdump, "listening on", 1000);
 const DUMPCAP: CaptureSide = CaptureSide::of("dumpcap", Kind::Dumpcap, "File:", 250);
 const NETSNIFF: CaptureSide = CaptureSide::of("netsniff-ng", Kind::Netsniff, "Running!", 100);
@@ -53,7 +56,9 @@ const WALK: CaptureSide = CaptureSide::of(
 
 /// Ours first, the limit last. stenotype is none: it writes blocks of the kernel's ring that only its own server reads, so its packets cannot be
 /// counted in the file.
-pub const SIDES: [CaptureSide; 6] = [FOREBAY, TCPDUMP, DUMPCAP, NETSNIFF, XDPDUMP, WALK];
+pub const SIDES: [CaptureSide; 8] = [
+    FOREBAY, NATIVE, PASSING, TCPDUMP, DUMPCAP, NETSNIFF, XDPDUMP, WALK,
+];
 
 /// All that write files, with every backend of ours.
 pub const WRITERS: [CaptureSide; 6] = [FOREBAY, NATIVE, GENERIC, TCPDUMP, DUMPCAP, NETSNIFF];
@@ -73,7 +78,7 @@ impl CaptureSide {
         !matches!(self.kind, Kind::Packet | Kind::Xdp(_) | Kind::Walk)
     }
 
-    /// Whether it is ours, over AF_XDP.
+    /// Whether it is ours, with XDP.
     pub fn is_xdp(&self) -> bool {
         matches!(self.kind, Kind::Xdp(_))
     }

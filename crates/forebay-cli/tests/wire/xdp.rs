@@ -112,13 +112,43 @@ fn an_interface_in_use_needs_take_traffic_and_filters_count() {
 }
 
 #[test]
+fn with_pass_an_interface_in_use_is_watched_and_an_overload_accounted_for_to_the_frame() {
+    xdp_lab(|| {
+        ip("address add 192.0.2.1/24 dev vb");
+        let (load, file) = Load::with_output(30_000);
+        let other = load.path("stack.pcapng");
+        for mode in MODES {
+            // The stack has the packets too.
+            let stack = listening_on("vb", format!("-Q in -w {other}"));
+            let name = format!("xdp:vb,mode={mode},pass=yes");
+            let child = listening_on(&name, format!("-w {file} -B 1M"));
+            interrupt(&child, "-STOP");
+            load.send();
+            interrupt(&child, "-CONT");
+            let ran = stopped(child);
+            let json = ran.succeeds().json();
+            check(&json, ran.log(), &found::open(&file), 30_000);
+            assert!(count(&json["dropped"]["rx_ring"]) > 10_000, "{json}");
+            let source = &json["got"]["sources"][0];
+            assert_eq!(source["backend"], "xdp");
+            assert_eq!(source["copy"], format!("{mode}, copied"));
+            let seen = stopped(stack).keeps_the_law();
+            let passed = count(&json["received"]) - count(&json["dropped"]["peer"]);
+            assert_eq!(count(&seen["received"]), passed, "{seen}");
+        }
+    });
+}
+
+#[test]
 fn what_opening_needed_is_given_up_before_the_first_packet() {
     xdp_lab(|| {
-        let load = Load::new(1_000);
-        let child = listening_on("xdp:vb", format!("-w {}", load.path("got.pcapng")));
-        crate::privileges::has_only_rights_to_files(&child);
-        let json = load.through(child).keeps_the_law();
-        assert_eq!(count(&json["written"]), 1_000);
-        assert!(!json["sandbox"].is_null(), "{json}");
+        for name in ["xdp:vb", "xdp:vb,pass=yes"] {
+            let load = Load::new(1_000);
+            let child = listening_on(name, format!("-w {}", load.path("got.pcapng")));
+            crate::privileges::has_only_rights_to_files(&child);
+            let json = load.through(child).keeps_the_law();
+            assert_eq!(count(&json["written"]), 1_000);
+            assert!(!json["sandbox"].is_null(), "{json}");
+        }
     });
 }

@@ -2,7 +2,7 @@
 
 use super::memory::Shape;
 use crate::{link::Link, port::DEFAULT_SNAPLEN};
-use forebay::{Error, Result};
+use forebay::{Error, Result, memory, time::Clock};
 
 /// Settings for opening an interface with AF_XDP, beside those of its [`Spec`](super::Spec).
 ///
@@ -12,7 +12,8 @@ use forebay::{Error, Result};
 /// ```
 #[derive(Clone, Debug)]
 pub struct AfXdpConfig {
-    /// Memory for frames, of all queues together. It is locked in memory. Default `None`: 64 MiB, or more if the interface has many
+    /// Memory for frames, of all queues together. With [`Spec::passes`](super::Spec::passes), that of the ring buffer: the largest power of
+    /// two that is not above it, 64 MiB by default. Otherwise it is locked in memory. Default `None`: 64 MiB, or more if the interface has many
     /// queues with large rings. About half of it is in use: a receive ring has a power of two of slots, and more chunks than slots.
     pub ring_bytes: Option<u64>,
     /// The maximum number of bytes kept of a frame, at least 1. Default 262144.
@@ -20,11 +21,13 @@ pub struct AfXdpConfig {
     /// Also capture frames that are not addressed to this machine (promiscuous mode). Default true.
     pub promiscuous: bool,
     /// Open the interface also if this machine uses it. Default false. Every frame that the port receives is taken away from the
-    /// kernel's network stack: connections over the interface stop working.
+    /// kernel's network stack: connections over the interface stop working. Not needed with [`Spec::passes`](super::Spec::passes).
     pub take_traffic: bool,
     /// Treat the interface going down as an error that ends the port. Default false: the port waits until the interface is up again,
     /// and counts the outage in [`PortReport::outages`](crate::port::PortReport::outages). Deleting the interface always ends the port.
     pub stop_on_down: bool,
+    /// The clock of [`Wake::At`](crate::port::Wake::At), which only a port with [`Spec::passes`](super::Spec::passes) returns.
+    pub clock: Clock,
 }
 
 impl Default for AfXdpConfig {
@@ -35,6 +38,7 @@ impl Default for AfXdpConfig {
             promiscuous: true,
             take_traffic: false,
             stop_on_down: false,
+            clock: Clock::real(),
         }
     }
 }
@@ -48,6 +52,8 @@ const CHUNKS: [u32; 2] = [2048, 4096];
 const MIN_SLOTS: u32 = 64;
 /// Memory unless another amount was asked for.
 const DEFAULT_BYTES: u64 = 64 << 20;
+/// A ring buffer holds the longest frame, and counts with 31 bits.
+const BUFFER_BYTES: std::ops::RangeInclusive<u64> = 256 << 10..=1 << 31;
 /// If the driver does not report the size of its receive ring: veth's.
 const HARDWARE_RING: u32 = 256;
 
@@ -62,12 +68,7 @@ impl AfXdpConfig {
         queues: u32,
         hardware_ring: Option<u32>,
     ) -> Result<Shape> {
-        if self.snaplen == 0 {
-            return Err(
-                Error::invalid("", "a snapshot length of 0 captures nothing")
-                    .advise("Choose 1 or more, or 262144 for all"),
-            );
-        }
+        refuse_no_snaplen(self.snaplen)?;
         let chunk_bytes = chunk_bytes(link)?;
         // The hardware may hold as many chunks as its ring has slots.
         let spare = hardware_ring.unwrap_or(HARDWARE_RING).max(MIN_SLOTS);
@@ -101,6 +102,46 @@ impl AfXdpConfig {
             chunks: slots + spare,
             slots,
         })
+    }
+}
+
+impl AfXdpConfig {
+    /// The size of the ring buffer of an interface whose frames pass: a power of two.
+    ///
+    /// # Errors
+    /// A value is out of range, or there is not that much memory.
+    pub(super) fn buffer_bytes(&self, name: &str) -> Result<u32> {
+        refuse_no_snaplen(self.snaplen)?;
+        let bytes = self.ring_bytes.unwrap_or(DEFAULT_BYTES);
+        if bytes < *BUFFER_BYTES.start() {
+            let what = format!(
+                "{} KiB are too little memory for a ring buffer",
+                bytes >> 10
+            );
+            let advice = format!("Give -B at least {}", BUFFER_BYTES.start() >> 10);
+            return Err(Error::invalid(name, what).advise(advice));
+        }
+        let bytes = 1 << bytes.min(*BUFFER_BYTES.end()).ilog2();
+        let available = memory::available().map(|it| it as u64);
+        if let Some(available) = available.filter(|it| bytes > it / 2) {
+            let what = format!(
+                "{} MiB are more than half of the {} MiB of memory available",
+                bytes >> 20,
+                available >> 20
+            );
+            return Err(Error::invalid(name, what).advise("Choose a smaller size with -B"));
+        }
+        Ok(bytes as u32)
+    }
+}
+
+fn refuse_no_snaplen(snaplen: u32) -> Result<()> {
+    match snaplen {
+        0 => Err(
+            Error::invalid("", "a snapshot length of 0 captures nothing")
+                .advise("Choose 1 or more, or 262144 for all"),
+        ),
+        _ => Ok(()),
     }
 }
 

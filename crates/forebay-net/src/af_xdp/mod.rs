@@ -22,6 +22,17 @@
 //! | how frames reach this process | zero-copy: the hardware writes them into its memory | the kernel copies them |
 //! | when the time stamp is taken | when the XDP program sees the frame (Linux 6.1) | when this process finds the frame |
 //!
+//! # Copies
+//!
+//! With [`Spec::passes`], there is no socket: the XDP program copies each frame into a ring buffer, and passes it on to the network stack. So
+//! this process and the machine have it, as with `af_packet`, but this process sees it before the stack does. This needs Linux 6.1. Frames
+//! may have any length; those of more than 65536 bytes are cut.
+//!
+//! ```text
+//!   interface ─▶ XDP program ─▶ the network stack
+//!                     └ copy ─▶ ring buffer ─▶ receive() ─▶ Burst
+//! ```
+//!
 //! # Losses
 //!
 //! [`Counts::received`](crate::port::Counts) are the frames that reached a socket, and
@@ -40,7 +51,7 @@
 //! # Limits
 //!
 //! - Ethernet only.
-//! - The longest frame has 1792 bytes if the MTU is at most 1770, otherwise 3840 bytes. Longer frames are lost. An interface with an MTU
+//! - Without [`Spec::passes`], the longest frame has 1792 bytes if the MTU is at most 1770, otherwise 3840 bytes. Longer frames are lost. An interface with an MTU
 //!   above 3818 is refused.
 //! - VLAN tags that the hardware removes are lost: `ethtool -K eth0 rxvlan off` keeps them (for a veth interface, `txvlan off` on its peer).
 //! - Filters run in this process, not in the kernel.

@@ -60,8 +60,15 @@ impl AfXdpTx {
         let name = &spec.interface[..];
         Outbox::check(name, config)?;
         let queue_frames = config.queue_frames;
-        if spec.mode.is_some() || spec.copies || spec.busy_poll.is_some() {
-            let tried = "mode, copy and busy-poll are for receiving";
+        let Spec {
+            mode,
+            copies,
+            passes,
+            busy_poll,
+            ..
+        } = *spec;
+        if mode.is_some() || copies || passes || busy_poll.is_some() {
+            let tried = "mode, copy, pass and busy-poll are for receiving";
             return Err(Error::invalid(name, tried).advise("For sending, only queue=N is possible"));
         }
         if config.backend == TxBackend::Ring {

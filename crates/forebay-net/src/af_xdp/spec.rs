@@ -41,6 +41,9 @@ pub struct Spec {
     pub mode: Option<Mode>,
     /// `copy=yes`: do not ask the driver to write frames directly into our memory.
     pub copies: bool,
+    /// `pass=yes`: copy frames and let the machine have them, instead of taking them. Excludes `copies` and `busy_poll`, which are of
+    /// sockets.
+    pub passes: bool,
     /// `busy-poll=TIME`: each [`receive`](crate::port::Port::receive) that finds no frame polls the hardware once, for up to this time. The
     /// hardware raises fewer interrupts only if `napi_defer_hard_irqs` and `gro_flush_timeout` of the interface are set, too.
     pub busy_poll: Option<Duration>,
@@ -75,6 +78,10 @@ impl FromStr for Spec {
                     spec.copies = value == "yes";
                     matches!(value, "yes" | "no")
                 }
+                "pass" => {
+                    spec.passes = value == "yes";
+                    matches!(value, "yes" | "no")
+                }
                 "busy-poll" => {
                     let range = Duration::from_micros(1)..=Duration::from_millis(100);
                     spec.busy_poll = units::duration(value).filter(|time| range.contains(time));
@@ -83,7 +90,7 @@ impl FromStr for Spec {
                 _ => {
                     return wrong(
                         format!("there is no key '{key}'"),
-                        "Use queue, mode, copy or busy-poll",
+                        "Use queue, mode, copy, pass or busy-poll",
                     );
                 }
             };
@@ -92,10 +99,18 @@ impl FromStr for Spec {
                     "queue" => "Use a number, such as queue=0",
                     "mode" => "Use mode=native or mode=generic",
                     "copy" => "Use copy=yes or copy=no",
+                    "pass" => "Use pass=yes or pass=no",
                     _ => "Use a time from 1us to 100ms, such as busy-poll=50us",
                 };
                 return wrong(format!("'{value}' is not a value of {key}"), advice);
             }
+        }
+        if spec.passes && (spec.copies || spec.busy_poll.is_some()) {
+            return wrong(
+                "with pass=yes there is no AF_XDP socket to which copy= and busy-poll= could apply"
+                    .into(),
+                "Leave them out",
+            );
         }
         Ok(spec)
     }
@@ -123,6 +138,9 @@ mod tests {
                 "'' is not a value of copy. Use copy=yes or copy=no",
             ),
             ("eth0,busy-poll=2s", "'2s' is not a value of busy-poll"),
+            ("eth0,pass", "'' is not a value of pass. Use pass=yes"),
+            ("eth0,pass=yes,copy=yes", "copy= and busy-poll= could apply"),
+            ("eth0,busy-poll=1ms,pass=yes", "Leave them out"),
             ("eth0,frames=7", "there is no key 'frames'. Use queue, mode"),
         ] {
             let error = text.parse::<Spec>().unwrap_err().to_string();

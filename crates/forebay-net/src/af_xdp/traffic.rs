@@ -33,7 +33,7 @@ pub(super) fn refuse_used(link: &Link, netlink: &Netlink) -> Result<()> {
     let refuse = |what: String| {
         Err(Error::invalid(&link.name, what).advise(format!(
             "AF_XDP takes every frame away from this machine's network stack, so connections over {0} would break. \
-             Use -i {0} to watch, or --take-traffic to take them",
+             Use -i {0} or -i xdp:{0},pass=yes to watch, or --take-traffic to take them",
             link.name
         )))
     };

@@ -1,4 +1,5 @@
-//! The operations of bpf(2) that this crate needs: make a map, set an element, load a program, attach it to an interface.
+//! The operations of bpf(2) that this crate needs: make a map, set an element, load a program, attach it to an interface. `ring_buffer` is
+//! the reader of a map that programs fill.
 //!
 //! Each descriptor is closed when it is dropped. Closing the last one of a link detaches the program, so nothing stays when the
 //! process is killed. Attributes are laid out as in `union bpf_attr` (linux/bpf.h). Only its beginning is passed: the kernel takes the
@@ -6,11 +7,13 @@
 #![allow(unsafe_code)]
 
 mod classic;
+mod ring_buffer;
 #[cfg(test)]
 mod tests;
 
 use crate::sys::Mapping;
 pub(crate) use classic::counting;
+pub(crate) use ring_buffer::{ASLEEP, LOST, RingBuffer};
 use std::{
     io,
     os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
@@ -29,10 +32,13 @@ const LINK_CREATE: libc::c_int = 28;
 
 const MAP_TYPE_ARRAY: u32 = 2;
 const MAP_TYPE_XSKMAP: u32 = 17;
+const MAP_TYPE_RINGBUF: u32 = 27;
 /// A map that a process may map into its memory.
 const MMAPABLE: u32 = 1 << 10;
 /// The kind of attachment (`BPF_XDP`).
 const ATTACH_XDP: u32 = 37;
+/// The program accepts frames that are in several pieces of memory (`BPF_F_XDP_HAS_FRAGS`).
+const HAS_FRAGMENTS: u32 = 1 << 5;
 
 /// Calls bpf(2) with these attributes.
 ///
@@ -93,12 +99,24 @@ pub(super) fn set_socket(
     Ok(())
 }
 
-/// What a program is for, and its number (`BPF_PROG_TYPE_…`).
+/// What a program is for.
 #[derive(Clone, Copy, Debug)]
-#[repr(u32)]
 pub(super) enum ProgramKind {
-    SocketFilter = 1,
-    Xdp = 6,
+    SocketFilter,
+    /// `fragments`: it accepts frames that are in several pieces of memory. Linux 5.18.
+    Xdp {
+        fragments: bool,
+    },
+}
+
+impl ProgramKind {
+    /// `BPF_PROG_TYPE_…`.
+    fn number(self) -> u32 {
+        match self {
+            ProgramKind::SocketFilter => 1,
+            ProgramKind::Xdp { .. } => 6,
+        }
+    }
 }
 
 /// Loads a program.
@@ -106,21 +124,22 @@ pub(super) fn load(kind: ProgramKind, program: &[Instruction]) -> io::Result<Own
     // Only the text "GPL" and a few others open all of the kernel's functions to a program.
     let license = c"Dual MIT/GPL";
     let mut attributes = [0; 18];
-    attributes[0] = pair(kind as u32, program.len() as u32);
+    attributes[0] = pair(kind.number(), program.len() as u32);
     attributes[1] = program.as_ptr() as u64;
     attributes[2] = license.as_ptr() as u64;
     attributes[6] = u64::from_ne_bytes(*b"forebay\0"); // its name in `bpftool prog`
-    if let ProgramKind::Xdp = kind {
+    if let ProgramKind::Xdp { fragments } = kind {
+        attributes[5] = pair(0, if fragments { HAS_FRAGMENTS } else { 0 });
         attributes[8] = pair(0, ATTACH_XDP);
     }
     // SAFETY: the kernel reads the instructions and the license, which live until the call returns.
     unsafe { bpf_descriptor(PROG_LOAD, &attributes) }
 }
 
-/// KernelCounters that programs share: up to this number of processors, each has one.
+/// Counters that programs share: up to this number of processors, each has one.
 const SLOTS: usize = 64;
 /// One cache line each.
-const SLOT_BYTES: usize = 64;
+pub(super) const SLOT_BYTES: usize = 64;
 
 /// A count that programs in the kernel add to, and that is read without a system call. It needs no descriptor that a sandbox would
 /// have to allow.
@@ -146,15 +165,17 @@ impl KernelCounters {
 
     /// The sum of all slots.
     pub(crate) fn sum(&self) -> u64 {
-        let slot = |number| {
-            // SAFETY: `number` is below SLOTS, and the mapping has SLOTS slots of SLOT_BYTES.
-            let slot = unsafe { self.memory.base().add(number * SLOT_BYTES) };
-            // SAFETY: 8 bytes in the mapping, aligned to a cache line. Programs in the kernel and this process change them only with
-            // atomic operations, and any bytes are a value.
-            let slot = unsafe { slot.cast::<AtomicU64>().as_ref() };
-            slot.load(Relaxed) // publishes only itself
-        };
+        let slot = |number| self.slot(number).load(Relaxed); // publishes only itself
         (0..SLOTS).map(slot).sum()
+    }
+
+    fn slot(&self, number: usize) -> &AtomicU64 {
+        assert!(number < SLOTS);
+        // SAFETY: the mapping has SLOTS slots of SLOT_BYTES.
+        let slot = unsafe { self.memory.base().add(number * SLOT_BYTES) };
+        // SAFETY: 8 bytes in the mapping, aligned to a cache line. Programs in the kernel and this process change them only with
+        // atomic operations, and any bytes are a value.
+        unsafe { slot.cast::<AtomicU64>().as_ref() }
     }
 }
 

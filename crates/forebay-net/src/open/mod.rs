@@ -60,7 +60,8 @@ pub struct Options {
     pub reports_unfinished: bool,
     /// An interface that goes down ends its port, instead of being waited for.
     pub stop_on_down: bool,
-    /// Open an interface with AF_XDP also if this machine uses it, and take its traffic away.
+    /// Open an interface with AF_XDP also if this machine uses it, and take its traffic away. Not needed with
+    /// [`Spec::passes`](crate::af_xdp::Spec::passes).
     pub take_traffic: bool,
 }
 
@@ -359,7 +360,7 @@ pub(crate) fn transmit_beside(name: &Name, config: &TxConfig) -> Result<Box<dyn 
 }
 
 /// Opens two interfaces that share their memory, for a bridge: to receive, and to send what the other one receives. `None`: their
-/// backends cannot, as only two ports of AF_XDP can.
+/// backends cannot, as only two ports of AF_XDP that take frames can.
 ///
 /// # Errors
 /// As [`ports`].
@@ -371,8 +372,8 @@ pub(crate) fn pair(
 ) -> Result<Option<[ReceivesAndSends; 2]>> {
     match names {
         #[cfg(feature = "live")]
-        [Name::Xdp(a), Name::Xdp(b)] => {
-            let pair = af_xdp::open_pair([a, b], &xdp_config(options), send)?;
+        [Name::Xdp(a), Name::Xdp(b)] if !a.passes && !b.passes => {
+            let pair = af_xdp::open_pair([a, b], &xdp_config(options, &Clock::real()), send)?;
             let boxed = |(port, relay)| -> ReceivesAndSends { (Box::new(port), Box::new(relay)) };
             Ok(Some(pair.map(boxed)))
         }
@@ -407,7 +408,7 @@ fn begin_one(name: &Name, options: &Options, clock: &Clock) -> Result<Begun> {
         #[cfg(feature = "live")]
         Name::Interface(name) => Begun::Shut(Box::new(Shut::open(name, &live_config(options))?)),
         #[cfg(feature = "live")]
-        Name::Xdp(spec) => Begun::Port(Box::new(AfXdp::open(spec, &xdp_config(options))?)),
+        Name::Xdp(spec) => Begun::Port(Box::new(AfXdp::open(spec, &xdp_config(options, clock))?)),
         #[cfg(not(feature = "live"))]
         Name::Interface(_) | Name::Xdp(_) => unreachable!("refused above"),
         Name::Share(name) => {
@@ -456,13 +457,14 @@ fn live_config(options: &Options) -> af_packet::AfPacketConfig {
 }
 
 #[cfg(feature = "live")]
-fn xdp_config(options: &Options) -> AfXdpConfig {
+fn xdp_config(options: &Options, clock: &Clock) -> AfXdpConfig {
     AfXdpConfig {
         ring_bytes: options.ring_bytes,
         snaplen: options.snaplen,
         promiscuous: options.promiscuous,
         take_traffic: options.take_traffic,
         stop_on_down: options.stop_on_down,
+        clock: clock.clone(),
     }
 }
 

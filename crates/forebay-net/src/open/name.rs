@@ -36,7 +36,8 @@ pub enum Name {
     Sim(Spec),
     /// `eth0`, `packet:eth0`: an interface of this machine; `any`: all of them. Uses AF_PACKET.
     Interface(String),
-    /// `xdp:eth0` or `xdp:eth0,KEY=VALUE,…`: an interface of this machine. Uses AF_XDP, which takes its frames.
+    /// `xdp:eth0` or `xdp:eth0,KEY=VALUE,…`: an interface of this machine. Uses AF_XDP, which takes its frames, or with `pass=yes` an XDP
+    /// program that copies them.
     Xdp(af_xdp::Spec),
     /// `share:NAME`: the packets that another capture shares under this name. Also called `tap:NAME`, which was its first name.
     Share(ShareName),

@@ -4,6 +4,7 @@
 //! - `losses`: overload, and recovery from it
 //! - `opening`: what opening needs and refuses, and what stays of it
 //! - `ending`: stops and lost interfaces
+//! - `passing`: the port that copies frames, and lets the machine have them
 //! - `sending`: the port that sends
 //!
 //! This file contains what they share. Requires root: a user namespace may not load programs. A missing requirement is reported as
@@ -17,6 +18,7 @@ mod ending;
 mod frames;
 mod losses;
 mod opening;
+mod passing;
 mod sending;
 
 use forebay_net::{
@@ -88,8 +90,12 @@ fn settled(port: &mut AfXdp, delivered: u64, told: u64) -> (Counts, SocketLosses
 /// Waits until nothing is on its way any more: the sender has returned, but the receiving side runs on another processor.
 fn quiet(port: &mut AfXdp) {
     let begun = Instant::now();
-    let sum =
-        |port: &mut AfXdp| port.counts().received + port.report().socket_losses.peer.unwrap_or(0);
+    let sum = |port: &mut AfXdp| {
+        let (counts, report) = (port.counts(), port.report());
+        let arrived = counts.received + report.socket_losses.peer.unwrap_or(0);
+        // Frames that pass count when they are read.
+        (arrived, report.ring_fill)
+    };
     let mut before = sum(port);
     loop {
         thread::sleep(Duration::from_millis(20));

@@ -20,12 +20,14 @@ fn an_interface_in_use_is_refused_unless_its_traffic_may_be_taken() {
             let text = error("vb");
             let expected = format!("vb: {what}. AF_XDP takes every frame away");
             assert!(text.starts_with(&expected), "{text}");
-            assert!(text.ends_with("Use -i vb to watch, or --take-traffic to take them"));
+            let advice = "Use -i vb or -i xdp:vb,pass=yes to watch, or --take-traffic to take them";
+            assert!(text.ends_with(advice), "{text}");
             assert!(!has_program());
         };
         ip("address add 192.0.2.1/24 dev vb");
         refused("the interface has the address 192.0.2.1");
         drop(open_with("vb", |it| it.take_traffic = true));
+        drop(open("vb,pass=yes"));
         ip("address flush dev vb");
         if std::fs::write("/proc/sys/net/ipv6/conf/vb/disable_ipv6", "0").is_ok() {
             // Every interface has a link-local address: it does not mean that it is used.
@@ -44,11 +46,13 @@ fn an_interface_in_use_is_refused_unless_its_traffic_may_be_taken() {
 #[test]
 fn a_program_or_a_queue_that_another_port_has_is_an_error_and_free_again_afterwards() {
     lab(&[], || {
-        let port = open("vb");
+        let port = open("vb,pass=yes");
         assert!(has_program());
-        let text = error("vb");
-        assert!(text.starts_with("vb: attaching an XDP program: "), "{text}");
-        assert!(text.contains("Another one is attached"), "{text}");
+        for name in ["vb", "vb,pass=yes"] {
+            let text = error(name);
+            assert!(text.starts_with("vb: attaching an XDP program: "), "{text}");
+            assert!(text.contains("Another one is attached"), "{text}");
+        }
         // A capture that waits for the end of another one gets the interface.
         let waiting = thread::spawn(|| drop(open("vb")));
         thread::sleep(Duration::from_millis(200));
@@ -104,9 +108,11 @@ fn without_rights_or_lockable_memory_the_error_says_how_to_get_them() {
         if changed < 0 {
             return skip("a user other than root");
         }
-        let text = error("vb");
-        assert!(text.contains("operation not permitted"), "{text}");
-        assert!(text.contains("cap_net_raw,cap_net_admin,cap_bpf"), "{text}");
+        for name in ["vb", "vb,pass=yes"] {
+            let text = error(name);
+            assert!(text.contains("operation not permitted"), "{text}");
+            assert!(text.contains("cap_net_raw,cap_net_admin,cap_bpf"), "{text}");
+        }
         // To send, fewer rights are enough, also in a user namespace.
         let name = "xdp:vb".parse().unwrap();
         let sender = forebay_net::open::transmit(&name, &TxConfig::default());
@@ -117,36 +123,41 @@ fn without_rights_or_lockable_memory_the_error_says_how_to_get_them() {
     });
 }
 
+/// In the environment of a child: what it opens.
+const HELD: &str = "FOREBAY_TEST_HELD";
+
 #[test]
 fn a_killed_process_leaves_nothing() {
     lab(&["sleep"], || {
-        let mut port = Some(open("vb"));
-        assert!(has_program());
-        // A child that inherits nothing, killed, as opposed to a port that is dropped in order.
-        drop(port.take());
-        let me = std::env::current_exe().unwrap();
-        let mut child = tool(me.to_str().unwrap());
-        child.args([
-            "--exact",
-            "opening::holds_a_port_until_it_is_killed",
-            "--ignored",
-        ]);
-        let mut child = child.stdout(std::process::Stdio::null()).spawn().unwrap();
-        while !has_program() {
-            assert!(child.try_wait().unwrap().is_none(), "it ended");
-            thread::sleep(Duration::from_millis(10));
+        for name in ["vb", "vb,pass=yes"] {
+            let mut port = Some(open(name));
+            assert!(has_program());
+            // A child that inherits nothing, killed, as opposed to a port that is dropped in order.
+            drop(port.take());
+            let me = std::env::current_exe().unwrap();
+            let mut child = tool(me.to_str().unwrap());
+            child.env(HELD, name).args([
+                "--exact",
+                "opening::holds_a_port_until_it_is_killed",
+                "--ignored",
+            ]);
+            let mut child = child.stdout(std::process::Stdio::null()).spawn().unwrap();
+            while !has_program() {
+                assert!(child.try_wait().unwrap().is_none(), "it ended");
+                thread::sleep(Duration::from_millis(10));
+            }
+            child.kill().unwrap();
+            child.wait().unwrap();
+            assert!(!has_program());
+            drop(open(name));
         }
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert!(!has_program());
-        drop(open("vb"));
     });
 }
 
 #[test]
 #[ignore = "the child of another test"]
 fn holds_a_port_until_it_is_killed() {
-    let _port = open("vb");
+    let _port = open(&std::env::var(HELD).unwrap());
     loop {
         thread::park();
     }

@@ -27,7 +27,7 @@ use crate::sync::{
 
 /// The edges of the table above that positions take part in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Edge {
+pub enum Edge {
     Publish,
     Credit,
 }
@@ -43,8 +43,8 @@ impl Edge {
     }
 }
 
-/// A position that one side stores and the other loads; it wraps at its own width.
-pub(super) trait Position {
+/// A position that one side stores and the other loads; it wraps at its own width. Implemented for `AtomicU32` and `AtomicUsize`.
+pub trait Position {
     /// Stores `position`: the release half of `edge`.
     fn store(&self, position: usize, edge: Edge);
 

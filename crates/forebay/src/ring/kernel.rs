@@ -1,7 +1,8 @@
-//! One end of a ring whose other end is the kernel: AF_XDP's four rings, and others with two `u32` positions.
+//! One end of a ring whose other end is the kernel: AF_XDP's four rings, whose positions are `u32` words, and the ring buffer of BPF
+//! programs, whose positions count bytes in `usize` words.
 //!
-//! The kernel allocates the memory, and the caller maps it. This module handles only the two positions, which are `u32` words. The
-//! caller accesses the elements, in exactly the slots that [`End::slot`] returns.
+//! The kernel allocates the memory, and the caller maps it. This module handles only the two positions, and what a record in a ring
+//! buffer begins with. The caller accesses the elements, in exactly the slots that [`End::slot`] returns.
 //!
 //! ```text
 //!             consumer's word            producer's word
@@ -11,9 +12,31 @@
 //! As in the other rings of this crate, each side stores its position with Release, and loads the other's position with Acquire. This
 //! module checks the other side's position: if it claims more slots than the ring has, the call returns an error ([`Damaged`]), and
 //! so do all later calls on this end.
+//!
+//! # Ring buffers of BPF programs
+//!
+//! ```text
+//!   kernel:  reserve: header ◀ BUSY, length ─▶ producer's word ─▶ fill in ─▶ asleep? ─▶ header ◀ length ─▶ wake
+//!   we:      producer's word ─▶ header: BUSY? ─▶ read ─▶ consumer's word              asleep ◀ 1 ─▶ producer's word ─▶ sleep
+//! ```
+//!
+//! | Edge | Release | Acquire | What becomes visible |
+//! |---|---|---|---|
+//! | COMMIT | the kernel exchanges the header | [`committed`] loads it | the bytes of the record |
+//! | WAKE | [`before_sleep`] stores `asleep`, and fences | the program exchanges `asleep`, which is a full barrier | one side sees the other: the program wakes us, or we see that there is a record |
 
-use super::cursor::{Cursor, Edge};
-use crate::{error::coded, sync::atomic::AtomicU32};
+use super::cursor::{Cursor, Edge, Position};
+use crate::{
+    error::coded,
+    sync::{
+        atomic::{
+            AtomicU32,
+            Ordering::{Acquire, Relaxed, SeqCst},
+            fence,
+        },
+        planted,
+    },
+};
 
 /// This program's end of the ring: its position, and how far it may certainly go.
 ///
@@ -93,7 +116,7 @@ impl End {
     /// # Errors
     /// The other side's position is impossible, now or earlier.
     #[inline]
-    pub fn available(&mut self, theirs: &AtomicU32, wanted: usize) -> Result<usize, Damaged> {
+    pub fn available(&mut self, theirs: &impl Position, wanted: usize) -> Result<usize, Damaged> {
         let known = self.cursor.cached_available();
         if known >= wanted && !self.is_damaged {
             return Ok(known);
@@ -142,7 +165,7 @@ impl End {
 
     /// Shows this end's position to the other side, after all that was written to or read from the slots before it.
     #[inline]
-    pub fn publish(&self, mine: &AtomicU32) {
+    pub fn publish(&self, mine: &impl Position) {
         self.cursor.publish(mine, self.edge); // PUBLISH or CREDIT
     }
 
@@ -157,10 +180,55 @@ impl End {
     }
 }
 
+/// Bytes before each record of a ring buffer: its length with two flags, and a word for the kernel (`struct bpf_ringbuf_hdr`).
+pub const RECORD_HEADER_BYTES: usize = 8;
+const BUSY: u32 = 1 << 31;
+const DISCARDED: u32 = 1 << 30;
+
+/// A record of a ring buffer that the program has finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Bytes after its header.
+    pub len: usize,
+    /// The program has given it up, and its bytes mean nothing.
+    pub is_discarded: bool,
+}
+
+impl Record {
+    /// The bytes from its beginning to that of the next record.
+    pub fn span(self) -> usize {
+        (RECORD_HEADER_BYTES + self.len).next_multiple_of(8)
+    }
+}
+
+/// The record with this header, which must be before the producer's position. `None`: a program is still filling it in.
+#[inline]
+pub fn committed(header: &AtomicU32) -> Option<Record> {
+    let order = match planted("commit-relaxed") {
+        true => Relaxed,
+        false => Acquire,
+    };
+    let word = header.load(order); // COMMIT
+    (word & BUSY == 0).then_some(Record {
+        len: (word & !DISCARDED) as usize,
+        is_discarded: word & DISCARDED != 0,
+    })
+}
+
+/// Asks the program to wake this thread after its next record. Call it before the last look at the producer's position, and sleep only if
+/// that shows no record, also none that is still being filled in.
+#[inline]
+pub fn before_sleep(asleep: &AtomicU32) {
+    asleep.store(1, Relaxed); // WAKE
+    if !planted("sleep-without-fence") {
+        fence(SeqCst); // WAKE
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sync::{Arc, atomic::Ordering::Relaxed, model, thread};
+    use crate::sync::{Arc, atomic::AtomicUsize, atomic::Ordering::Release, model, thread};
 
     /// Two words and two slots, as the kernel and a program share them.
     struct Shared {
@@ -203,11 +271,79 @@ mod tests {
         });
     }
 
+    /// The words of a ring buffer, and the only byte of its only record.
+    struct Buffer {
+        producer: AtomicUsize,
+        header: AtomicU32,
+        byte: AtomicU32,
+        asleep: AtomicU32,
+        woken: AtomicU32,
+    }
+
+    #[test]
+    fn a_record_is_read_when_it_is_whole_and_wakes_the_reader_that_sleeps() {
+        model(|| {
+            let word = || AtomicU32::new(0);
+            let shared = Arc::new(Buffer {
+                producer: AtomicUsize::new(0),
+                header: word(),
+                byte: word(),
+                asleep: word(),
+                woken: word(),
+            });
+            let kernel = shared.clone();
+            let program = thread::spawn(move || {
+                kernel.header.store(BUSY | 1, Relaxed); // the producer's position orders it
+                kernel.producer.store(16, Release);
+                kernel.byte.store(7, Relaxed); // COMMIT orders it
+                fence(SeqCst); // an exchange in the kernel is a full barrier
+                let sleeps = kernel.asleep.swap(0, SeqCst) == 1; // WAKE
+                kernel.header.store(1, Release); // COMMIT
+                kernel.woken.store(u32::from(sleeps), Relaxed); // read after the join
+            });
+            let mut end = End::consumer(64);
+            before_sleep(&shared.asleep);
+            let sees_record = end.available(&shared.producer, 1).unwrap() > 0;
+            if sees_record && let Some(record) = committed(&shared.header) {
+                assert_eq!((record.len, record.span()), (1, 16));
+                assert_eq!(shared.byte.load(Relaxed), 7); // COMMIT orders it
+            }
+            program.join().unwrap();
+            let is_woken = shared.woken.load(Relaxed) == 1; // after the join
+            assert!(sees_record || is_woken, "left asleep");
+        });
+    }
+
+    #[cfg(not(loom))]
+    #[test]
+    fn a_record_is_as_long_as_its_header_says_and_the_next_one_is_aligned() {
+        let header = |word| committed(&AtomicU32::new(word));
+        assert_eq!(header(BUSY | 100), None);
+        assert_eq!(header(BUSY | DISCARDED | 100), None);
+        for (word, len, is_discarded, span) in [
+            (0, 0, false, 8),
+            (1, 1, false, 16),
+            (8, 8, false, 16),
+            (DISCARDED | 9, 9, true, 24),
+        ] {
+            let record = header(word).unwrap();
+            assert_eq!((record.len, record.is_discarded), (len, is_discarded));
+            assert_eq!(record.span(), span);
+        }
+    }
+
     #[cfg(loom)]
     #[test]
     fn planted_bugs_are_found() {
-        const MODEL: &str = "tests::elements_that_the_kernel_passes_arrive_whole_and_in_order";
-        crate::sync::planted_bugs_are_found("ring::kernel", &[("publish-relaxed", MODEL)]);
+        const ELEMENTS: &str = "tests::elements_that_the_kernel_passes_arrive_whole_and_in_order";
+        const RECORD: &str =
+            "tests::a_record_is_read_when_it_is_whole_and_wakes_the_reader_that_sleeps";
+        let plants = [
+            ("publish-relaxed", ELEMENTS),
+            ("commit-relaxed", RECORD),
+            ("sleep-without-fence", RECORD),
+        ];
+        crate::sync::planted_bugs_are_found("ring::kernel", &plants);
     }
 
     #[cfg(not(loom))]

@@ -1,12 +1,16 @@
-//! The port: it hands out frames of all queues in time order, and notices what happens to the interface.
+//! The port: it hands out frames, and notices what happens to the interface.
 //!
-//! `plan` opens program and sockets, `reader` reads the queues.
+//! `plan` opens program and sockets. A `source` is what is read: `reader` reads the queues, in time order, `copies` the ring buffer with the
+//! copies of frames that pass. `clocks` has their times.
 
+mod clocks;
+mod copies;
 mod plan;
 mod reader;
+mod source;
 
 use super::{
-    AfXdpConfig, Mode, Spec, config, memory::Memory, memory::Umem, queue::Queue, socket::Socket,
+    AfXdpConfig, Spec, config, memory::Memory, memory::Umem, queue::Queue, socket::Socket,
     traffic::Peer,
 };
 use crate::{
@@ -16,8 +20,8 @@ use crate::{
 use forebay::{Error, Result, memory};
 pub(super) use plan::Plan;
 pub use plan::probe;
-use reader::Reader;
 use rustix::thread::{MembarrierCommand, membarrier};
+use source::Source;
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::Arc,
@@ -25,10 +29,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// AF_XDP sockets on the receive queues of one interface.
+/// AF_XDP sockets on the receive queues of one interface; or, with [`Spec::passes`], a ring buffer with copies of its frames.
 #[derive(Debug)]
 pub struct AfXdp {
-    reader: Reader,
+    source: Box<dyn Source>,
     interfaces: [Interface; 1],
     index: u32,
     /// The attachment of the program; `None` once the port is stopped.
@@ -42,8 +46,8 @@ pub struct AfXdp {
     /// There was news of the interface, but netlink has not answered what it is.
     is_unanswered: bool,
     peer: Option<Peer>,
-    mode: Mode,
-    is_zero_copy: bool,
+    /// How frames arrive.
+    copy: &'static str,
     stop_on_down: bool,
     state: State,
     empty_looks: u32,
@@ -79,17 +83,20 @@ enum Gone {
 const LOOKS_BETWEEN_CHECKS: u32 = 1024;
 
 impl AfXdp {
-    /// Opens an interface and takes its frames from here on.
+    /// Opens an interface and takes its frames, or copies of them, from here on.
     ///
     /// # Errors
     /// Each error advises what to do:
     /// - The interface does not exist, is down, or has no Ethernet frames, or frames that are too long.
-    /// - This machine uses it, and [`AfXdpConfig::take_traffic`] is not set.
+    /// - This machine uses it, and neither [`Spec::passes`] nor [`AfXdpConfig::take_traffic`] is set.
     /// - A privilege is missing, or the limit for locked memory is too low.
     /// - Another XDP program is attached, another program has a queue, or there is no such queue.
     /// - The driver or the kernel lacks the support.
     pub fn open(spec: &Spec, config: &AfXdpConfig) -> Result<Self> {
         let plan = Plan::new(spec)?;
+        if spec.passes {
+            return plan.open_passing(config);
+        }
         let queues = plan.queues.len() as u32;
         let shape = config.shape(&plan.link, queues, plan.hardware_ring)?;
         config::fits_memory(&plan.link.name, shape, queues, memory::available())?;
@@ -122,6 +129,7 @@ impl AfXdp {
         }
         // From here on, both interfaces lose frames for other reasons.
         self.read_interfaces();
+        self.source.stop();
         self.state = State::Draining { gone };
     }
 
@@ -177,18 +185,17 @@ impl AfXdp {
 
     /// Damage ends the port: a kernel that writes it is not trusted with the next frame.
     fn check_damage(&mut self) -> Result<()> {
-        let Some((queue, damage)) = self.reader.damage.take() else {
+        let Some(damage) = self.source.take_damage() else {
             return Ok(());
         };
         self.detach(None);
         self.state = State::Ended;
-        let text = format!("the kernel's rings of socket {queue} are damaged: {damage}");
-        Err(Error::new(self.name(), text))
+        Err(Error::new(self.name(), damage))
     }
 
     /// Ends a drain whose frames are all handed out.
     fn finish(&mut self, gone: Option<Gone>) -> Result<Wake<'_>> {
-        self.reader.read_losses();
+        self.source.read_losses();
         self.state = State::Ended;
         let what = match gone {
             None => return Ok(Wake::End),
@@ -212,20 +219,21 @@ impl Port for AfXdp {
     }
 
     fn receive(&mut self, budget: usize) -> Result<Burst<'_>> {
-        let found = self.reader.look(budget);
+        let found = self.source.look(budget);
         self.check_damage()?;
         if !found {
-            self.reader.kick();
+            self.source.kick();
             self.empty_looks = self.empty_looks.wrapping_add(1);
             if self.empty_looks.is_multiple_of(LOOKS_BETWEEN_CHECKS) {
                 self.arm()?;
             }
         }
-        Ok(Burst::new(&mut self.reader))
+        Ok(Burst::new(&mut *self.source))
     }
 
     fn arm(&mut self) -> Result<Wake<'_>> {
-        let found = self.reader.look(0);
+        let held = self.source.before_sleep();
+        let found = self.source.look(0);
         self.check_damage()?;
         if found {
             return Ok(Wake::Ready);
@@ -235,7 +243,7 @@ impl Port for AfXdp {
             return match self.state {
                 // Frames may have arrived before it went away.
                 State::Draining { .. } => Ok(Wake::Ready),
-                _ => Ok(Wake::Fd(self.events.as_fd())),
+                _ => Ok(held.map_or(Wake::Fd(self.events.as_fd()), Wake::At)),
             };
         }
         match self.state {
@@ -250,21 +258,20 @@ impl Port for AfXdp {
         if matches!(self.state, State::Live | State::Down { .. }) {
             self.detach(None);
         }
-        self.reader.read_losses();
+        self.source.read_losses();
         Ok(())
     }
 
     fn counts(&mut self) -> Counts {
         if self.state != State::Ended {
-            self.reader.read_losses();
+            self.source.read_losses();
         }
         if matches!(self.state, State::Live | State::Down { .. }) {
             self.read_interfaces();
         }
-        let dropped = self.reader.losses.total();
-        let arrived: u64 = self.reader.queues.iter().map(Queue::arrived).sum();
+        let dropped = self.source.losses().total();
         Counts {
-            received: arrived + dropped,
+            received: self.source.arrived() + dropped,
             dropped: Some(dropped),
             interface_dropped: self.interface_dropped,
             filtered: Some(0),
@@ -272,8 +279,7 @@ impl Port for AfXdp {
     }
 
     fn report(&self) -> PortReport<'_> {
-        let losses = &self.reader.losses;
-        let levels = self.reader.queues.iter().map(Queue::fill_level);
+        let losses = self.source.losses();
         PortReport {
             socket_losses: SocketLosses {
                 rx_ring: losses.ring_full,
@@ -283,7 +289,7 @@ impl Port for AfXdp {
                     None => Some(0),
                 },
             },
-            ring_fill: levels.reduce(f64::max),
+            ring_fill: self.source.fill_level(),
             outages: self.outages.during(match self.state {
                 State::Down { since } => Some(since.elapsed()),
                 _ => None,
@@ -293,31 +299,9 @@ impl Port for AfXdp {
     }
 
     fn info(&self) -> PortInfo {
-        let shape = |queue: &Queue| queue.shape();
         PortInfo {
-            backend: "af_xdp",
-            copy: match (self.mode, self.is_zero_copy) {
-                (Mode::Native, true) => "native, zero-copy",
-                (Mode::Native, false) => "native, copied",
-                (Mode::Generic, _) => "generic, copied",
-            },
-            ring_bytes: self
-                .reader
-                .queues
-                .iter()
-                .map(|it| shape(it).bytes() as u64)
-                .sum(),
-            ring_frames: self
-                .reader
-                .queues
-                .iter()
-                .map(|it| u64::from(shape(it).slots))
-                .sum(),
-            timestamps: match self.reader.stamps {
-                true => "kernel (XDP program)",
-                false => "time of reading",
-            },
-            ..PortInfo::default()
+            copy: self.copy,
+            ..self.source.info()
         }
     }
 }

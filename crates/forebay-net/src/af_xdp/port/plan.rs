@@ -10,13 +10,17 @@ use super::{
         traffic::{self, Peer},
     },
     AfXdp, State,
+    clocks::Clocks,
+    copies::Copies,
     reader::Reader,
+    source::Source,
 };
 use crate::{
     af_packet::{find_link, hold_promiscuous, link_type},
-    ebpf::{self, Attach, ProgramKind},
+    ebpf::{self, Attach, ProgramKind, RingBuffer},
     link::{Link, Netlink},
     port::{Interface, LinkType, Outages},
+    units,
 };
 use forebay::{Error, Result, error::Code};
 use rustix::event::epoll;
@@ -55,7 +59,8 @@ fn refused(name: &str, tried: &str, cause: io::Error) -> Error {
 /// Loads the program, and returns whether it stamps frames. Linux before 6.1 has no clock for that.
 fn load(name: &str, map: BorrowedFd<'_>) -> Result<(OwnedFd, bool)> {
     let load = |stamps| {
-        ebpf::load(ProgramKind::Xdp, &program::redirect(map, stamps)).map(|it| (it, stamps))
+        let kind = ProgramKind::Xdp { fragments: false };
+        ebpf::load(kind, &program::redirect(map, stamps)).map(|it| (it, stamps))
     };
     let loaded = load(true).or_else(|cause| match cause.raw_os_error() {
         Some(libc::EPERM) => Err(cause),
@@ -122,94 +127,164 @@ impl<'a> Plan<'a> {
         shape: Shape,
         bind: &mut dyn FnMut(bool, Binding<'_>) -> Result<Queue>,
     ) -> Result<AfXdp> {
-        let Plan {
-            spec,
-            netlink,
-            link,
-            queues,
-            copies,
-            ..
-        } = self;
-        let name = &spec.interface[..];
-        if !link.is_up() {
-            return Err(Error::new(name, "the interface is down")
-                .advise(format!("Bring it up: ip link set {name} up")));
-        }
+        let (spec, name) = (self.spec, &self.spec.interface[..]);
+        self.refuse_down()?;
         if !config.take_traffic {
-            traffic::refuse_used(&link, &netlink)?;
+            traffic::refuse_used(&self.link, &self.netlink)?;
         }
-        let map = socket_map(name, queues.end)?;
+        let map = socket_map(name, self.queues.end)?;
         let (program, stamps) = load(name, map.as_fd())?;
-        let news = Netlink::listen()?;
-        let (attachment, mode) = attach(program.as_fd(), &link, spec.mode)?;
+        let attached = self.attach(program.as_fd())?;
+        let mode = attached.mode;
         let binding = |queue| Binding {
             name,
-            index: link.index,
+            index: self.link.index,
             queue,
             // What the hardware would write is not what generic mode reads.
-            copies: copies || mode == Mode::Generic,
+            copies: self.copies || mode == Mode::Generic,
             busy_poll: spec.busy_poll,
         };
-        let mut opened = Vec::new();
-        for queue in queues.clone() {
-            opened.push(bind(stamps, binding(queue))?);
+        let mut queues = Vec::new();
+        for queue in self.queues.clone() {
+            queues.push(bind(stamps, binding(queue))?);
         }
-        let is_zero_copy = opened.iter().all(|queue| queue.socket.is_zero_copy());
-        let events = wait_for(
-            opened
-                .iter()
-                .map(|queue| queue.socket.as_fd())
-                .chain([news.as_fd()]),
-        )
-        .map_err(|cause| Error::new(name, "making an epoll instance").because(cause))?;
-        let promiscuous = config.promiscuous && !link.is_loopback();
-        let promiscuous = promiscuous.then(|| hold_promiscuous(&link)).transpose()?;
-        let peer = Peer::of(&link);
-        let fresh = netlink.link(link.index)?.unwrap_or_else(|| link.clone());
-        let began = (fresh.dropped, peer.and_then(|peer| peer.unsent(&netlink)));
-        for (number, queue) in queues.zip(&opened) {
-            ebpf::set_socket(map.as_fd(), number, queue.socket.as_fd()).map_err(|cause| {
-                Error::new(
-                    name,
-                    format!("giving frames of queue {number} to its socket"),
-                )
-                .because(cause)
-            })?;
-        }
+        let is_zero_copy = queues.iter().all(|queue| queue.socket.is_zero_copy());
+        let sockets: Vec<_> = queues.iter().map(|queue| queue.socket.clone()).collect();
         let description = format!(
             "AF_XDP {mode}, {}, {} of {} frames",
             if is_zero_copy { "zero-copy" } else { "copied" },
-            match opened.len() {
+            match queues.len() {
                 1 => "1 queue".into(),
                 many => format!("{many} queues"),
             },
             shape.slots
         );
+        let copy = match (mode, is_zero_copy) {
+            (Mode::Native, true) => "native, zero-copy",
+            (Mode::Native, false) => "native, copied",
+            (Mode::Generic, _) => "generic, copied",
+        };
         let snaplen = config.snaplen.min(shape.chunk_bytes);
+        let interface = Interface {
+            name: name.into(),
+            description,
+            link: LinkType::ETHERNET,
+            snaplen,
+            ..Interface::default()
+        };
+        let reader = Reader {
+            queues,
+            last: None,
+            left: 0,
+            stamps,
+            snaplen,
+            polls_busily: spec.busy_poll.is_some(),
+            is_zero_copy,
+            clocks: Clocks::default(),
+            losses: Losses::default(),
+            losses_reported: 0,
+            gap: 0,
+            last_gap: 0,
+            damage: None,
+        };
+        let numbers = self.queues.clone();
+        let fds: Vec<_> = sockets.iter().map(|it| it.as_fd()).collect();
+        let port = self.port(config, attached, interface, copy, Box::new(reader), &fds)?;
+        for (number, socket) in numbers.zip(&fds) {
+            ebpf::set_socket(map.as_fd(), number, *socket).map_err(|cause| {
+                let tried = format!("giving frames of queue {number} to its socket");
+                Error::new(name, tried).because(cause)
+            })?;
+        }
+        Ok(port)
+    }
+
+    /// Attaches the program that copies frames and lets them pass.
+    ///
+    /// # Errors
+    /// As [`open`](Plan::open), but the machine may use the interface.
+    pub(super) fn open_passing(self, config: &AfXdpConfig) -> Result<AfXdp> {
+        let (spec, name) = (self.spec, &self.spec.interface[..]);
+        self.refuse_down()?;
+        let bytes = config.buffer_bytes(name)?;
+        let failed = |cause| refused(name, "making a ring buffer for", cause);
+        let ring = RingBuffer::new(bytes).map_err(failed)?;
+        let snaplen = config.snaplen.min(program::MAX_KEPT);
+        let copies = program::copy(&ring, snaplen, spec.queue);
+        let kind = ProgramKind::Xdp { fragments: true };
+        let program = ebpf::load(kind, &copies).map_err(|cause| {
+            let is_old = cause.raw_os_error() == Some(libc::EINVAL);
+            let error = refused(name, "loading", cause);
+            match is_old {
+                true => error.advise(format!("pass=yes needs Linux 6.1: use -i {name}")),
+                false => error,
+            }
+        })?;
+        let map = ring.as_fd().try_clone_to_owned();
+        let map = map.map_err(|cause| refused(name, "watching the ring buffer of", cause))?;
+        let attached = self.attach(program.as_fd())?;
+        let interface = Interface {
+            name: name.into(),
+            description: format!(
+                "XDP {}, copied and passed on, ring of {}",
+                attached.mode,
+                units::binary(u64::from(bytes))
+            ),
+            link: LinkType::ETHERNET,
+            snaplen,
+            ..Interface::default()
+        };
+        let copy = match attached.mode {
+            Mode::Native => "native, copied",
+            Mode::Generic => "generic, copied",
+        };
+        let source = Box::new(Copies::new(ring, config.clock.clone()));
+        self.port(config, attached, interface, copy, source, &[map.as_fd()])
+    }
+
+    fn refuse_down(&self) -> Result<()> {
+        let name = &self.link.name;
+        match self.link.is_up() {
+            true => Ok(()),
+            false => Err(Error::new(name, "the interface is down")
+                .advise(format!("Bring it up: ip link set {name} up"))),
+        }
+    }
+
+    fn attach(&self, program: BorrowedFd<'_>) -> Result<Attached> {
+        let news = Netlink::listen()?;
+        let (attachment, mode) = attach(program, &self.link, self.spec.mode)?;
+        Ok(Attached {
+            attachment,
+            mode,
+            news,
+        })
+    }
+
+    /// The port that reads `source`, which has frames when one of `fds` is readable.
+    fn port(
+        self,
+        config: &AfXdpConfig,
+        attached: Attached,
+        interface: Interface,
+        copy: &'static str,
+        source: Box<dyn Source>,
+        fds: &[BorrowedFd<'_>],
+    ) -> Result<AfXdp> {
+        let (link, netlink, name) = (self.link, self.netlink, &self.spec.interface[..]);
+        let Attached {
+            attachment, news, ..
+        } = attached;
+        let events = wait_for(fds.iter().copied().chain([news.as_fd()]))
+            .map_err(|cause| Error::new(name, "making an epoll instance").because(cause))?;
+        let promiscuous = config.promiscuous && !link.is_loopback();
+        let promiscuous = promiscuous.then(|| hold_promiscuous(&link)).transpose()?;
+        let peer = Peer::of(&link);
+        let fresh = netlink.link(link.index)?.unwrap_or_else(|| link.clone());
+        let began = (fresh.dropped, peer.and_then(|peer| peer.unsent(&netlink)));
         Ok(AfXdp {
-            reader: Reader {
-                queues: opened,
-                last: None,
-                left: 0,
-                stamps,
-                snaplen,
-                polls_busily: spec.busy_poll.is_some(),
-                is_zero_copy,
-                tai_ahead_ns: 0,
-                now_ns: 0,
-                losses: Losses::default(),
-                losses_reported: 0,
-                gap: 0,
-                last_gap: 0,
-                damage: None,
-            },
-            interfaces: [Interface {
-                name: name.into(),
-                description,
-                link: LinkType::ETHERNET,
-                snaplen,
-                ..Interface::default()
-            }],
+            source,
+            interfaces: [interface],
             index: link.index,
             attachment: Some(attachment),
             _promiscuous: promiscuous,
@@ -218,8 +293,7 @@ impl<'a> Plan<'a> {
             news,
             is_unanswered: false,
             peer,
-            mode,
-            is_zero_copy,
+            copy,
             stop_on_down: config.stop_on_down,
             state: State::Live,
             empty_looks: 0,
@@ -229,6 +303,14 @@ impl<'a> Plan<'a> {
             peer_dropped: None,
         })
     }
+}
+
+/// The program on its interface.
+struct Attached {
+    attachment: OwnedFd,
+    mode: Mode,
+    /// Hears what happens to the interface.
+    news: Netlink,
 }
 
 /// The receive queues in use, if the driver does not report them. `None`: /sys belongs to another network namespace.
@@ -264,7 +346,7 @@ fn attach(program: BorrowedFd<'_>, link: &Link, wanted: Option<Mode>) -> Result<
         let error = Error::new(name, "attaching an XDP program");
         let advice = match cause.raw_os_error() {
             Some(_) if is_taken(&cause) => format!(
-                "Another one is attached, and a frame can be taken only once: bpftool net shows it, and ip link set {name} xdp off removes it if no program holds it"
+                "Another one is attached, and an interface can have only one: bpftool net shows it, and ip link set {name} xdp off removes it if no program holds it"
             ),
             Some(libc::EPERM) => RIGHTS.into(),
             Some(libc::EOPNOTSUPP | libc::EINVAL | libc::ERANGE) if wanted == Some(Mode::Native) => {

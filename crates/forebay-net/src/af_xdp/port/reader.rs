@@ -1,13 +1,16 @@
-//! Hands out the frames of all queues in time order.
+//! The source of a port that takes frames: hands out the frames of all queues in time order.
 
-use super::super::{
-    queue::{Damage, Queue},
-    socket::Losses,
+use super::{
+    super::{
+        queue::{Damage, Queue},
+        socket::Losses,
+    },
+    clocks::Clocks,
+    source::Source,
 };
-use crate::port::{Direction, Frame, Frames};
-use rustix::time::{ClockId, DynamicClockId, Timespec, clock_gettime, clock_gettime_dynamic};
+use crate::port::{Direction, Frame, Frames, PortInfo};
 
-/// The part of a port that a burst borrows.
+/// The sockets of all queues.
 #[derive(Debug)]
 pub(super) struct Reader {
     pub(super) queues: Vec<Queue>,
@@ -20,9 +23,7 @@ pub(super) struct Reader {
     pub(super) snaplen: u32,
     pub(super) polls_busily: bool,
     pub(super) is_zero_copy: bool,
-    /// What the program's clock, which has no leap seconds, is ahead of the time of day; and the time of this burst.
-    pub(super) tai_ahead_ns: u64,
-    pub(super) now_ns: u64,
+    pub(super) clocks: Clocks,
     /// Losses of all sockets together, and those that a frame has reported.
     pub(super) losses: Losses,
     pub(super) losses_reported: u64,
@@ -39,8 +40,27 @@ impl Reader {
         (self.last, self.left) = (None, 0);
     }
 
-    /// Begins a burst of up to `budget` frames. Returns whether a queue has frames.
-    pub(super) fn look(&mut self, budget: usize) -> bool {
+    /// Calls the kernel for queues that wait for it while others have frames.
+    fn kick_empty(&self) {
+        let waits = |queue: &&Queue| !queue.has_frames() && queue.needs_wakeup();
+        let waiting = self.queues.iter().filter(waits);
+        waiting.for_each(|queue| queue.socket.kick());
+    }
+
+    /// The queue whose next frame is the oldest.
+    #[inline]
+    fn oldest(&self) -> Option<usize> {
+        if let [_] = &self.queues[..] {
+            return Some(0);
+        }
+        let stamps = self.queues.iter().enumerate();
+        let stamps = stamps.filter_map(|(number, queue)| Some((queue.next_stamp()?, number)));
+        stamps.min().map(|(_, number)| number)
+    }
+}
+
+impl Source for Reader {
+    fn look(&mut self, budget: usize) -> bool {
         self.settle();
         self.left = budget;
         let (mut found, mut is_gap) = (false, false);
@@ -58,7 +78,7 @@ impl Reader {
             self.losses_reported += new;
         }
         if found && budget > 0 {
-            self.read_clocks();
+            self.clocks.read();
         }
         if found {
             self.kick_empty();
@@ -66,31 +86,20 @@ impl Reader {
         found
     }
 
-    /// Calls the kernel for queues that wait for it while others have frames.
-    fn kick_empty(&self) {
-        let waits = |queue: &&Queue| !queue.has_frames() && queue.needs_wakeup();
-        let waiting = self.queues.iter().filter(waits);
-        waiting.for_each(|queue| queue.socket.kick());
-    }
-
-    fn read_clocks(&mut self) {
-        let ns = |now: Timespec| now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
-        let real = ns(clock_gettime(ClockId::Realtime));
-        let tai = clock_gettime_dynamic(DynamicClockId::Tai).map_or(real, ns);
-        // Whole seconds, and the clocks were read one after the other.
-        let seconds = (tai.saturating_sub(real) + 500_000_000) / 1_000_000_000;
-        (self.tai_ahead_ns, self.now_ns) = (seconds * 1_000_000_000, real);
-    }
-
-    /// Calls the kernel if it waits for that.
-    pub(super) fn kick(&self) {
+    fn kick(&mut self) {
         let waits = |queue: &&Queue| self.polls_busily || queue.needs_wakeup();
         let waiting = self.queues.iter().filter(waits);
         waiting.for_each(|queue| queue.socket.kick());
     }
 
-    /// Adds up what all sockets have lost. If one does not report it now, the earlier sums stay.
-    pub(super) fn read_losses(&mut self) {
+    fn take_damage(&mut self) -> Option<String> {
+        let (queue, damage) = self.damage.take()?;
+        Some(format!(
+            "the kernel's rings of socket {queue} are damaged: {damage}"
+        ))
+    }
+
+    fn read_losses(&mut self) {
         let mut sum = Losses::default();
         for queue in &self.queues {
             let Ok(losses) = queue.socket.losses(self.is_zero_copy) else {
@@ -103,24 +112,30 @@ impl Reader {
         self.losses = sum;
     }
 
-    /// The queue whose next frame is the oldest.
-    #[inline]
-    fn oldest(&self) -> Option<usize> {
-        if let [_] = &self.queues[..] {
-            return Some(0);
-        }
-        let stamps = self.queues.iter().enumerate();
-        let stamps = stamps.filter_map(|(number, queue)| Some((queue.next_stamp()?, number)));
-        stamps.min().map(|(_, number)| number)
+    fn losses(&self) -> Losses {
+        self.losses
     }
-}
 
-/// Where the program could not stamp a frame, other bytes may be before it, such as data of the hardware. The clock may have been set.
-fn plausible(stamp_ns: u64, now_ns: u64) -> u64 {
-    const DAY_NS: u64 = 24 * 3600 * 1_000_000_000;
-    match stamp_ns.abs_diff(now_ns) < DAY_NS {
-        true => stamp_ns,
-        false => now_ns,
+    fn arrived(&self) -> u64 {
+        self.queues.iter().map(Queue::arrived).sum()
+    }
+
+    fn fill_level(&self) -> Option<f64> {
+        self.queues.iter().map(Queue::fill_level).reduce(f64::max)
+    }
+
+    fn info(&self) -> PortInfo {
+        let shapes = || self.queues.iter().map(Queue::shape);
+        PortInfo {
+            backend: "af_xdp",
+            ring_bytes: shapes().map(|it| it.bytes() as u64).sum(),
+            ring_frames: shapes().map(|it| u64::from(it.slots)).sum(),
+            timestamps: match self.stamps {
+                true => "kernel (XDP program)",
+                false => "time of reading",
+            },
+            ..PortInfo::default()
+        }
     }
 }
 
@@ -136,8 +151,8 @@ impl Frames for Reader {
         self.last = Some(number);
         self.last_gap = std::mem::take(&mut self.gap);
         let time_ns = match stamp {
-            0 => self.now_ns,
-            stamp => plausible(stamp.saturating_sub(self.tai_ahead_ns), self.now_ns),
+            0 => self.clocks.now_ns(),
+            stamp => self.clocks.time_ns(stamp),
         };
         Some(Frame {
             data: &data[..data.len().min(self.snaplen as usize)],
@@ -159,19 +174,5 @@ impl Frames for Reader {
 
     fn release(&mut self) {
         self.settle();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_that_are_no_time_of_today_are_not_taken_for_a_stamp() {
-        const NOW: u64 = 1_800_000_000_000_000_000;
-        assert_eq!(plausible(NOW - 5_000_000_000, NOW), NOW - 5_000_000_000);
-        for other in [1, 0xdead_beef, NOW / 2, NOW * 2, u64::MAX] {
-            assert_eq!(plausible(other, NOW), NOW);
-        }
     }
 }
