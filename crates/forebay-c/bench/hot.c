@@ -1,4 +1,4 @@
-// Runs one hot operation a given number of times, to count its instructions: as crates/forebay/examples/hot.rs does in Rust.
+// Runs one hot operation a given number of times, to count its instructions: as crates/forebay-bench/src/bin/hot.rs does in Rust.
 #include <forebay_inline.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,10 +2,8 @@
 
 use forebay::records::Record;
 use std::io::{Result, Write};
-use zerocopy::{
-    FromBytes, Immutable, IntoBytes, KnownLayout,
-    little_endian::{U32, U64},
-};
+use zerocopy::little_endian::{U32, U64};
+use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Entries an iteration, as in the text.
 pub const ENTRIES: u64 = 100_000;

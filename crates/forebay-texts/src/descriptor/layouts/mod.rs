@@ -23,6 +23,7 @@ mod tests;
 
 use forebay::packet::{Desc, Flags};
 use zerocopy::{Immutable, IntoBytes};
+use zerocopy_derive::{Immutable, IntoBytes};
 
 /// The fields of a descriptor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,5 +1,5 @@
 //! Runs one hot operation a given number of times, to count its instructions.
-//! `cargo run --release -p forebay --example hot -- OPERATION TIMES`
+//! `cargo run --release -p forebay-bench --bin hot -- OPERATION TIMES`
 //!
 //! The difference between two runs with different TIMES gives the cost of one operation, without start and end.
 //! `.ci/instructions` holds each operation below a limit.
