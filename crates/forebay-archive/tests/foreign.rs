@@ -1,6 +1,8 @@
 //! A table that another program has written, or writes to.
 
 mod common;
+#[path = "foreign/earlier.rs"]
+mod earlier;
 
 use common::{captures, done, json_of, ok, places, python_or_skip, run, ship, status};
 use std::{path::Path, process::Command};
