@@ -106,6 +106,21 @@ impl Tally {
         }
     }
 
+    fn of_all(tallies: &[Tally]) -> Tally {
+        let mut all = Tally::default();
+        for one in tallies {
+            all.packets += one.packets;
+            all.cut += one.cut;
+            all.captured_bytes += one.captured_bytes;
+            all.wire_bytes += one.wire_bytes;
+            if let Some((first, last)) = one.span_ns {
+                let (so_far, to) = all.span_ns.unwrap_or((u64::MAX, 0));
+                all.span_ns = Some((so_far.min(first), to.max(last)));
+            }
+        }
+        all
+    }
+
     /// The time between the earliest and the latest packet, in nanoseconds.
     pub fn nanoseconds(&self) -> Option<u64> {
         self.span_ns.map(|(first, last)| last - first)
@@ -231,7 +246,6 @@ mod hashes {
 
 #[derive(Default)]
 struct Counting {
-    all: Tally,
     by_interface: Vec<Tally>,
     odd: Odd,
     comments: u64,
@@ -242,7 +256,6 @@ struct Counting {
 
 impl Counting {
     fn add(&mut self, frame: &Frame<'_>) {
-        self.all.add(frame);
         let at = frame.interface as usize;
         if self.by_interface.len() <= at {
             self.by_interface.resize(at + 1, Tally::default());
@@ -275,7 +288,7 @@ fn read(mut file: File, work: &AtomicU64) -> Info {
         bytes: None,
         sha256: None,
         sha1: None,
-        all: counting.all,
+        all: Tally::of_all(&counting.by_interface),
         in_order: (!counting.lacks_time).then_some(!counting.goes_back),
         interfaces: interfaces.map(of_one).collect(),
         sections: file.sections().to_vec(),

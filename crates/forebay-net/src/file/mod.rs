@@ -23,7 +23,9 @@ mod source;
 mod window;
 
 use crate::format::read::{Decoder, Kind, Section, Skipped, Step, Zeros, with_packets_read};
-use crate::port::{Block, Burst, Counts, Frame, Interface, Port, PortInfo, PortReport, Wake};
+use crate::port::{
+    Block, Burst, Counts, Frame, Frames, Interface, Port, PortInfo, PortReport, Wake,
+};
 pub use by_time::TimeRange;
 pub use compressed::Unpacked;
 use compressed::{Failed, Stream};
@@ -387,11 +389,11 @@ impl File {
             let now = self.stream.source().bytes_read();
             work.fetch_add(now - before, Relaxed); // it publishes nothing but itself
             before = now;
-            let mut burst = self.receive(4096)?;
-            while let Some(frame) = burst.next_frame() {
+            self.begin_burst(usize::MAX)?;
+            while let Some(frame) = self.next_frame() {
                 each(&frame);
             }
-            drop(burst);
+            self.release();
             match self.arm()? {
                 Wake::End => return Ok(()),
                 Wake::Fd(fd) => {
@@ -401,6 +403,26 @@ impl File {
                 Wake::Ready | Wake::At(_) => {}
             }
         }
+    }
+
+    /// Makes the next packets available, up to `budget`.
+    fn begin_burst(&mut self, budget: usize) -> Result<()> {
+        self.counters.record_len = 0;
+        self.counters.budget = match self.find_packet() {
+            Ahead::Packet => budget,
+            _ => 0,
+        };
+        // Blocks before a fault come first, and the error with the next call.
+        if !self.decoder.has_blocks()
+            && let Some(error) = self.failure.take()
+        {
+            self.finish();
+            return Err(error);
+        }
+        if self.decoder.has_blocks() {
+            self.offered = self.decoder.take_blocks();
+        }
+        Ok(())
     }
 
     /// Leaves what is read in the page cache, also of a very large file: another reader needs it, too.
@@ -449,21 +471,7 @@ impl Port for File {
 
     /// A fault of the file is reported once, after all packets before it were taken.
     fn receive(&mut self, budget: usize) -> Result<Burst<'_>> {
-        self.counters.record_len = 0;
-        self.counters.budget = match self.find_packet() {
-            Ahead::Packet => budget,
-            _ => 0,
-        };
-        // Blocks before a fault come first, and the error with the next call.
-        if !self.decoder.has_blocks()
-            && let Some(error) = self.failure.take()
-        {
-            self.finish();
-            return Err(error);
-        }
-        if self.decoder.has_blocks() {
-            self.offered = self.decoder.take_blocks();
-        }
+        self.begin_burst(budget)?;
         Ok(Burst::new(self))
     }
 
