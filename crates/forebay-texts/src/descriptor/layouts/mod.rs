@@ -23,7 +23,6 @@ mod tests;
 
 use forebay::packet::{Desc, Flags};
 use zerocopy::{Immutable, IntoBytes};
-use zerocopy_derive::{Immutable, IntoBytes};
 
 /// The fields of a descriptor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -190,7 +189,7 @@ macro_rules! layout {
     ($(#[$about:meta])* $name:ident $bytes:literal { $($word:ident: $type:ty = $zero:expr),* } align $align:literal $address:literal;
      time [$($time:tt)+] size [$($size:tt)+] port [$($port:tt)+] payload [$($payload:tt)+] flags [$($flags:tt)+] hash [$($hash:tt)+]) => {
         $(#[$about])*
-        #[derive(Clone, Copy, IntoBytes, Immutable)]
+        #[derive(Clone, Copy, zerocopy_derive::IntoBytes, zerocopy_derive::Immutable)]
         pub struct $name { $($word: $type),* }
 
         const _: () = assert!(size_of::<$name>() == $bytes);
