@@ -71,9 +71,10 @@ pub(super) fn take<S: Stage>(
     };
     // Separate from `took`: see docs/performance-notes.md.
     let mut odd = Odd::default();
-    let has_run = took.packets > 0;
-    // The latest time, and the earliest of the times after a later one.
-    let (mut latest, mut earliest) = (0, u64::MAX);
+    let of_run = took.packets;
+    // The largest number until the first packet, so that one branch finds it and packets that are out of order.
+    let mut latest_ns = u64::MAX;
+    let mut early = Early::new();
     let stop = loop {
         if took.packets >= most {
             break Stop::AtEnd;
@@ -108,22 +109,20 @@ pub(super) fn take<S: Stage>(
             frame.dropped_before = frame.dropped_before.saturating_add(lane.owed);
         }
         let frame = &*frame;
-        if took.packets == 0 {
-            took.first_ns = frame.time_ns;
-        }
         let wire_len = frame.wire_len;
         let is_cut = snaplen.min(frame.data.len() as u32) < wire_len;
         let mut is_refused = false;
-        let mut accept = || {
-            is_refused = !stages.accept(frame);
-            !is_refused
-        };
+        // A closure for each call: one closure for all would be in memory, and stored there for each packet.
         let put = match &mut writing {
             _ if !is_plain(frame) => {
+                let accept = || accepts(&mut stages, frame, &mut is_refused);
                 take_special(writing.as_deref_mut(), frame, lane, &mut odd, accept)
             }
-            Some(writing) => writing.put_plain(frame, &lane.described, accept),
-            None => Ok(accept()),
+            Some(writing) => {
+                let accept = || accepts(&mut stages, frame, &mut is_refused);
+                writing.put_plain(frame, &lane.described, accept)
+            }
+            None => Ok(accepts(&mut stages, frame, &mut is_refused)),
         };
         match put {
             Ok(true) => stages.taken(frame, lane, writing.as_deref_mut()),
@@ -142,23 +141,63 @@ pub(super) fn take<S: Stage>(
         if !S::IS_EMPTY {
             lane.owed = 0;
         }
-        match frame.time_ns < latest {
-            false => latest = frame.time_ns,
-            true => earliest = earliest.min(frame.time_ns),
+        match frame.time_ns < latest_ns {
+            false => latest_ns = frame.time_ns,
+            true => {
+                latest_ns = early.note(frame.time_ns, (took.packets > of_run).then_some(latest_ns))
+            }
         }
         took.packets += 1;
         lane.taken += 1;
         took.wire_bytes += u64::from(wire_len);
         took.cut += u64::from(is_cut);
     };
+    if of_run == 0 {
+        took.first_ns = early.first_ns;
+    }
     if took.packets > 0
         && let Some(writing) = writing
     {
-        let times = (earliest.min(took.first_ns), latest);
-        writing.index_packets(begin, (!has_run).then_some(times));
+        let times = (early.earliest_ns, latest_ns);
+        writing.index_packets(begin, (of_run == 0).then_some(times));
     }
     took.odd = odd;
     (took, stop)
+}
+
+/// Asks the stages whether to keep a packet that is encoded, and notes the answer.
+#[inline(always)]
+fn accepts<S: Stage>(stages: &mut S, frame: &Frame<'_>, is_refused: &mut bool) -> bool {
+    *is_refused = !stages.accept(frame);
+    !*is_refused
+}
+
+/// The times of the first packet and of packets that are earlier than one before them. Only these change it, so it costs the others
+/// nothing.
+struct Early {
+    first_ns: u64,
+    earliest_ns: u64,
+}
+
+impl Early {
+    /// Of no packet yet, or of packets with the largest time only, which are not below it.
+    fn new() -> Self {
+        Early {
+            first_ns: u64::MAX,
+            earliest_ns: u64::MAX,
+        }
+    }
+
+    /// Notes a packet that is the first one or earlier than `latest_ns`. Returns the latest time.
+    #[cold]
+    #[inline(never)]
+    fn note(&mut self, time_ns: u64, latest_ns: Option<u64>) -> u64 {
+        self.earliest_ns = self.earliest_ns.min(time_ns);
+        latest_ns.unwrap_or_else(|| {
+            self.first_ns = time_ns;
+            time_ns
+        })
+    }
 }
 
 /// Whether a packet has no metadata except its bytes, its length and its time.
