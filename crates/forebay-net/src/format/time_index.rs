@@ -13,8 +13,8 @@
 
 use super::sizes::word;
 
-/// The local-use range has the top bit set.
-pub(super) const TIME_INDEX: u32 = 0x8000_f0b5;
+/// The local-use range has the top bit set. The types below this one are the padding, and the directory of a segment of `forebay-archive`.
+pub(super) const TIME_INDEX: u32 = 0x8000_f0b6;
 const VERSION: u32 = 1;
 /// Type, length, version, number of stretches, own offset, checksum; and the length again.
 const HEAD: usize = 32;
