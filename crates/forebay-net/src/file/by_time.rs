@@ -8,8 +8,8 @@
 //! end ([`time_index`](crate::format::time_index)): then only those are read in which a packet of the range may be, and what is between
 //! them. Packets of other times are not handed out in either case, and are in no count.
 //!
-//! Before anything is passed over, the blocks at both ends of the part that is read are decoded. If they do not have the times that the index
-//! gives, the file is read as if it had none.
+//! Before anything is passed over, the blocks at both ends of the part that is read are decoded, or at both ends of the file if no part is
+//! read. If they do not have the times that the index gives, the file is read as if it had none.
 
 use super::{File, source::ByteSource};
 use crate::format::{
@@ -113,16 +113,22 @@ impl File {
             return None;
         }
         let may = |stretch: &Stretch| times.may_be_in(stretch);
-        let Some(first) = stretches.iter().position(may) else {
-            return Some(end..end);
+        let (first, last) = (
+            stretches.iter().position(may),
+            stretches.iter().rposition(may),
+        );
+        let (checked, range) = match first.zip(last) {
+            Some((first, last)) => {
+                let (first, next) = (&stretches[first], stretches.get(last + 1));
+                let range = first.begin..next.map_or(end, |next| next.begin);
+                ([Some(first), next], range)
+            }
+            // Nothing is read: the ends of the file show whether the index is its own.
+            None => ([stretches.first(), stretches.last()], end..end),
         };
-        let after = 1 + stretches.iter().rposition(may)?;
-        let begin = stretches[first].begin;
+        let mut checked = checked.into_iter().flatten();
         let is_right = |stretch| begins_here(source, &self.decoder, stretch, end);
-        let Some(next) = stretches.get(after) else {
-            return is_right(&stretches[first]).then_some(begin..end);
-        };
-        (is_right(&stretches[first]) && is_right(next)).then_some(begin..next.begin)
+        checked.all(is_right).then_some(range)
     }
 
     /// Passes over what is not in `range`, as far as it was not read yet.

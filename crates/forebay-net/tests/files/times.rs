@@ -307,3 +307,37 @@ fn an_index_that_is_not_that_of_the_file_is_not_used() {
         }
     }
 }
+
+/// Packets of 3 MB, one each 10 ms from this time on.
+fn in_order(begin: u64) -> Vec<u8> {
+    let mut file = Composed::new(false);
+    file.section(&[]);
+    let nanoseconds = file.option(9, &[9]);
+    file.interface(1, 0, &nanoseconds);
+    for number in 0..3000 {
+        let packet = packet_with(number as u8, 1000);
+        file.packet(6, 0, begin + number * SECOND / 100, &[], packet);
+    }
+    file.bytes
+}
+
+#[test]
+fn the_index_of_another_file_hides_no_packets() {
+    let folder = Folder::new();
+    let path = folder.path("indexed.pcapng");
+    let path = Path::new(&path);
+    let mut files = [BEGIN, BEGIN + 100 * SECOND].map(|begin| {
+        copy(&in_order(begin), path);
+        fs::read(path).unwrap()
+    });
+    let (offset, own) = index_of(&files[0]).unwrap();
+    let (same, other) = index_of(&files[1]).unwrap();
+    assert!(offset == same && own != other);
+    files[0].truncate(offset);
+    files[0].extend(other);
+    fs::write(path, &files[0]).unwrap();
+    for (range, expected) in [(10..12, 200), (110..112, 0), (0..200, 3000), (200..300, 0)] {
+        let (found, _, error) = between(path, seconds(range.clone()));
+        assert_eq!((found.len(), error), (expected, None), "{range:?}");
+    }
+}
