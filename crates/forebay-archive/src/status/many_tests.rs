@@ -15,6 +15,7 @@ use crate::{
 use forebay_testing::folder::Folder;
 use serde_json::json;
 use std::{
+    env::var,
     fs,
     path::Path,
     sync::{
@@ -24,13 +25,16 @@ use std::{
     time::SystemTime,
 };
 
-/// Segments of a day: 300 in all, or 5,000 with `FOREBAY_LONG`, or N with `FOREBAY_LONG=N`.
-static PER_DAY: LazyLock<u64> = LazyLock::new(|| match std::env::var("FOREBAY_LONG") {
-    Ok(all) => {
-        let all = all.parse().ok().filter(|it| *it >= 300).unwrap_or(5000);
-        all / DAYS / BATCH * BATCH
-    }
-    Err(_) => 60,
+/// Segments of a day: 300 in all, 5,000 where `CI` or `FOREBAY_LONG` is set, or N with `FOREBAY_LONG=N`.
+static PER_DAY: LazyLock<u64> = LazyLock::new(|| {
+    let all = match (var("FOREBAY_LONG"), var("CI")) {
+        (Err(_), Err(_)) => 300,
+        (long, _) => {
+            let long = long.ok().and_then(|it| it.parse().ok());
+            long.filter(|it| *it >= 300).unwrap_or(5000)
+        }
+    };
+    all / DAYS / BATCH * BATCH
 });
 /// Segments on a merged page, in tests.
 const MERGED: u64 = 300;
