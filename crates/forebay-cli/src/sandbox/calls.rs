@@ -207,7 +207,7 @@ const PR_SET_VMA: c_int = 0x5356_4d41;
 const SYS_CACHESTAT: c_long = 451;
 
 /// Names of threads and of memory, and giving up privileges.
-const PRCTL: [c_int; 7] = [
+const PRCTL: [c_int; 9] = [
     libc::PR_SET_NAME,
     libc::PR_GET_NAME,
     PR_SET_VMA,
@@ -215,6 +215,9 @@ const PRCTL: [c_int; 7] = [
     libc::PR_CAPBSET_DROP,
     libc::PR_CAP_AMBIENT,
     libc::PR_SET_NO_NEW_PRIVS,
+    // A sender is woken on time.
+    libc::PR_GET_TIMERSLACK,
+    libc::PR_SET_TIMERSLACK,
 ];
 
 /// Typing into the terminal, which its shell would run; and owners of descriptors, which get signals.

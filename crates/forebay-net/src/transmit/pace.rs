@@ -13,7 +13,8 @@
 
 use crate::control::Control;
 use forebay::{Result, time::Clock};
-use std::time::Duration;
+use rustix::thread::{current_timer_slack, set_current_timer_slack};
+use std::{num::NonZeroU64, time::Duration};
 
 /// How long before a packet is due the pace stops to sleep, by default.
 const SPIN: Duration = Duration::from_micros(200);
@@ -63,6 +64,31 @@ impl Rate {
     #[inline]
     pub fn amount(self, elapsed_ns: u64) -> u64 {
         (elapsed_ns as f64 * self.0 / 1e9 + 1e-6) as u64
+    }
+}
+
+/// While it exists, the kernel wakes this thread as soon as a sleep ends, and not up to 50 µs later, together with others:
+/// `PR_SET_TIMERSLACK` of prctl(2).
+struct Punctual {
+    slack_ns: Option<NonZeroU64>,
+}
+
+impl Punctual {
+    /// A system that refuses it wakes the thread later.
+    fn new() -> Punctual {
+        let slack_ns = current_timer_slack().ok().and_then(NonZeroU64::new);
+        if slack_ns.is_some() {
+            _ = set_current_timer_slack(Some(NonZeroU64::MIN));
+        }
+        Punctual { slack_ns }
+    }
+}
+
+impl Drop for Punctual {
+    fn drop(&mut self) {
+        if self.slack_ns.is_some() {
+            _ = set_current_timer_slack(self.slack_ns);
+        }
     }
 }
 
@@ -149,9 +175,12 @@ impl Pace {
             self.clock.sleep_until(self.start.saturating_add(spin_from));
             return Ok(self.now());
         }
-        while now < spin_from && !control.is_stopping() {
-            control.sleep(None, Duration::from_nanos(spin_from - now))?;
-            now = self.now();
+        if now < spin_from {
+            let _punctual = Punctual::new();
+            while now < spin_from && !control.is_stopping() {
+                control.sleep(None, Duration::from_nanos(spin_from - now))?;
+                now = self.now();
+            }
         }
         Ok(now)
     }
