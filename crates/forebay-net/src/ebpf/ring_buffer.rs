@@ -11,13 +11,12 @@
 //! it is whole, and then to this process until [`RingBuffer::release`] moves the consumer's position. The positions, and the edges in the
 //! code, are those of [`forebay::ring::kernel`]. A position or a length of the kernel is checked before bytes are touched.
 //!
-//! Two more words, in a map that both sides write to, tell the process how many records had no room, and the program whether the process
-//! sleeps.
+//! Two more words are in a map that both sides write to. One counts the records that had no room. The other says whether the process sleeps.
 #![allow(unsafe_code)]
 
 use super::{KernelCounters, MAP_CREATE, MAP_TYPE_RINGBUF, SLOT_BYTES, bpf_descriptor, pair};
 use crate::sys::Mapping;
-use forebay::ring::kernel::{self, Damaged, End, RECORD_HEADER_BYTES, Record};
+use forebay::ring::kernel::{self, Damaged, End, RECORD_HEADER_BYTES, ReadOnly, Record};
 use std::{
     fmt, io,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
@@ -143,7 +142,7 @@ impl RingBuffer {
     fn known(&mut self, wanted: usize) -> Result<usize, RecordDamage> {
         // SAFETY: as in `producer`, which cannot be called while `end` is borrowed.
         let producer = unsafe { AtomicUsize::from_ptr(self.theirs.base().as_ptr().cast()) };
-        let known = self.end.available(producer, wanted); // PUBLISH
+        let known = self.end.available(&ReadOnly(producer), wanted); // PUBLISH
         known.map_err(RecordDamage::Positions)
     }
 

@@ -43,21 +43,34 @@ impl Edge {
     }
 }
 
-/// A position that one side stores and the other loads; it wraps at its own width. Implemented for `AtomicU32` and `AtomicUsize`.
+/// A position of the other side; it wraps at its own width. Implemented for `AtomicU32`, `AtomicUsize` and
+/// [`ReadOnly`](super::kernel::ReadOnly).
 pub trait Position {
-    /// Stores `position`: the release half of `edge`.
-    fn store(&self, position: usize, edge: Edge);
-
     /// How far the other side has advanced since `known`, at most 2³¹: the acquire half of its edge.
     fn since(&self, known: usize) -> usize;
 }
 
-impl Position for AtomicUsize {
+/// A position that this side stores. Implemented for `AtomicU32` and `AtomicUsize`.
+pub trait OwnPosition {
+    /// Stores `position`: the release half of `edge`.
+    fn store(&self, position: usize, edge: Edge);
+}
+
+impl OwnPosition for AtomicUsize {
     #[inline(always)]
     fn store(&self, position: usize, edge: Edge) {
         self.store(position, edge.release()); // PUBLISH or CREDIT
     }
+}
 
+impl OwnPosition for AtomicU32 {
+    #[inline(always)]
+    fn store(&self, position: usize, edge: Edge) {
+        self.store(position as u32, edge.release()); // PUBLISH or CREDIT
+    }
+}
+
+impl Position for AtomicUsize {
     #[inline(always)]
     fn since(&self, known: usize) -> usize {
         self.load(Acquire).wrapping_sub(known) // PUBLISH or CREDIT
@@ -65,11 +78,6 @@ impl Position for AtomicUsize {
 }
 
 impl Position for AtomicU32 {
-    #[inline(always)]
-    fn store(&self, position: usize, edge: Edge) {
-        self.store(position as u32, edge.release()); // PUBLISH or CREDIT
-    }
-
     #[inline(always)]
     fn since(&self, known: usize) -> usize {
         self.load(Acquire).wrapping_sub(known as u32) as usize // PUBLISH or CREDIT
@@ -131,7 +139,7 @@ impl Cursor {
 
     /// Publishes our position to the other side.
     #[inline(always)]
-    pub(super) fn publish(&self, mine: &impl Position, edge: Edge) {
+    pub(super) fn publish(&self, mine: &impl OwnPosition, edge: Edge) {
         if planted("publish-late") && edge == Edge::Publish {
             return mine.store(self.position.wrapping_sub(1), edge); // the last element waits for the next one
         }
@@ -144,7 +152,7 @@ mod tests {
     use super::*;
 
     /// Both ends of a ring whose positions start at `start`, driven until they have wrapped.
-    fn wraps<P: Position>(mine: P, theirs: P, start: usize) {
+    fn wraps<P: Position + OwnPosition>(mine: P, theirs: P, start: usize) {
         let capacity = 6;
         mine.store(start, Edge::Publish);
         theirs.store(start, Edge::Credit);
@@ -176,12 +184,12 @@ mod tests {
         // A kernel ring: our own position has 64 bits, the shared one wraps at 32.
         let (mine, theirs) = (AtomicU32::default(), AtomicU32::default());
         let mut producer = Cursor::new(u32::MAX as usize - 1, 4);
-        Position::store(&theirs, producer.position(), Edge::Credit);
+        OwnPosition::store(&theirs, producer.position(), Edge::Credit);
         producer.advance(4);
         producer.publish(&mine, Edge::Publish);
         assert_eq!(mine.load(Relaxed), 2);
         assert_eq!(producer.refresh(&theirs, 4), 0);
-        Position::store(&theirs, 1, Edge::Credit);
+        OwnPosition::store(&theirs, 1, Edge::Credit);
         assert_eq!(producer.refresh(&theirs, 4), 3);
     }
 }

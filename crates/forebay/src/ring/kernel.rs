@@ -15,6 +15,9 @@
 //!
 //! # Ring buffers of BPF programs
 //!
+//! The kernel's position and the records are in memory that this process can only read. Loads there are Relaxed, followed by a fence: the
+//! standard library allows no others for atomics in read-only memory.
+//!
 //! ```text
 //!   kernel:  reserve: header ◀ BUSY, length ─▶ producer's word ─▶ fill in ─▶ asleep? ─▶ header ◀ length ─▶ wake
 //!   we:      producer's word ─▶ header: BUSY? ─▶ read ─▶ consumer's word              asleep ◀ 1 ─▶ producer's word ─▶ sleep
@@ -22,15 +25,15 @@
 //!
 //! | Edge | Release | Acquire | What becomes visible |
 //! |---|---|---|---|
-//! | COMMIT | the kernel exchanges the header | [`committed`] loads it | the bytes of the record |
+//! | COMMIT | the kernel exchanges the header | [`committed`] loads it, and fences | the bytes of the record |
 //! | WAKE | [`before_sleep`] stores `asleep`, and fences | the program exchanges `asleep`, which is a full barrier | one side sees the other: the program wakes us, or we see that there is a record |
 
-use super::cursor::{Cursor, Edge, Position};
+use super::cursor::{Cursor, Edge, OwnPosition, Position};
 use crate::{
     error::coded,
     sync::{
         atomic::{
-            AtomicU32,
+            AtomicU32, AtomicUsize,
             Ordering::{Acquire, Relaxed, SeqCst},
             fence,
         },
@@ -165,7 +168,7 @@ impl End {
 
     /// Shows this end's position to the other side, after all that was written to or read from the slots before it.
     #[inline]
-    pub fn publish(&self, mine: &impl Position) {
+    pub fn publish(&self, mine: &impl OwnPosition) {
         self.cursor.publish(mine, self.edge); // PUBLISH or CREDIT
     }
 
@@ -177,6 +180,21 @@ impl End {
     /// Slots of the ring.
     pub fn capacity(&self) -> usize {
         self.capacity
+    }
+}
+
+/// The position of the other side, in memory that this process can only read.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadOnly<'a>(pub &'a AtomicUsize);
+
+impl Position for ReadOnly<'_> {
+    #[inline]
+    fn since(&self, known: usize) -> usize {
+        let position = self.0.load(Relaxed); // PUBLISH, with the fence
+        if !planted("position-without-fence") {
+            fence(Acquire); // PUBLISH
+        }
+        position.wrapping_sub(known)
     }
 }
 
@@ -204,11 +222,10 @@ impl Record {
 /// The record with this header, which must be before the producer's position. `None`: a program is still filling it in.
 #[inline]
 pub fn committed(header: &AtomicU32) -> Option<Record> {
-    let order = match planted("commit-relaxed") {
-        true => Relaxed,
-        false => Acquire,
-    };
-    let word = header.load(order); // COMMIT
+    let word = header.load(Relaxed); // COMMIT, with the fence
+    if !planted("commit-relaxed") {
+        fence(Acquire); // COMMIT
+    }
     (word & BUSY == 0).then_some(Record {
         len: (word & !DISCARDED) as usize,
         is_discarded: word & DISCARDED != 0,
@@ -228,7 +245,7 @@ pub fn before_sleep(asleep: &AtomicU32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sync::{Arc, atomic::AtomicUsize, atomic::Ordering::Release, model, thread};
+    use crate::sync::{Arc, atomic::Ordering::Release, model, thread};
 
     /// Two words and two slots, as the kernel and a program share them.
     struct Shared {
@@ -303,7 +320,7 @@ mod tests {
             });
             let mut end = End::consumer(64);
             before_sleep(&shared.asleep);
-            let sees_record = end.available(&shared.producer, 1).unwrap() > 0;
+            let sees_record = end.available(&ReadOnly(&shared.producer), 1).unwrap() > 0;
             if sees_record && let Some(record) = committed(&shared.header) {
                 assert_eq!((record.len, record.span()), (1, 16));
                 assert_eq!(shared.byte.load(Relaxed), 7); // COMMIT orders it
@@ -340,6 +357,7 @@ mod tests {
             "tests::a_record_is_read_when_it_is_whole_and_wakes_the_reader_that_sleeps";
         let plants = [
             ("publish-relaxed", ELEMENTS),
+            ("position-without-fence", RECORD),
             ("commit-relaxed", RECORD),
             ("sleep-without-fence", RECORD),
         ];

@@ -4,7 +4,7 @@ use super::{RingStats, drop_run::DropRun, stats::Counts};
 use crate::{
     Result,
     ring::{
-        cursor::{Cursor, Edge, Position},
+        cursor::{Cursor, Edge, OwnPosition},
         slots::Slots,
         state::{PRODUCER_GONE, State},
         tuning::{Backoff, ConsumerTuning},
@@ -103,7 +103,7 @@ impl<T, W> Shared<T, W> {
         // Relaxed: only the consumer stores it.
         if !planted("drain-forgotten-for-good") && self.head.position.load(Relaxed) != position {
             self.slots.settle();
-            Position::store(&self.head.position, position, Edge::Credit);
+            OwnPosition::store(&self.head.position, position, Edge::Credit);
             self.head.waits.wake();
         }
     }
