@@ -267,6 +267,8 @@ fn requests_that_make_no_sense_are_refused() {
     lab(&[], || {
         run!("bridge va va").fails(1, "bridging an interface with itself");
         run!("bridge va nope").fails(1, "no interface 'nope'");
+        run!("bridge lo xdp:va,pass=yes")
+            .fails(1, "xdp:va: a bridge takes frames from this machine");
         let (_folder, tapped) = Folder::with("tap.pcapng");
         run!("bridge va lo --tap {tapped} ifindex 3").fails(2, "va: filter: 'ifindex' is not in");
         assert!(!std::path::Path::new(&tapped).exists());

@@ -112,7 +112,7 @@ impl Bridge {
     /// Opens both interfaces. Afterwards no privilege is needed.
     ///
     /// # Errors
-    /// Both names are the same, one is not that of an interface, the link types differ, or the system refuses.
+    /// Both names are the same, one is not that of an interface or has `pass=yes`, the link types differ, or the system refuses.
     pub fn open(names: [Name; 2], config: &BridgeConfig, clock: Clock) -> Result<Self> {
         let options = Options {
             incoming_only: true,
@@ -121,6 +121,11 @@ impl Bridge {
         };
         if let [Some(a), Some(b)] = names.each_ref().map(Name::interface) {
             refuse_itself(a, b)?;
+        }
+        let passes = |name: &&Name| matches!(name, Name::Xdp(spec) if spec.passes);
+        if let Some(name) = names.iter().find(passes) {
+            let tried = "a bridge takes frames from this machine, and pass=yes leaves them to it";
+            return Err(Error::invalid(name.to_string(), tried).advise("Leave pass=yes out"));
         }
         if let Some([a, b]) = open::pair(names.each_ref(), &options, &config.send)? {
             return Ok(Bridge::of(vec![a.0, b.0], [a.1, b.1], clock));
