@@ -109,8 +109,8 @@ pub struct FromPort<P> {
 }
 
 impl<P: Port> FromPort<P> {
-    /// `port` as a source. `clock` is the one that the port was made with; [`Clock::real`] for all but the simulated card and shares. With
-    /// another one, [`arm`](PacketSource::arm) is an error.
+    /// `port` as a source. `clock` is the one that the port was made with; [`Clock::real`] for all but the simulated card, shares and
+    /// [copies](crate::af_xdp#copies) of an XDP program. With another one, [`arm`](PacketSource::arm) is an error.
     pub fn new(port: P, clock: Clock) -> FromPort<P> {
         FromPort {
             sleeper: Sleeper::new(port, clock),

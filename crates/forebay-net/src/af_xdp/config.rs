@@ -26,7 +26,8 @@ pub struct AfXdpConfig {
     /// Treat the interface going down as an error that ends the port. Default false: the port waits until the interface is up again,
     /// and counts the outage in [`PortReport::outages`](crate::port::PortReport::outages). Deleting the interface always ends the port.
     pub stop_on_down: bool,
-    /// The clock of [`Wake::At`](crate::port::Wake::At), which only a port with [`Spec::passes`](super::Spec::passes) returns.
+    /// The clock of [`Wake::At`](crate::port::Wake::At), which only a port with [`Spec::passes`](super::Spec::passes) returns: the machine's. What
+    /// reads such a port has a clone of this clock.
     pub clock: Clock,
 }
 

@@ -2,10 +2,13 @@
 
 use crate::support::sender::{self, Sender};
 use crate::support::{Ended, LONG, carries, ip, pump, wait};
-use crate::{BOTH, lab, open, open_with, quiet, settled, stopped};
+use crate::{BOTH, lab, open, open_with, quiet, settled, spec, stopped};
+use forebay::{receive::PacketSource, time::Clock};
 use forebay_net::{
     af_packet::{AfPacket, AfPacketConfig},
+    af_xdp::{AfXdp, AfXdpConfig},
     port::{Direction, Port, Wake},
+    receive::FromPort,
 };
 use std::{
     os::fd::AsFd,
@@ -35,6 +38,11 @@ fn frames_are_copied_whole_in_order_and_stamped_and_the_machine_has_them_all() {
             port.stop().unwrap();
             // All of them count, read or not.
             let counts = port.counts();
+            let mut burst = port.receive(1).unwrap();
+            assert!(burst.next_frame().is_some());
+            burst.put_back();
+            drop(burst);
+            assert_eq!(port.counts(), counts);
             let ended = pump(&mut port, LONG, |frame| {
                 let number = sender::number(frame.data).expect("only our frames are here");
                 assert!(number >= next, "{number} after {next}");
@@ -173,6 +181,24 @@ fn a_frame_wakes_a_reader_that_sleeps_also_right_after_another_one() {
             }
             stopped(&mut port, 1_000, 0);
         }
+    });
+}
+
+#[test]
+fn what_reads_it_sleeps_on_its_clock_and_with_another_one_is_refused() {
+    lab(&[], || {
+        let another = "the interface has another clock";
+        let clock = Clock::real();
+        let opened = || open_with("vb,pass=yes", |it| it.clock = clock.clone());
+        FromPort::new(opened(), clock.clone()).arm().unwrap();
+        let refused = FromPort::new(opened(), Clock::real()).arm().unwrap_err();
+        assert!(refused.to_string().contains(another), "{refused}");
+        let config = AfXdpConfig {
+            clock: Clock::virtual_time(),
+            ..AfXdpConfig::default()
+        };
+        let refused = AfXdp::open(&spec("vb,pass=yes"), &config).unwrap_err();
+        assert!(refused.to_string().contains(another), "{refused}");
     });
 }
 

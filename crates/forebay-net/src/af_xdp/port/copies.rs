@@ -36,9 +36,9 @@ pub(super) struct Copies {
     clock: Clock,
     /// Until this time of `clock`, frames wait. `None`: nothing arrives any more, so none waits.
     held_until: Option<u64>,
-    /// Frames handed out, and, once nothing arrives any more, those that are left.
-    arrived: u64,
-    waiting: u64,
+    /// Frames handed out; and once nothing arrives any more, those together with the ones that are left.
+    handed_out: u64,
+    all: Option<u64>,
     /// Frames lost, as read last; those that frames have reported, and of these those of the last frame.
     lost: u64,
     lost_reported: u64,
@@ -78,8 +78,8 @@ impl Copies {
             clocks: Clocks::default(),
             clock,
             held_until: Some(0),
-            arrived: 0,
-            waiting: 0,
+            handed_out: 0,
+            all: None,
             lost: 0,
             lost_reported: 0,
             last_gap: 0,
@@ -129,7 +129,7 @@ impl Source for Copies {
         self.release();
         self.held_until = None;
         // Damage is found again where it is reported.
-        self.waiting = self.ring.waiting().unwrap_or(0);
+        self.all = Some(self.handed_out + self.ring.waiting().unwrap_or(0));
     }
 
     fn take_damage(&mut self) -> Option<String> {
@@ -149,7 +149,7 @@ impl Source for Copies {
     }
 
     fn arrived(&self) -> u64 {
-        self.arrived + self.waiting
+        self.all.unwrap_or(self.handed_out)
     }
 
     fn fill_level(&self) -> Option<f64> {
@@ -161,6 +161,7 @@ impl Source for Copies {
             backend: "xdp",
             ring_bytes: self.ring.capacity() as u64,
             timestamps: "kernel (XDP program)",
+            clock: Some(self.clock.clone()),
             ..PortInfo::default()
         }
     }
@@ -184,8 +185,7 @@ impl Frames for Copies {
             return None;
         };
         self.left -= 1;
-        self.arrived += 1;
-        self.waiting = self.waiting.saturating_sub(1);
+        self.handed_out += 1;
         self.has_last = true;
         // Processors count losses without waiting for each other, so a later frame may have an earlier count.
         self.last_gap = record.lost.saturating_sub(self.lost_reported);
@@ -204,7 +204,7 @@ impl Frames for Copies {
         if std::mem::take(&mut self.has_last) {
             self.ring.put_back();
             self.left += 1;
-            self.arrived -= 1;
+            self.handed_out -= 1;
             self.lost_reported -= std::mem::take(&mut self.last_gap);
         }
     }

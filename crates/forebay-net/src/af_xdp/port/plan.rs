@@ -19,7 +19,7 @@ use crate::{
     af_packet::{find_link, hold_promiscuous, link_type},
     ebpf::{self, Attach, ProgramKind, RingBuffer},
     link::{Link, Netlink},
-    port::{Interface, LinkType, Outages},
+    port::{Interface, LinkType, Outages, PortInfo},
     units,
 };
 use forebay::{Error, Result, error::Code};
@@ -206,6 +206,8 @@ impl<'a> Plan<'a> {
     pub(super) fn open_passing(self, config: &AfXdpConfig) -> Result<AfXdp> {
         let (spec, name) = (self.spec, &self.spec.interface[..]);
         self.refuse_down()?;
+        // Its readers sleep until times of this clock, and frames arrive in those of the machine's.
+        PortInfo::default().runs_on(&config.clock, name)?;
         let bytes = config.buffer_bytes(name)?;
         let failed = |cause| refused(name, "making a ring buffer for", cause);
         let ring = RingBuffer::new(bytes).map_err(failed)?;
