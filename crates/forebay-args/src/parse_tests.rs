@@ -23,7 +23,7 @@ fn values(name: &str) -> &'static [&'static str] {
         "PERCENT" | "PERCENT|SIZE" | "SIZE|PERCENT" => &["10%", "10"],
         "POLICY" => &["file", "none"],
         "RATE" => &["10M", "10k"],
-        "SECONDS" | "TIME" | "TIME|SIZE" => &["5s", "5"],
+        "SECONDS" | "TIME" | "TIME|SIZE" => &["5s", "5", "14:00"],
         "SIZE" => &["4M", "64"],
         "SUM" => &["2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"],
         "URL" => &["http://localhost/"],
