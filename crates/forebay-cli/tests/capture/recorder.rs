@@ -5,12 +5,13 @@ use serde_json::Value;
 
 #[test]
 fn a_signal_writes_what_came_before_and_after_it_and_an_interrupt_ends_it_early() {
-    let (_folder, file) = Folder::with("a.pcapng");
+    let folder = Folder::new();
+    let (file, socket) = (folder.path("a.pcapng"), folder.path("control"));
     let mut child = start!(
-        "capture -i sim:rate=5M,ring=1000000 --recorder 10s,8M --after 200ms -w {file} --json"
+        "capture -i sim:rate=5M,ring=1000000 --recorder 10s,8M --after 200ms -w {file} --json --control {socket}"
     );
     heard(&mut child, "keeping the last 10s, in up to 8 MiB");
-    std::thread::sleep(std::time::Duration::from_millis(100));
+    wait_for_packets(&socket);
     interrupt(&child, "-USR1");
     heard(&mut child, "triggered: writing");
     heard(&mut child, "before the trigger");
@@ -53,17 +54,21 @@ fn a_signal_writes_what_came_before_and_after_it_and_an_interrupt_ends_it_early(
     );
 }
 
-#[test]
-fn a_program_triggers_over_the_control_socket() {
-    let folder = Folder::new();
-    let (file, socket) = (folder.path("a.pcapng"), folder.path("control"));
-    let child = start!("capture -i sim:rate=1M --recorder 1M -w {file} --json --control {socket}");
-    // A file of a trigger before the first packet would be empty.
+/// Waits until a capture has packets: a file of a trigger before the first one would be empty.
+fn wait_for_packets(socket: &str) {
     wait_until(|| {
         let status = run!("control {socket} status --json").stdout;
         let status = serde_json::from_slice(&status).unwrap_or(Value::Null);
         status["received"].as_u64() > Some(10)
     });
+}
+
+#[test]
+fn a_program_triggers_over_the_control_socket() {
+    let folder = Folder::new();
+    let (file, socket) = (folder.path("a.pcapng"), folder.path("control"));
+    let child = start!("capture -i sim:rate=1M --recorder 1M -w {file} --json --control {socket}");
+    wait_for_packets(&socket);
     assert!(run!("trigger {socket}").status.success());
     wait_until(|| std::fs::read_dir(folder.path("")).unwrap().count() == 2);
     let output = stopped(child);
@@ -178,8 +183,10 @@ fn a_full_disk_fails_the_file_and_not_the_capture() {
 
 #[test]
 fn the_memory_of_a_recorder_grows_with_its_packets() {
-    let (_folder, file) = Folder::with("a.pcapng");
-    let mut child = start!("capture -i sim:rate=5M --recorder 10s,512M -w {file} --json");
+    let folder = Folder::new();
+    let (file, socket) = (folder.path("a.pcapng"), folder.path("control"));
+    let mut child =
+        start!("capture -i sim:rate=5M --recorder 10s,512M -w {file} --json --control {socket}");
     heard(&mut child, "keeping the last 10s, in up to 512 MiB");
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
     let shared = status
@@ -192,6 +199,7 @@ fn the_memory_of_a_recorder_grows_with_its_packets() {
         .parse::<u64>()
         .unwrap();
     assert!(kib < 16 << 10, "{kib} KiB before the first packets");
+    wait_for_packets(&socket);
     interrupt(&child, "-USR1");
     heard(&mut child, "triggered: writing");
     interrupt(&child, "-INT");
