@@ -18,17 +18,14 @@ use std::ops::Range;
 /// Alignment of writes that bypass the page cache.
 pub(super) const BLOCK: usize = 4096;
 
-/// Bytes of a cache line.
-pub(super) const LINE: usize = 64;
-
 /// Bytes that stay unused at the beginning of a buffer's memory if its content goes to offset `start` of the output: the memory
 /// and the file are then equally aligned.
 ///
-/// The kernel copies into the page cache with `rep movsb`. On AMD's Zen 4 this takes up to eight times as long if the destination
+/// So whole pages of a file are whole pages of memory, and can bypass the page cache. And the kernel copies into the page cache with `rep movsb`. On AMD's Zen 4 this takes up to eight times as long if the destination
 /// begins a few bytes after the source, by their addresses modulo 4096. Records stay as aligned as they were: their alignment also
 /// divides the length of everything before them.
 pub(super) fn skipped(start: u64) -> usize {
-    (start % LINE as u64) as usize
+    (start % BLOCK as u64) as usize
 }
 
 /// A request to carry out once everything up to here is written.

@@ -1,9 +1,6 @@
 //! How a store is built, and what memory and output it then has.
 
-use super::{
-    Abandon,
-    buffer::{BLOCK, LINE},
-};
+use super::{Abandon, buffer::BLOCK};
 use crate::{
     Error, Result,
     memory::{self, HugePages, MapConfig},
@@ -213,7 +210,7 @@ impl StoreConfig {
     /// Bytes mapped for each buffer: its capacity, plus room for bytes skipped before it, for a record that begins at its last byte
     /// and for the padding after it.
     pub(super) fn whole_buffer_bytes(&self) -> usize {
-        let overhang = self.record_bytes.saturating_add(LINE + 2 * BLOCK);
+        let overhang = self.record_bytes.saturating_add(3 * BLOCK);
         self.buffer_bytes.saturating_add(overhang)
     }
 }

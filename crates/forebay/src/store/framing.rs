@@ -20,8 +20,8 @@ pub trait Framing: Send + Sync {
     /// `bytes` begins with a record. Returns the length of the whole records in it, and their number.
     fn last_whole(&self, bytes: &[u8]) -> Whole;
 
-    /// The fewest bytes that padding can have. `None` if the format cannot be padded; files are then written through the page
-    /// cache.
+    /// The fewest bytes that padding can have. `None` if the format cannot be padded: the bytes before and after the whole pages of a buffer then
+    /// go through the page cache.
     fn least_padding(&self) -> Option<usize> {
         None
     }

@@ -239,8 +239,8 @@ fn a_file_has_the_same_bytes_whether_its_store_hurries_or_not() {
                 path.display()
             );
         }
-        // Aligned, like the buffers of a store.
-        let mut region = crate::memory::Region::new(4 << 20, &Default::default()).unwrap();
+        // Aligned like the file, as the buffers of a store are, or not.
+        let mut region = crate::memory::Region::new(5 << 20, &Default::default()).unwrap();
         let mut oracle: Vec<u8> = Vec::new();
         for number in 0..20 {
             let pages = 1 + dice.below(1024);
@@ -249,15 +249,21 @@ fn a_file_has_the_same_bytes_whether_its_store_hurries_or_not() {
             } else {
                 pages * 4096
             };
-            region[..len].fill(number);
+            let from = if dice.below(4) == 0 {
+                0
+            } else {
+                oracle.len() % 4096
+            };
+            let bytes = &mut region[from..from + len];
+            bytes.fill(number);
             sink.hurry(dice.below(2) == 0);
             let mut done = 0;
             while done < len {
                 done += sink
-                    .write(&region[done..len], oracle.len() as u64 + done as u64)
+                    .write(&bytes[done..], oracle.len() as u64 + done as u64)
                     .unwrap();
             }
-            oracle.extend(&region[..len]);
+            oracle.extend(&*bytes);
             if dice.below(3) == 0 {
                 sink.write_back(dice.below(2) == 0).unwrap();
             }
@@ -271,4 +277,37 @@ fn a_file_has_the_same_bytes_whether_its_store_hurries_or_not() {
         );
         assert!(std::fs::read(&path).unwrap() == oracle, "seed {seed}");
     }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "real files")]
+fn whole_pages_of_a_buffer_that_is_not_padded_are_written_past_the_page_cache() {
+    let folder = Folder::new();
+    let path = folder.join("edges");
+    let mut sink = FileSink::create(&path, &FileConfig::default()).unwrap();
+    if !sink.is_direct() {
+        return eprintln!("skipped: {} supports no direct writes", path.display());
+    }
+    let mut region = crate::memory::Region::new(2 << 20, &Default::default()).unwrap();
+    region[..2 << 20].fill(7);
+    let mut at = 0;
+    // What each call takes: whole pages at once, and less than a page before and after them.
+    for (len, calls) in [
+        ((1 << 20) - 96, vec![(1 << 20) - 4096, 4000]),
+        ((1 << 20) + 96, vec![96, 1 << 20]),
+        (1 << 20, vec![1 << 20]),
+        (10_000, vec![10_000]),
+        (1 << 20, vec![2288, (1 << 20) - 4096, 1808]),
+    ] {
+        let from = at as usize % 4096;
+        let mut bytes = &region[from..from + len];
+        for taken in calls {
+            assert_eq!(sink.write(bytes, at).unwrap(), taken, "{len} bytes at {at}");
+            at += taken as u64;
+            bytes = &bytes[taken..];
+        }
+        assert!(bytes.is_empty());
+    }
+    let written = std::fs::read(&path).unwrap();
+    assert!(written.len() as u64 == at && written.iter().all(|&byte| byte == 7));
 }

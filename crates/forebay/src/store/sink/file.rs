@@ -4,6 +4,9 @@
 //!  written                                      │ allocated ahead │
 //!  ├── aligned: O_DIRECT ──┼── else: page cache ─┤                 │      cut off at the end
 //! ```
+//! The first and the last bytes of a buffer that share a page of the file with others go through the page cache, and the whole pages between
+//! them do not.
+//!
 //! While the store has a backlog, everything goes through the page cache. It continues to do so until the device was asked to
 //! write most of what the cache holds. No byte is written both ways, except those of a direct write that failed.
 
@@ -89,6 +92,9 @@ struct Cached {
     /// The file system does not support starting writeback.
     is_refused: bool,
 }
+
+/// Fewer bytes than this are written through the page cache as a whole, if a part of them has to be.
+const SPLIT_BYTES: usize = 256 << 10;
 
 /// Bytes that the device is asked to write at a time.
 const PIECE: u64 = 8 << 20;
@@ -272,6 +278,19 @@ impl FileSink {
     }
 }
 
+/// The bytes up to the next whole page of the file, and those of the whole pages that follow. These can be written past the page cache if they begin
+/// with a page of memory. Few pages are not worth it, unless they are all.
+fn split(bytes: &[u8], at: u64) -> (usize, usize) {
+    let edge = (at.next_multiple_of(BLOCK as u64) - at) as usize;
+    let rest = bytes.get(edge..).unwrap_or_default();
+    let pages = rest.len() / BLOCK * BLOCK;
+    let is_aligned = rest.as_ptr().addr().is_multiple_of(BLOCK);
+    match is_aligned && (pages >= SPLIT_BYTES || pages == bytes.len()) {
+        true => (edge, pages),
+        false => (0, 0),
+    }
+}
+
 fn is_full(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT))
 }
@@ -396,16 +415,17 @@ fn not_created(path: &Path, cause: io::Error) -> Error {
 impl Sink for FileSink {
     fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<usize> {
         self.allocate(at + bytes.len() as u64);
-        let aligned = |n: usize| n.is_multiple_of(BLOCK);
         match &self.direct {
-            Some(direct)
-                if !self.is_behind
-                    && !self.cached.has_to_start()
-                    && aligned(at as usize)
-                    && aligned(bytes.len())
-                    && aligned(bytes.as_ptr().addr()) =>
-            {
-                match direct.write_at(bytes, at) {
+            Some(direct) if !self.is_behind && !self.cached.has_to_start() => {
+                let (edge, pages) = split(bytes, at);
+                let cached = if pages == 0 { bytes.len() } else { edge };
+                match cached {
+                    0 => {}
+                    // Too little to be written back early.
+                    1..BLOCK => return self.file.write_at(&bytes[..cached], at),
+                    _ => return self.write_cached(bytes, at),
+                }
+                match direct.write_at(&bytes[..pages], at) {
                     // A direct write succeeds or fails as a whole; the page cache takes what fits.
                     Err(full) if is_full(&full) => self.write_cached(bytes, at),
                     // The file system refused after all: use the page cache for this too.
