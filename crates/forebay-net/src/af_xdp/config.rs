@@ -3,6 +3,7 @@
 use super::memory::Shape;
 use crate::{link::Link, port::DEFAULT_SNAPLEN};
 use forebay::{Error, Result, memory, time::Clock};
+use std::time::Duration;
 
 /// Settings for opening an interface with AF_XDP, beside those of its [`Spec`](super::Spec).
 ///
@@ -26,8 +27,11 @@ pub struct AfXdpConfig {
     /// Treat the interface going down as an error that ends the port. Default false: the port waits until the interface is up again,
     /// and counts the outage in [`PortReport::outages`](crate::port::PortReport::outages). Deleting the interface always ends the port.
     pub stop_on_down: bool,
-    /// The clock of [`Wake::At`](crate::port::Wake::At), which only a port with [`Spec::passes`](super::Spec::passes) returns: the machine's. What
-    /// reads such a port has a clone of this clock.
+    /// How long frames may wait, so that the kernel wakes the reader less often: at most 1 ms, and less in a small ring. Default 0: it is woken by
+    /// the first frame. Not used if frames are stamped when they are read. With [`Spec::passes`](super::Spec::passes), frames always wait.
+    pub delay: Duration,
+    /// The clock of [`Wake::At`](crate::port::Wake::At), which a port returns while frames may wait: the machine's. What reads such a port has a
+    /// clone of this clock.
     pub clock: Clock,
 }
 
@@ -39,6 +43,7 @@ impl Default for AfXdpConfig {
             promiscuous: true,
             take_traffic: false,
             stop_on_down: false,
+            delay: Duration::ZERO,
             clock: Clock::real(),
         }
     }

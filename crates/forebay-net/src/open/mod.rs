@@ -464,6 +464,11 @@ fn xdp_config(options: &Options, clock: &Clock) -> AfXdpConfig {
         promiscuous: options.promiscuous,
         take_traffic: options.take_traffic,
         stop_on_down: options.stop_on_down,
+        // A caller that asks for a short delay wants frames at once.
+        delay: match options.delay < SHORT_DELAY {
+            true => Duration::ZERO,
+            false => options.delay,
+        },
         clock: clock.clone(),
     }
 }

@@ -12,7 +12,7 @@ use forebay_net::{
 };
 use std::{
     os::fd::AsFd,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 fn now_ns() -> u64 {
@@ -154,17 +154,30 @@ fn frames_of_every_length_have_all_their_bytes_or_the_first_ones() {
 #[test]
 fn a_frame_wakes_a_reader_that_sleeps_also_right_after_another_one() {
     lab(&[], || {
-        for mode in BOTH {
-            let mut port = open(&format!("vb,mode={mode},pass=yes"));
+        let second = Duration::from_secs(1);
+        let cases = [
+            (",pass=yes", Duration::ZERO),
+            ("", second),
+            ("", Duration::ZERO),
+        ];
+        for (mode, (passes, delay)) in BOTH
+            .into_iter()
+            .flat_map(|mode| cases.map(|case| (mode, case)))
+        {
+            let mut port = open_with(&format!("vb,mode={mode}{passes}"), |it| it.delay = delay);
             let sender = Sender::open("va");
+            let mut waits = 0;
             for number in 0..500 {
                 // As a session does: nothing found, armed, nothing found, asleep.
                 let fd = loop {
                     assert!(port.receive(1).unwrap().next_frame().is_none());
                     match port.arm().unwrap() {
                         Wake::Fd(fd) => break fd.try_clone_to_owned().unwrap(),
-                        // Frames wait a millisecond after others.
-                        Wake::At(_) => std::thread::yield_now(),
+                        // Frames wait a millisecond or less after others.
+                        Wake::At(_) => {
+                            waits += 1;
+                            std::thread::yield_now();
+                        }
                         other => panic!("{other:?}"),
                     }
                 };
@@ -179,6 +192,8 @@ fn a_frame_wakes_a_reader_that_sleeps_also_right_after_another_one() {
                 });
                 assert_eq!(seen.unwrap(), Ended::Enough);
             }
+            let may_wait = !passes.is_empty() || !delay.is_zero();
+            assert_eq!(waits > 0, may_wait, "{mode}{passes}, {delay:?}");
             stopped(&mut port, 1_000, 0);
         }
     });
@@ -189,10 +204,17 @@ fn what_reads_it_sleeps_on_its_clock_and_with_another_one_is_refused() {
     lab(&[], || {
         let another = "the interface has another clock";
         let clock = Clock::real();
-        let opened = || open_with("vb,pass=yes", |it| it.clock = clock.clone());
-        FromPort::new(opened(), clock.clone()).arm().unwrap();
-        let refused = FromPort::new(opened(), Clock::real()).arm().unwrap_err();
-        assert!(refused.to_string().contains(another), "{refused}");
+        for (spec, delay) in [("vb,pass=yes", Duration::ZERO), ("vb", Duration::MAX)] {
+            let opened = || {
+                open_with(spec, |it| {
+                    it.clock = clock.clone();
+                    it.delay = delay;
+                })
+            };
+            FromPort::new(opened(), clock.clone()).arm().unwrap();
+            let refused = FromPort::new(opened(), Clock::real()).arm().unwrap_err();
+            assert!(refused.to_string().contains(another), "{refused}");
+        }
         let config = AfXdpConfig {
             clock: Clock::virtual_time(),
             ..AfXdpConfig::default()

@@ -22,7 +22,7 @@ use crate::{
 use forebay::time::Clock;
 
 /// How long frames wait after others.
-const HOLD_NS: u64 = 1_000_000;
+pub(super) const HOLD_NS: u64 = 1_000_000;
 /// In a small ring, they wait as long as this number of bytes each nanosecond takes to fill it: 4 GB/s fill a quarter. That is more than small
 /// frames at 25 Gbit/s.
 const FILLING: u64 = 16;

@@ -12,7 +12,7 @@ use super::{
     AfXdp, State,
     clocks::Clocks,
     copies::Copies,
-    reader::Reader,
+    reader::{Hold, Reader},
     source::Source,
 };
 use crate::{
@@ -186,6 +186,7 @@ impl<'a> Plan<'a> {
             gap: 0,
             last_gap: 0,
             damage: None,
+            hold: Hold::new(config, stamps, shape.slots),
         };
         let numbers = self.queues.clone();
         let fds: Vec<_> = sockets.iter().map(|it| it.as_fd()).collect();

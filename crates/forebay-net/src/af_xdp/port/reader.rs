@@ -6,9 +6,17 @@ use super::{
         socket::Losses,
     },
     clocks::Clocks,
+    copies::HOLD_NS,
     source::Source,
 };
-use crate::port::{Direction, Frame, Frames, PortInfo};
+use crate::{
+    af_xdp::AfXdpConfig,
+    port::{Direction, Frame, Frames, PortInfo},
+};
+use forebay::time::Clock;
+
+/// In a small ring, frames wait for this time a slot: half of the ring is filled by the smallest frames at 10 Gbit/s.
+const NS_PER_SLOT: u64 = 32;
 
 /// The sockets of all queues.
 #[derive(Debug)]
@@ -31,6 +39,43 @@ pub(super) struct Reader {
     pub(super) gap: u64,
     pub(super) last_gap: u64,
     pub(super) damage: Option<(usize, Damage)>,
+    pub(super) hold: Hold,
+}
+
+/// After frames, the reader sleeps for a time instead of being woken by the next frame: a wake-up costs the processor that receives an interrupt, and
+/// this one two switches.
+#[derive(Debug)]
+pub(super) struct Hold {
+    ns: u64,
+    clock: Clock,
+    has_found: bool,
+    until: u64,
+}
+
+impl Hold {
+    /// For sockets with this number of slots. Frames that get their time when they are read do not wait.
+    pub(super) fn new(config: &AfXdpConfig, stamps: bool, slots: u32) -> Self {
+        let asked = u64::try_from(config.delay.as_nanos()).unwrap_or(u64::MAX);
+        let longest = HOLD_NS.min(u64::from(slots) * NS_PER_SLOT);
+        Hold {
+            ns: if stamps { asked.min(longest) } else { 0 },
+            clock: config.clock.clone(),
+            has_found: false,
+            until: 0,
+        }
+    }
+
+    /// Until when frames wait, if there were some not long ago.
+    fn until(&mut self) -> Option<u64> {
+        if self.ns == 0 {
+            return None;
+        }
+        let now = self.clock.now();
+        if std::mem::take(&mut self.has_found) {
+            self.until = now + self.ns;
+        }
+        (self.until > now).then_some(self.until)
+    }
 }
 
 impl Reader {
@@ -81,9 +126,14 @@ impl Source for Reader {
             self.clocks.read();
         }
         if found {
+            self.hold.has_found = true;
             self.kick_empty();
         }
         found
+    }
+
+    fn before_sleep(&mut self) -> Option<u64> {
+        self.hold.until()
     }
 
     fn kick(&mut self) {
@@ -134,6 +184,7 @@ impl Source for Reader {
                 true => "kernel (XDP program)",
                 false => "time of reading",
             },
+            clock: (self.hold.ns > 0).then(|| self.hold.clock.clone()),
             ..PortInfo::default()
         }
     }
