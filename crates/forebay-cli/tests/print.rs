@@ -45,6 +45,27 @@ fn without_w_packets_are_printed_and_with_count_they_are_not() {
 }
 
 #[test]
+fn files_and_pipes_have_the_same_lines() {
+    let folder = Folder::new();
+    let (many, large) = (folder.path("many.pcapng"), folder.path("large.pcap"));
+    run!("capture -i sim:clock=virtual,size=imix -c 2k -w {many}").succeeds();
+    // Its bytes are more text than is written at once, and than waits for a slow reader.
+    let len = 250_000u32.to_le_bytes();
+    let header = [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 262_144, 1].map(u32::to_le_bytes);
+    let packet = [&[0; 8][..], &len, &len, &[1; 250_000]].concat();
+    std::fs::write(&large, [&header.concat()[..], &packet, &packet].concat()).unwrap();
+    for flags in ["-l", "-e -v -XX", "--json-lines", "--csv"] {
+        for file in [&many, &large] {
+            let named = run!("capture -r {file} {flags}");
+            let piped = shell(format!("cat {file} | forebay capture -r - {flags}")).output();
+            let lines = named.succeeds().text().lines().count();
+            assert!(lines >= 2, "{lines}");
+            assert!(named.stdout == piped.unwrap().stdout, "{file} {flags}");
+        }
+    }
+}
+
+#[test]
 fn a_reader_that_has_seen_enough_ends_the_capture_without_a_word() {
     let (_folder, file) = Folder::with("a.pcapng");
     run!("capture -i sim:clock=virtual -c 100k -w {file}").succeeds();

@@ -44,6 +44,7 @@ use refusals::{
 use rotation::Limits;
 use std::{
     ffi::OsString,
+    fs,
     io::IsTerminal,
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -364,6 +365,15 @@ impl Request {
     pub fn reads_named_files(&self) -> bool {
         let is_named = |it: &Name| matches!(it, Name::File(path) if path.as_os_str() != "-");
         self.names.iter().all(is_named)
+    }
+
+    /// Whether all packets come from regular files, which never make their reader wait for more.
+    pub fn reads_regular_files(&self) -> bool {
+        let is_regular = |it: &Name| match it {
+            Name::File(path) => fs::metadata(path).is_ok_and(|it| it.is_file()),
+            _ => false,
+        };
+        self.reads_named_files() && self.names.iter().all(is_regular)
     }
 
     /// Whether packets come from several interfaces of this machine.
