@@ -65,20 +65,26 @@ impl Flows {
         let is_same = |flow: &Option<Flow>| flow.is_some_and(|flow| flow.key == key);
         let found = set.iter().position(is_same);
         // The set is in the order of use.
-        set[..=found.unwrap_or(WAYS - 1)].rotate_right(1);
-        let known = set[0].filter(|_| found.is_some() && !begins);
+        if found != Some(0) {
+            set[..=found.unwrap_or(WAYS - 1)].rotate_right(1);
+        }
         let (own, other) = (usize::from(is_reversed), usize::from(!is_reversed));
-        let flow = known.unwrap_or_else(|| {
-            let mut numbers = [sequence; 2];
-            numbers[other] = acknowledged.wrapping_sub(1);
-            Flow { key, numbers }
-        });
-        set[0] = Some(flow);
-        let subtracted = known.map_or([0; 2], |flow| flow.numbers);
+        if let Some(flow) = &set[0]
+            && found.is_some()
+            && !begins
+        {
+            return Base {
+                sequence: flow.numbers[own],
+                acknowledged: flow.numbers[other],
+                selective: flow.numbers[other],
+            };
+        }
+        let mut numbers = [sequence; 2];
+        numbers[other] = acknowledged.wrapping_sub(1);
+        set[0] = Some(Flow { key, numbers });
         Base {
-            sequence: subtracted[own],
-            acknowledged: subtracted[other],
-            selective: flow.numbers[other],
+            selective: numbers[other],
+            ..Base::default()
         }
     }
 }

@@ -164,9 +164,11 @@ fn http_facts(facts: &mut Facts, line: &[u8], message: &[u8]) {
     }
 }
 
-/// The first line, if it begins with one of these words.
+/// The first line, if it begins with one of these words, which begin with a capital letter.
 fn line_with<'a>(words: &[&[u8]], data: &'a [u8]) -> Option<&'a [u8]> {
-    if !words.iter().any(|word| data.starts_with(word)) {
+    let first = data.first()?;
+    let is_begun = |word: &&[u8]| word[0] == *first && data.starts_with(word);
+    if !first.is_ascii_uppercase() || !words.iter().any(is_begun) {
         return None;
     }
     let end = data.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
@@ -187,10 +189,13 @@ fn lines(text: &[u8], out: &mut Text) {
 
 /// The version of a server or a client, if the line is complete.
 fn ssh_banner(data: &[u8]) -> Option<&[u8]> {
+    if !data.starts_with(b"SSH-") {
+        return None;
+    }
     let end = data.iter().position(|&byte| byte == b'\n')?;
     let line = data[..end].strip_suffix(b"\r").unwrap_or(&data[..end]);
     let is_text = line.iter().all(|byte| matches!(byte, b' '..=b'~'));
-    (line.starts_with(b"SSH-") && is_text).then_some(line)
+    is_text.then_some(line)
 }
 
 fn is_quic(data: Data<'_>) -> bool {

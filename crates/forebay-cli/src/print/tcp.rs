@@ -147,6 +147,15 @@ fn tcp_options(
     is_later_value: &mut bool,
     out: &mut Text,
 ) -> Result<bool, Cut> {
+    // Those of nearly all segments.
+    if options.len == 12
+        && let Some([1, 1, 8, 10, stamps @ ..]) = options.captured.first_chunk::<12>()
+    {
+        let stamps = Data::from(&stamps[..]);
+        out.put("nop,nop,TS val ").num(stamps.u32(0)?);
+        out.put(" ecr ").num(stamps.u32(4)?).byte(b']');
+        return Ok(true);
+    }
     let mut at = 0;
     while at < options.len {
         if at > 0 {

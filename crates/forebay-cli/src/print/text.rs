@@ -9,6 +9,19 @@ pub struct Text(Vec<u8>);
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
+/// Of each number below 1000: three digits, and how many of them are leading zeros.
+static GROUPS: [[u8; 4]; 1000] = {
+    let mut groups = [[0; 4]; 1000];
+    let mut at = 0;
+    while at < groups.len() {
+        let [a, b, c] = [at / 100, at / 10 % 10, at % 10];
+        let zeros = (at < 100) as u8 + (at < 10) as u8;
+        groups[at] = [b'0' + a as u8, b'0' + b as u8, b'0' + c as u8, zeros];
+        at += 1;
+    }
+    groups
+};
+
 impl Text {
     pub fn bytes(&self) -> &[u8] {
         &self.0
@@ -50,14 +63,57 @@ impl Text {
         self
     }
 
+    /// A number of at most 64 bits.
     #[inline]
-    pub fn num(&mut self, number: impl itoa::Integer) -> &mut Self {
-        let mut digits = itoa::Buffer::new();
-        self.put(digits.format(number))
+    pub fn num(&mut self, number: impl TryInto<i128>) -> &mut Self {
+        let number = number.try_into().unwrap_or_default();
+        if number < 0 {
+            self.byte(b'-');
+        }
+        self.unsigned(number.unsigned_abs() as u64)
+    }
+
+    fn unsigned(&mut self, number: u64) -> &mut Self {
+        match number {
+            0..1000 => self.first_digits(number as usize, b""),
+            1000..1_000_000 => self
+                .first_digits((number / 1000) as usize, b"")
+                .three_digits(number),
+            _ => self
+                .unsigned(number / 1_000_000)
+                .three_digits(number / 1000)
+                .three_digits(number),
+        }
+    }
+
+    /// A number below 1000 without leading zeros, and the byte that follows, if there is one.
+    ///
+    /// Copies four bytes and forgets those that are too many: a copy of as many bytes as there are is a call.
+    #[inline]
+    fn first_digits(&mut self, number: usize, next: &[u8]) -> &mut Self {
+        let [digits @ .., zeros] = GROUPS[number];
+        let mut bytes = [b' '; 4];
+        bytes[..3].copy_from_slice(&digits);
+        if let [next] = next {
+            bytes[3] = *next;
+        }
+        let bytes = (u32::from_le_bytes(bytes) >> (8 * zeros)).to_le_bytes();
+        let end = self.0.len() + 3 - usize::from(zeros) + next.len();
+        self.0.extend_from_slice(&bytes);
+        self.0.truncate(end);
+        self
+    }
+
+    /// The last three digits of a number, also if they are zeros.
+    #[inline]
+    pub fn three_digits(&mut self, number: u64) -> &mut Self {
+        let [digits @ .., _] = GROUPS[(number % 1000) as usize];
+        self.0.extend_from_slice(&digits);
+        self
     }
 
     /// A name, or if it is empty another text with the number that has no name.
-    pub fn name_or(&mut self, name: &str, unknown: &str, number: impl itoa::Integer) -> &mut Self {
+    pub fn name_or(&mut self, name: &str, unknown: &str, number: impl TryInto<i128>) -> &mut Self {
         match name {
             "" => self.put(unknown).num(number),
             name => self.put(name),
@@ -108,9 +164,9 @@ impl Text {
     }
 
     pub fn ipv4(&mut self, address: [u8; 4]) -> &mut Self {
-        let [a, b, c, d] = address;
-        self.num(a).byte(b'.').num(b).byte(b'.');
-        self.num(c).byte(b'.').num(d)
+        let [a, b, c, d] = address.map(usize::from);
+        self.first_digits(a, b".").first_digits(b, b".");
+        self.first_digits(c, b".").first_digits(d, b"")
     }
 
     /// The first longest run of zeros becomes `::`, and an embedded IPv4 address is written as one.
@@ -170,6 +226,12 @@ impl Text {
 
     /// Text of a packet: printable ASCII as it is, everything else as `\` and three octal digits.
     pub fn foreign(&mut self, text: &[u8]) -> &mut Self {
+        if text
+            .iter()
+            .all(|byte| matches!(byte, b' '..=b'[' | b']'..=b'~'))
+        {
+            return self.raw(text);
+        }
         for &byte in text {
             match byte {
                 b'\\' => self.put("\\\\"),
@@ -208,6 +270,17 @@ mod tests {
             "000007 01f"
         );
         assert_eq!(of(|t| t.ipv4([10, 0, 255, 1])), "10.0.255.1");
+        let powers = (0..20).map(|digits| 10u64.pow(digits));
+        let near =
+            powers.flat_map(|it| [it - 1, it, it + 1, it.saturating_mul(7).saturating_add(90)]);
+        for number in near.chain([u64::MAX]) {
+            assert_eq!(of(|t| t.num(number)), number.to_string());
+            let (low, signed) = (number as u8, (number as i64).wrapping_neg());
+            assert_eq!(
+                of(|t| t.num(low).byte(b' ').num(signed)),
+                format!("{low} {signed}")
+            );
+        }
         for address in [
             "::",
             "::1",

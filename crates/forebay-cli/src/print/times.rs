@@ -97,11 +97,12 @@ impl Clock {
     }
 
     fn fraction(&self, time_ns: u64, out: &mut Text) {
+        let ns = time_ns % SECOND;
         out.byte(b'.');
-        match self.nanoseconds {
-            true => out.padded(time_ns % SECOND, 9),
-            false => out.padded(time_ns % SECOND / 1000, 6),
-        };
+        out.three_digits(ns / 1_000_000).three_digits(ns / 1000);
+        if self.nanoseconds {
+            out.three_digits(ns);
+        }
         out.byte(b' ');
     }
 
