@@ -8,7 +8,7 @@ use crate::{
 use std::sync::Arc;
 
 impl Frames for File {
-    #[inline]
+    #[inline(always)]
     fn next_frame(&mut self) -> Option<Frame<'_>> {
         if self.counters.budget == 0 {
             return None;

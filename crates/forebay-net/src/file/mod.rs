@@ -390,8 +390,13 @@ impl File {
             work.fetch_add(now - before, Relaxed); // it publishes nothing but itself
             before = now;
             self.begin_burst(usize::MAX)?;
-            while let Some(frame) = self.next_frame() {
-                each(&frame);
+            loop {
+                // By reference: a move would load the frame right after its parts were stored.
+                let next = self.next_frame();
+                let Some(frame) = &next else {
+                    break;
+                };
+                each(frame);
             }
             self.release();
             match self.arm()? {
