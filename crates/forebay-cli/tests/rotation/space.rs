@@ -1,40 +1,62 @@
 //! `--keep-free`: which files go, when the capture ends, and that the disk is never fuller than it may be.
 
 use crate::{VIRTUAL, files, names, series, support::*};
+use rustix::fs::statvfs;
+use std::{
+    process::{Output, Stdio},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+    time::Duration,
+};
 
-/// Runs a script where `$DISK` is a disk of 32 MB. The least free space that was seen meanwhile is the last line on standard output.
-fn on_disk(script: &str) -> Option<std::process::Output> {
-    let folder = Folder::new();
-    let watch = "
-        exec 3>&1
-        (least=$(df --output=avail -k $DISK | tail -1)
-         while [ ! -e $DISK/.end ]; do
-             now=$(df --output=avail -k $DISK | tail -1)
-             [ $now -lt $least ] && least=$now
-         done; echo least $least >&3) &";
-    let mount = folder.path("small");
-    on_small_disk(
-        &mount,
-        "32M",
-        &format!("DISK={mount}{watch}\n{script}\n>$DISK/.end; wait; exit $code"),
-    )
+/// A script that knows where the disk is, and ends with the exit code that it has noted.
+fn with_disk(mount: &str, script: &str) -> String {
+    format!("DISK={mount}\n{script}\nexit $code")
 }
 
-/// The least free space, in MB.
-fn least(output: &std::process::Output) -> f64 {
-    let line = output
-        .text()
-        .lines()
-        .rfind(|line| line.starts_with("least "));
-    let kib: f64 = line.unwrap()[6..].trim().parse().unwrap();
-    kib * 1.024e-3
+/// Runs a script where `$DISK` is a disk of 32 MB.
+fn on_disk(script: &str) -> Option<Output> {
+    let folder = Folder::new();
+    let mount = folder.path("small");
+    on_small_disk(&mount, "32M", &with_disk(&mount, script))
+}
+
+/// The same. With its output, returns the least free space that was seen meanwhile, in MB.
+fn on_watched_disk(script: &str) -> Option<(Output, f64)> {
+    let folder = Folder::new();
+    let mount = folder.path("small");
+    let mut shell = shell_on_small_disk(&mount, "32M", &with_disk(&mount, script));
+    let shell = shell.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let Ok(shell) = shell else {
+        children::skip("unshare");
+        return None;
+    };
+    // The disk, which is mounted in the namespace of that process only.
+    let disk = format!("/proc/{}/root{mount}", shell.id());
+    let has_ended = AtomicBool::new(false);
+    let watch = || {
+        let mut least = u64::MAX;
+        while !has_ended.load(Relaxed) {
+            if let Ok(disk) = statvfs(&disk) {
+                least = least.min(disk.f_bavail * disk.f_frsize);
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        least as f64 * 1e-6
+    };
+    thread::scope(|scope| {
+        let watching = scope.spawn(watch);
+        let output = children::on_small_disk(shell.wait_with_output());
+        has_ended.store(true, Relaxed);
+        Some((output?, watching.join().unwrap()))
+    })
 }
 
 const LIVE: &str = "sim:rate=400M --json -q";
 
 #[test]
 fn the_oldest_files_go_and_the_disk_keeps_its_free_space() {
-    let Some(output) = on_disk(&format!(
+    let Some((output, least)) = on_watched_disk(&format!(
         "forebay capture -i {LIVE} -w $DISK/a.pcapng -b filesize:2000 --keep-free 40% -a duration:1.5 --store 4x512KiB
          code=$?; ls $DISK | wc -l"
     )) else {
@@ -44,17 +66,10 @@ fn the_oldest_files_go_and_the_disk_keeps_its_free_space() {
     let removed = count(&json["files_removed_for_space"]);
     assert!(removed > 10 && json["ended_by"].is_null(), "{json}");
     assert_eq!([&json["dropped"]["disk"], &json["unread"]], [0, 0]);
-    let left: u64 = output
-        .text()
-        .lines()
-        .rev()
-        .nth(1)
-        .unwrap()
-        .trim()
-        .parse()
-        .unwrap();
+    let last = output.text().lines().next_back().unwrap();
+    let left: u64 = last.trim().parse().unwrap();
     assert_eq!(left, count(&json["files_written"]) - removed);
-    assert!(least(&output) >= 13.4, "40 % of 32 MiB: {}", output.text());
+    assert!(least >= 13.4, "40 % of 32 MiB: {}", output.text());
 }
 
 #[test]
@@ -176,7 +191,7 @@ fn other_programs_that_fill_the_disk_cost_old_files_too_and_then_end_the_capture
 
 #[test]
 fn compressing_finished_files_needs_room_as_well() {
-    let Some(output) = on_disk(&format!(
+    let Some((output, least)) = on_watched_disk(&format!(
         "forebay capture -i {LIVE} -w $DISK/a.pcapng -b filesize:2000 --compress zstd --keep-free 20M -a duration:1.5 --store 4x512KiB
          code=$?; ls $DISK"
     )) else {
@@ -184,7 +199,7 @@ fn compressing_finished_files_needs_room_as_well() {
     };
     let json = output.keeps_the_law();
     assert!(count(&json["compressed"]["files"]) > 0, "{json}");
-    assert!(least(&output) >= 20.9, "{}", output.text());
+    assert!(least >= 20.9, "{}", output.text());
     lacks(output.text(), ".zst.part");
 }
 

@@ -311,12 +311,18 @@ pub fn shared_folder() -> Option<Folder> {
     Some(folder)
 }
 
-/// Runs a script of the shell where `folder` is a disk of `size`; `None`, with a message, if the rights for that are missing.
-pub fn on_small_disk(folder: &str, size: &str, script: &str) -> Option<Output> {
+/// A shell that runs a script where `folder` is a disk of `size`. Pass what it returns to [`children::on_small_disk`].
+pub fn shell_on_small_disk(folder: &str, size: &str, script: &str) -> Command {
     let shell = shell(script);
     let path = shell.get_envs().find_map(|(_, value)| value).unwrap();
-    let mut shell = children::with_small_disk(folder.as_ref(), size, &shell);
-    children::on_small_disk(shell.env("PATH", path).output())
+    let mut command = children::with_small_disk(folder.as_ref(), size, &shell);
+    command.env("PATH", path);
+    command
+}
+
+/// Runs such a script; `None`, with a message, if the rights for that are missing.
+pub fn on_small_disk(folder: &str, size: &str, script: &str) -> Option<Output> {
+    children::on_small_disk(shell_on_small_disk(folder, size, script).output())
 }
 
 /// Captures with these arguments to a disk of 2 MB that fills up: that is reported, and a reader finds what was counted,
