@@ -1,8 +1,6 @@
 //! `forebay capture --share` and `--serve`, and their readers: real processes that are stopped, killed and hostile.
 
-#[path = "support/mod.rs"]
-mod support;
-
+use crate::support::*;
 use forebay_testing::{
     lab::{ip, lab, tool, up},
     sender::{self, Sender},
@@ -15,7 +13,6 @@ use std::{
     os::unix::fs::MetadataExt,
     process::{Child, Command},
 };
-use support::*;
 
 /// A simulated card with about 30,000 packets a second. It loses none, however busy the machine is.
 const RATE: &str = "sim:rate=20M,ring=10000000,host=none";

@@ -1,15 +1,13 @@
 //! Files that are compressed, while they are written or once they are finished: nothing is lost, also when that is interrupted.
 //! And the formats of files and streams.
 
+use crate::support::{found::Packet, *};
 use std::{
     fs,
     io::{BufRead, BufReader},
     os::unix::fs::MetadataExt,
     process::Output,
 };
-use support::{found::Packet, *};
-
-mod support;
 
 /// The names in a folder: those of a series in order.
 fn names(folder: &Folder) -> Vec<String> {

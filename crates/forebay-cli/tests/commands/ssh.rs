@@ -1,8 +1,6 @@
 //! Captures on another machine, through ssh: a server on the loopback interface of a network namespace.
 
-#[macro_use]
-mod support;
-
+use crate::support::*;
 use forebay_testing::lab::{self, have};
 use std::{
     fs,
@@ -10,7 +8,6 @@ use std::{
     path::Path,
     process::{Child, Command, Output, Stdio},
 };
-use support::*;
 
 const PORT: u16 = 2022;
 

@@ -1,7 +1,6 @@
 //! Tests of `forebay queue`, used as from two shells.
 
-mod support;
-
+use crate::support::*;
 use std::{
     fs,
     io::{BufRead, BufReader, Write},
@@ -16,7 +15,6 @@ use std::{
     thread,
     time::Duration,
 };
-use support::*;
 
 /// A queue name for one test. The queue is removed at the end of the test.
 struct Name(String);

@@ -1,16 +1,12 @@
 //! `forebay get` as users run it, with servers that the test starts on loopback: correct, slow and lying ones.
 
-use server::{Client, is_fine, serve, serve_and_wait, serve_bytes, serve_on, with_length};
+use crate::server::{Client, is_fine, serve, serve_and_wait, serve_bytes, serve_on, with_length};
+use crate::support::*;
 use std::{
     io::{BufRead, BufReader},
     net::{SocketAddr, TcpListener},
     process::{Command, Stdio},
 };
-use support::*;
-
-#[path = "support/server.rs"]
-mod server;
-mod support;
 
 fn chunked(body: &[u8], size: usize) -> Vec<u8> {
     let mut bytes = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();

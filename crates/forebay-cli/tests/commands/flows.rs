@@ -1,11 +1,9 @@
 //! `forebay flows`: what files hold, added up.
 
-mod support;
-
+use crate::support::*;
 use etherparse::PacketBuilder;
 use forebay_testing::blocks::{classic, words};
 use std::process::Stdio;
-use support::*;
 
 /// A segment between a client (end 0, port 4000) and a server (end 1, port 80).
 struct Segment {

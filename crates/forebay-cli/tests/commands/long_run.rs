@@ -1,15 +1,12 @@
 //! Three days of capturing, on the virtual clock: files rotate, the disk keeps its free space, and neither memory nor descriptors grow.
 
-#[macro_use]
-mod support;
-
+use crate::support::*;
 use serde_json::Value;
 use std::{
     fs,
     io::{BufRead, BufReader},
     process::{Command, Stdio},
 };
-use support::*;
 
 /// The anonymous memory of a process in KiB, and its number of descriptors.
 fn sampled(pid: u32) -> Option<(u64, usize)> {

@@ -1,8 +1,6 @@
 //! `forebay with`: which programs run on another libpcap, and why the others cannot.
 
-#[macro_use]
-mod support;
-
+use crate::support::*;
 use forebay_testing::lab::have;
 use nix::unistd::geteuid;
 use std::{
@@ -10,7 +8,6 @@ use std::{
     os::unix::{fs::chown, process::CommandExt},
     process::{Command, Output},
 };
-use support::*;
 
 /// A library that is none of Debian's, and programs that load it. `None`, with a message, without a compiler.
 fn programs() -> Option<Folder> {

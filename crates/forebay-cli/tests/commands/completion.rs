@@ -1,7 +1,6 @@
 //! What Tab completes in bash, zsh and fish, with a capture that runs.
 
-mod support;
-
+use crate::support::{terminal::Terminal, *};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
     fs::File,
@@ -9,7 +8,6 @@ use std::{
     path::Path,
     process::{Child, Command},
 };
-use support::{terminal::Terminal, *};
 
 /// What is typed before Tab, and what the line is afterwards. `NAME` is the capture's, and `PART` all of it but a letter.
 const LINES: &[(&str, &str)] = &[

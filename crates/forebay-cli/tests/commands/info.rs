@@ -1,9 +1,7 @@
 //! `forebay info` as users run it, compared with capinfos and sha256sum.
 
+use crate::support::*;
 use std::fs::{self, File};
-use support::*;
-
-mod support;
 
 /// The value that capinfos prints after `label` in its machine-readable form.
 fn capinfos(path: &str, label: &str) -> String {

@@ -11,8 +11,7 @@
 //!
 //! A block that is marked as `console` has lines of a file's packets as they are printed, each after its command.
 
-mod support;
-
+use crate::support::*;
 use etherparse::PacketBuilder;
 use forebay_testing::lab::{self, ip};
 use std::{
@@ -25,7 +24,6 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use support::*;
 
 /// Commands that other programs of a pipeline stand for. A program that forebay runs has no rights of root, so ssh captures from
 /// the simulated card for it.
@@ -346,21 +344,21 @@ fn run_all(tasks: Vec<Task>) {
 
 #[test]
 fn each_command_of_the_cookbook_does_its_task() {
-    let tasks = blocks(include_str!("../../../docs/cookbook.md"));
+    let tasks = blocks(include_str!("../../../../docs/cookbook.md"));
     assert!(tasks.len() >= 25, "{} commands", tasks.len());
     run_all(tasks);
 }
 
 #[test]
 fn each_command_for_users_of_other_tools_runs() {
-    let tasks = second_columns(include_str!("../../../docs/coming-from.md"));
+    let tasks = second_columns(include_str!("../../../../docs/coming-from.md"));
     assert!(tasks.len() >= 40, "{} commands", tasks.len());
     run_all(tasks);
 }
 
 #[test]
 fn printed_packets_are_as_the_page_shows_them() {
-    let page = include_str!("../../../docs/print.md");
+    let page = include_str!("../../../../docs/print.md");
     let shown = page.split("```console\n").skip(1);
     let shown: Vec<_> = shown
         .map(|block| block.split_once("```").unwrap().0)

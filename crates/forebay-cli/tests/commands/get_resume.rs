@@ -1,6 +1,7 @@
 //! `forebay get -C -`: what an interrupted fetch keeps, and what becomes of it. `-H`: fields of the user's.
 
-use server::{is_fine, serve, with_length};
+use crate::server::{is_fine, serve, with_length};
+use crate::support::*;
 use std::{
     fs,
     os::unix::fs::symlink,
@@ -8,11 +9,6 @@ use std::{
     sync::{Arc, Mutex, mpsc},
     thread,
 };
-use support::*;
-
-#[path = "support/server.rs"]
-mod server;
-mod support;
 
 const TAG: &str = "ETag: \"1\"\r\n";
 

@@ -1,9 +1,7 @@
 //! First steps: command lines of other programs, manual pages, completions.
 
-mod support;
-
+use crate::support::*;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
-use support::*;
 
 #[test]
 fn a_capture_typed_as_with_tcpdump_is_answered_by_the_line_to_type() {

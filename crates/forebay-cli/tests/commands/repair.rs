@@ -1,14 +1,12 @@
 //! `forebay repair` as its users run it, on captures that were cut, damaged and filled with zeros.
 
-mod support;
-
+use crate::support::*;
 use serde_json::Value;
 use std::fs;
-use support::*;
 
 /// A capture of 1000 packets, and its bytes.
 fn recorded(folder: &Folder, name: &str) -> (String, Vec<u8>) {
-    let path = support::recorded(folder, name, "count=1000,size=imix");
+    let path = crate::support::recorded(folder, name, "count=1000,size=imix");
     let bytes = fs::read(&path).unwrap();
     (path, bytes)
 }

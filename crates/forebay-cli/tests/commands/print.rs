@@ -1,14 +1,12 @@
 //! Packets printed by `forebay capture`: on files, pipes and terminals, fast and slow.
 
-mod support;
-
+use crate::support::{terminal::Terminal, *};
 use serde_json::Value;
 use std::{
     io::Read,
     process::{Child, Stdio},
     time::Duration,
 };
-use support::{terminal::Terminal, *};
 
 #[test]
 fn without_w_packets_are_printed_and_with_count_they_are_not() {

@@ -1,15 +1,12 @@
 //! `forebay extcap`: the protocol of Wireshark's programs, and tshark with it.
 
-#[macro_use]
-mod support;
-
+use crate::support::*;
 use forebay_testing::lab::have;
 use std::{
     fs,
     os::unix::{fs::symlink, process::CommandExt},
     process::{Command, Output, Stdio},
 };
-use support::*;
 
 #[test]
 fn the_sources_their_link_types_and_their_settings_are_listed() {

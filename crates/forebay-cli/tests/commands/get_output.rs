@@ -1,6 +1,7 @@
 //! Where `forebay get` writes: files, pipes, full disks; what it leaves when it fails, or is stopped.
 
-use server::{is_fine, serve, serve_and_wait, serve_bytes, with_length};
+use crate::server::{is_fine, serve, serve_and_wait, serve_bytes, with_length};
+use crate::support::*;
 use std::{
     fs::{self, File},
     io::Read,
@@ -8,11 +9,6 @@ use std::{
     process::Child,
     sync::{Mutex, mpsc},
 };
-use support::*;
-
-#[path = "support/server.rs"]
-mod server;
-mod support;
 
 #[test]
 fn a_failure_of_the_server_is_one_of_ours_and_its_body_is_kept_apart() {

@@ -1,8 +1,6 @@
 //! The capture as a service: what it reports to the service manager, and the files in `contrib` that describe it.
 
-#[macro_use]
-mod support;
-
+use crate::support::*;
 use forebay_testing::lab::lab;
 use std::{
     collections::BTreeSet,
@@ -15,7 +13,6 @@ use std::{
     process::Command,
     time::Duration,
 };
-use support::*;
 
 fn contrib(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))

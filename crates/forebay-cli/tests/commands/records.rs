@@ -1,7 +1,6 @@
 //! `forebay records` as its users run it, on files that the store wrote and that crashes and disks have changed.
 
-mod support;
-
+use crate::support::*;
 use forebay::{
     records::Records,
     store::{FileConfig, FileSink, Sink, StoreConfig},
@@ -11,7 +10,6 @@ use std::{
     fs,
     io::{Read, Write},
 };
-use support::*;
 
 fn checked(path: &str) -> Value {
     let output = run!("records check --json {path}");

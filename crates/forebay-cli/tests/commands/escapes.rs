@@ -1,12 +1,8 @@
 //! Foreign text never reaches a terminal as it is: names in files, names of files, arguments, answers of servers.
 
-#[path = "support/server.rs"]
-mod server;
-mod support;
-
+use crate::{server, support::*};
 use forebay_testing::blocks::{block, option, section, words};
 use std::process::Output;
-use support::*;
 
 /// It would clear the screen, set a colour, set the title, and reverse what follows; the fourth is a control of eight bits.
 const EVIL: &str = "e\u{1b}[2J\u{1b}[31m\u{1b}]0;owned\u{7}\u{9b}31m\u{202e}\u{7f}l";

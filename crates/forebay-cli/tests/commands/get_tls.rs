@@ -1,12 +1,8 @@
 //! `forebay get` over TLS: which certificates it trusts, and what it accepts as the end of an answer.
 
-use server::{is_fine, serve, serve_bytes, serve_self_signed, serve_tls, with_length};
+use crate::server::{is_fine, serve, serve_bytes, serve_self_signed, serve_tls, with_length};
+use crate::support::*;
 use std::{io::Write, net::TcpListener};
-use support::*;
-
-#[path = "support/server.rs"]
-mod server;
-mod support;
 
 #[test]
 fn tls_trusts_the_root_it_is_given_and_no_other() {
