@@ -9,14 +9,14 @@ fn the_names_are_those_of_tcpdump_and_dumpcap() {
         a.pcap          | -C 1MB -c 30k                              | a.pcap a.pcap1 a.pcap2
         a.pcapng        | -C 1 -W 2 -c 50k                           | a.pcapng0 a.pcapng1
         a-%H%M%S.pcapng | -G 1 -W 2                                  | a-000000.pcapng a-000001.pcapng
-        a-%S            | -G 1 -C 60MB -a duration:1.5               | a-00 a-01 a-001 a-002 a-011
+        a-%S            | -G 1 -C 6MB -a duration:1.5                | a-00 a-01 a-001 a-002 a-011
         a               | -G 100ms -a files:3                        | a a.1 a.2
         a.pcapng        | -b duration:1 -b files:2 -a duration:2.5   | a_00002_20200101000001.pcapng a_00003_20200101000002.pcapng
     ";
     for [name, flags, expected] in rows(cases) {
         let folder = Folder::new();
         let name = folder.path(name);
-        let mut command = forebay!("capture -i {} -q -w {name} {flags}", VIRTUAL);
+        let mut command = forebay!("capture -i {VIRTUAL},rate=100M -q -w {name} {flags}");
         command.env("TZ", "UTC").output().unwrap().succeeds();
         assert_eq!(names(&folder), words(expected), "{flags}");
     }
