@@ -7,7 +7,7 @@
 //!  len type … │ type index flags│  IFLA_IFNAME   │  IFLA_STATS64  │ ┊
 //! ```
 
-use super::Link;
+use super::interface::Link;
 use crate::sys;
 use forebay::{Error, Result};
 use rustix::net::{self, AddressFamily, SendFlags, SocketType, netlink::SocketAddrNetlink};
