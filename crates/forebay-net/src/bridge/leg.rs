@@ -7,7 +7,7 @@ use crate::{
 use forebay::{Error, Result, packet::Packet, time::Clock};
 use std::{
     io::ErrorKind,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -179,6 +179,11 @@ impl Sender {
     }
 }
 
+/// A panic while it was locked ended the session; the counts stay readable.
+pub(super) fn locked(sender: &Mutex<Sender>) -> MutexGuard<'_, Sender> {
+    sender.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A port that serves a sender each time it is polled.
 pub(super) struct Leg {
     port: Box<dyn Port>,
@@ -205,7 +210,7 @@ impl Leg {
 
     /// Lets the sender go on. Once the port is stopped, its error is kept until the port has ended.
     fn serve(&mut self) -> Result<Option<Duration>> {
-        match super::locked(&self.sender).serve() {
+        match locked(&self.sender).serve() {
             Err(error) if self.is_stopped => {
                 self.error.get_or_insert(error);
                 Ok(None)

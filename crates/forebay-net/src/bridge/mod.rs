@@ -64,9 +64,9 @@ use crate::{
     transmit::{TxConfig, TxFailed, TxInfo, TxPort},
 };
 use forebay::{Error, Result, time::Clock};
-use leg::{Leg, Sender};
+use leg::{Leg, Sender, locked};
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -210,11 +210,6 @@ fn refuse_itself(a: &str, b: &str) -> Result<()> {
         }
         false => Ok(()),
     }
-}
-
-/// A panic while it was locked ended the session; the counts stay readable.
-fn locked(sender: &Mutex<Sender>) -> std::sync::MutexGuard<'_, Sender> {
-    sender.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The counts of both directions of a bridge.
