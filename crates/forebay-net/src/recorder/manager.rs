@@ -1,7 +1,9 @@
 //! The recorder's thread: begins a session for each file, and collects what became of it.
 
 use super::{
-    Cut, MAX_UNFINISHED, Message, Pending, Recorded, RecorderConfig, RecorderEvent, Trigger,
+    config::{MAX_UNFINISHED, RecorderConfig},
+    report::{Cut, Recorded, RecorderEvent},
+    trigger::{Message, Pending, Trigger},
 };
 use crate::{
     ledger::Ledger,

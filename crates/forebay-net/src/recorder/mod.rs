@@ -7,22 +7,24 @@
 //! ```
 //! A [tap](crate::share::Tap) is a port that reads the ring. The same tap reads the packets before and after the trigger, so there is no
 //! gap or repetition between them. If the disk is slow, packets may be overwritten in the ring before the tap has read them; the
-//! [`Ledger`] of the file counts these as lost.
+//! [`Ledger`](crate::ledger::Ledger) of the file counts these as lost.
 //!
 //! If another trigger occurs before a file ends, this file is extended until `after` the last trigger. A trigger after the end of a file
 //! begins the next one, with the packets of the time `before` this trigger. So two files can hold the same packets.
 
+mod config;
 mod manager;
+mod report;
 #[cfg(test)]
 mod tests;
+mod trigger;
 
-use crate::{
-    filter::{Filter, FrameProgram, Programs, View},
-    ledger::Ledger,
-    port::{Frame, Interface, LinkType},
-    session::{Control, SessionConfig, Summary},
-    share::ShareSource,
-};
+pub use config::RecorderConfig;
+pub use report::{Cut, Recorded, RecorderEvent};
+pub use trigger::Trigger;
+
+use crate::{session::Control, share::ShareSource};
+use config::MAX_UNFINISHED;
 use forebay::{Error, Result, store::Limit, time::Clock};
 use manager::Manager;
 use rustix::{
@@ -30,32 +32,16 @@ use rustix::{
     io::Errno,
 };
 use std::{
-    path::{Path, PathBuf},
+    path::Path,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
-        mpsc::{self, Sender},
+        mpsc,
     },
     thread::JoinHandle,
     time::Duration,
 };
-
-/// Files that may be unfinished at the same time: one that is recorded, and others that a slow disk still writes.
-const MAX_UNFINISHED: usize = 4;
-
-/// Settings of a recorder.
-#[derive(Clone, Debug)]
-pub struct RecorderConfig {
-    /// Names the files: `a.pcapng` becomes `a_00001_20261121143000.pcapng`, and so on, with the local time of the trigger.
-    pub path: PathBuf,
-    /// How much before the trigger is written; `None`: all that is in memory.
-    pub before: Option<Duration>,
-    /// How much after the trigger is written.
-    pub after: Duration,
-    /// Settings of the sessions that write the files. Up to four may write at the same time, and each store may grow to a quarter of
-    /// its limit.
-    pub session: SessionConfig,
-}
+use trigger::Message;
 
 /// Writes the packets around each trigger to a new file.
 ///
@@ -91,119 +77,6 @@ pub struct Recorder {
     trigger: Trigger,
     gives_up: Arc<AtomicBool>,
     thread: Option<JoinHandle<Recorded>>,
-}
-
-/// Triggers a recorder, from any thread.
-#[derive(Clone, Debug)]
-pub struct Trigger {
-    pending: Arc<Mutex<Pending>>,
-    messages: Sender<Message>,
-    clock: Clock,
-}
-
-/// Triggers that the recorder's thread has not taken yet: their number, and the times of the earliest and the latest one.
-#[derive(Clone, Copy, Debug, Default)]
-struct Pending {
-    count: u64,
-    first_ns: u64,
-    last_ns: u64,
-}
-
-impl Pending {
-    fn add(&mut self, at_ns: u64) {
-        self.first_ns = match self.count {
-            0 => at_ns,
-            _ => self.first_ns.min(at_ns),
-        };
-        self.last_ns = self.last_ns.max(at_ns);
-        self.count += 1;
-    }
-}
-
-#[derive(Debug)]
-enum Message {
-    Triggered,
-    /// A session has ended.
-    Written(u64, Option<Box<Summary>>),
-    Finish,
-}
-
-/// What a recorder does.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum RecorderEvent<'a> {
-    /// A file was begun.
-    Began {
-        /// Its name.
-        path: &'a Path,
-    },
-    /// A file is complete, or has failed.
-    Ended(&'a Cut),
-    /// A trigger came while four files were still being written, and was refused.
-    Refused,
-}
-
-/// A file, and what it holds.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Cut {
-    /// Its name.
-    pub path: PathBuf,
-    /// Triggers that it was written for; all but the first one extended it.
-    pub triggers: u64,
-    /// Times of the first and of the last trigger, in nanoseconds since the Unix epoch.
-    pub trigger_ns: (u64, u64),
-    /// The packets do not begin `before` the trigger, because the memory does not hold that many.
-    pub is_short: bool,
-    /// The earliest and the latest time of a packet; `None` if there is no packet.
-    pub packets_ns: Option<(u64, u64)>,
-    /// The accounting of this file: `dropped.overrun` are packets that were overwritten in memory before they were written.
-    pub ledger: Ledger,
-    /// Packets with fewer bytes than they had on the wire.
-    pub packets_cut: u64,
-    /// Bytes written.
-    pub bytes: u64,
-    /// Whether all of it is durable.
-    pub durable: bool,
-    /// Why the file is not complete, if it is not.
-    pub error: Option<String>,
-}
-
-impl Cut {
-    /// How long before the first trigger its packets begin.
-    pub fn before(&self) -> Duration {
-        let since = |first| self.trigger_ns.0.saturating_sub(first);
-        Duration::from_nanos(self.packets_ns.map_or(0, |(first, _)| since(first)))
-    }
-
-    /// How long after the last trigger its packets end.
-    pub fn after(&self) -> Duration {
-        let until = |last: u64| last.saturating_sub(self.trigger_ns.1);
-        Duration::from_nanos(self.packets_ns.map_or(0, |(_, last)| until(last)))
-    }
-}
-
-/// All that a recorder has done.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct Recorded {
-    /// Complete files.
-    pub files: u64,
-    /// Files that are not complete.
-    pub failed: u64,
-    /// Packets that the files lack: `dropped` and `unread` of all of them.
-    pub lost: u64,
-    /// Triggers that were refused.
-    pub refused: u64,
-    /// The last 1000 files, in the order in which they ended.
-    pub cuts: Vec<Cut>,
-}
-
-impl Recorded {
-    /// Whether every file is complete.
-    pub fn is_fine(&self) -> bool {
-        self.refused + self.failed == 0
-    }
 }
 
 impl Recorder {
@@ -268,49 +141,6 @@ impl Drop for Recorder {
         let _ = self.trigger.messages.send(Message::Finish);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
-        }
-    }
-}
-
-impl Trigger {
-    /// Triggers at this time, in nanoseconds since the Unix epoch. Never waits for a file.
-    pub fn pull(&self, at_ns: u64) {
-        let is_first = {
-            let mut pending = self.pending();
-            pending.add(at_ns);
-            pending.count == 1
-        };
-        if is_first {
-            let _ = self.messages.send(Message::Triggered); // it fails after the end
-        }
-    }
-
-    fn pending(&self) -> MutexGuard<'_, Pending> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Triggers now.
-    pub fn pull_now(&self) {
-        self.pull(self.clock.wall_now());
-    }
-
-    /// A closure for [`Session::each`](crate::session::Session::each): triggers at each packet that matches `filter`, with the packet's time.
-    pub fn on_match(self, filter: Filter) -> impl FnMut(&Frame<'_>, &Interface) + Send + 'static {
-        let mut programs = Programs::new(filter);
-        let mut last: Option<(LinkType, View, FrameProgram)> = None;
-        move |frame, interface| {
-            let (link, view) = (interface.link, View::of(interface));
-            if last
-                .as_ref()
-                .is_none_or(|last| (last.0, last.1) != (link, view))
-            {
-                last = Some((link, view, programs.of_interface(interface)));
-            }
-            if let Some((.., program)) = &last
-                && program.accepts(frame)
-            {
-                self.pull(frame.time_ns);
-            }
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::{
+    port::{Frame, Interface},
     session::{
-        Output,
+        Output, SessionConfig, Summary,
         tests::{opened, shared_session},
     },
     share::{End, Publisher},
