@@ -1,6 +1,10 @@
 //! Turns a frame of a file into the packet to send: cut frames are handled, and headers rewritten.
 
-use super::{CutFrames, ReplayConfig, Rewrite, source::Input};
+use super::{
+    config::{CutFrames, ReplayConfig},
+    rewrite::Rewrite,
+    source::Input,
+};
 use forebay::{
     Error, Result,
     packet::{Packet, Pool, PoolConfig},

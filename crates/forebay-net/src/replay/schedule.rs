@@ -1,6 +1,6 @@
 //! When each packet is due.
 
-use super::{ReplayConfig, Speed};
+use super::config::{ReplayConfig, Speed};
 
 pub(super) struct Schedule {
     speed: Speed,

@@ -1,6 +1,6 @@
 //! The frames to send: files read one after another, or kept in memory, as often as wanted.
 
-use super::ReplayConfig;
+use super::config::ReplayConfig;
 use crate::{
     file::File,
     filter::{Filter, Programs, bpf::Program},
