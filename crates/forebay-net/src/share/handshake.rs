@@ -10,7 +10,6 @@
 //! The socket's name is abstract: it belongs to no file, and the kernel removes it with the process. It belongs to a network
 //! namespace, and to the process that binds it first. So a reader learns from the kernel whose process it is ([`Owner`]).
 
-use super::Status;
 use crate::{port::Owner, sys};
 use forebay::{Error, Result, error::Code, foreign::Foreign};
 use rustix::{
@@ -101,6 +100,18 @@ pub(super) enum ShareAnswer {
     Welcome,
     NotPermitted,
     TooMany,
+}
+
+/// What a publisher reports about itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Status {
+    /// Readers in other processes that are attached.
+    pub readers: u32,
+    /// Packets published so far.
+    pub packets: u64,
+    /// Packets that the capture lost before it could share them.
+    pub lost: u64,
 }
 
 /// The first and only message of a publisher.

@@ -1,9 +1,6 @@
 //! The shares of this machine, as far as this network namespace sees them.
 
-use super::{
-    ShareName, Status,
-    handshake::{PATIENCE, PREFIX, ShareAnswer, ShareLink},
-};
+use super::handshake::{PATIENCE, PREFIX, ShareAnswer, ShareLink, ShareName, Status};
 use crate::port::Owner;
 use forebay::{Error, Result, foreign};
 use rustix::{

@@ -37,7 +37,7 @@ mod tap_config;
 mod tests;
 mod wire;
 
-pub use handshake::ShareName;
+pub use handshake::{ShareName, Status};
 pub use list::{Listed, is_offered, list, offered};
 pub use listener::{Bound, Listener};
 pub use publish::{MIN_RING_BYTES, Publisher, ShareSource};
@@ -54,18 +54,6 @@ use incoming::{Descriptors, Incoming};
 pub struct Access {
     /// The members of the group with this number.
     pub group: Option<u32>,
-}
-
-/// What a publisher reports about itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Status {
-    /// Readers in other processes that are attached.
-    pub readers: u32,
-    /// Packets published so far.
-    pub packets: u64,
-    /// Packets that the capture lost before it could share them.
-    pub lost: u64,
 }
 
 /// Attaches to the share with this name.
