@@ -11,74 +11,15 @@
 //! Before anything is passed over, the blocks at both ends of the part that is read are decoded, or at both ends of the file if no part is
 //! read. If they do not have the times that the index gives, the file is read as if it had none.
 
-use super::{File, source::ByteSource};
+use super::{File, TimeRange, source::ByteSource, time_range::COARSEST_NS};
 use crate::format::{
     read::{Decoder, Kind, Step},
     time_index::{self, Stretch},
 };
 use std::{ops::Range, os::unix::fs::FileExt};
 
-/// The longest unit of time in a file, by which a time that is read may be before the one that was written.
-const COARSEST_NS: u64 = 1_000_000_000;
 /// Bytes that show whether blocks begin at an offset. A longer first block shows nothing, and then the whole file is read.
 const SAMPLE_BYTES: u64 = 512 << 10;
-
-/// A range of times: packets from one time on, and before another one.
-///
-/// ```
-/// use forebay_net::file::TimeRange;
-/// let range = TimeRange::new(5, 8).unwrap();
-/// assert!(range.contains(5) && range.contains(7) && !range.contains(8));
-/// assert_eq!(TimeRange::new(8, 8), None);
-/// assert!(TimeRange::default().contains(u64::MAX));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TimeRange {
-    first: u64,
-    /// The last time less the first.
-    span: u64,
-}
-
-impl Default for TimeRange {
-    /// All times.
-    fn default() -> Self {
-        TimeRange {
-            first: 0,
-            span: u64::MAX,
-        }
-    }
-}
-
-impl TimeRange {
-    /// Times from `from_ns` on and before `to_ns`, in nanoseconds since 1970; `None`: there is none. With [`u64::MAX`], it has no end.
-    pub fn new(from_ns: u64, to_ns: u64) -> Option<TimeRange> {
-        let last = match to_ns {
-            u64::MAX => u64::MAX,
-            _ => to_ns.checked_sub(1)?,
-        };
-        Some(TimeRange {
-            first: from_ns,
-            span: last.checked_sub(from_ns)?,
-        })
-    }
-
-    /// Whether it has this time.
-    #[inline(always)]
-    pub fn contains(self, time_ns: u64) -> bool {
-        time_ns.wrapping_sub(self.first) <= self.span
-    }
-
-    fn is_all(self) -> bool {
-        self == TimeRange::default()
-    }
-
-    /// Whether a stretch may have a packet of this range.
-    fn may_be_in(self, stretch: &Stretch) -> bool {
-        let last = self.first + self.span;
-        stretch.latest.saturating_add(COARSEST_NS) >= self.first
-            && stretch.earliest.saturating_sub(COARSEST_NS) <= last
-    }
-}
 
 impl File {
     /// Hands out only packets of these times. Other packets are in no count, and neither are the losses that they record. The file's
@@ -93,11 +34,6 @@ impl File {
             self.read_only(range);
         }
         self
-    }
-
-    /// Whether packets of some times are left out.
-    pub(super) fn leaves_out_times(&self) -> bool {
-        !self.times.is_all()
     }
 
     /// The part of the file where packets of these times may be, by its index; `None`: there is no index to believe.
@@ -178,29 +114,6 @@ fn begins_here(source: &ByteSource, decoder: &Decoder, stretch: &Stretch, end: u
             Ok(Step::Described(_)) => return true,
             Err(fault) => return fault.skip().is_some(),
             Ok(_) => return false,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_range_has_its_first_time_and_not_its_end() {
-        let times = [0, 1, 2, 5, u64::MAX - 1, u64::MAX];
-        for from in times {
-            for to in times {
-                let range = TimeRange::new(from, to);
-                for time in times {
-                    let is_in = from <= time && (time < to || to == u64::MAX);
-                    assert_eq!(
-                        range.is_some_and(|range| range.contains(time)),
-                        is_in,
-                        "{time} in {from}..{to}"
-                    );
-                }
-            }
         }
     }
 }

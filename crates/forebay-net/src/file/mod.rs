@@ -20,13 +20,13 @@ mod frames;
 pub mod parallel;
 mod plain;
 mod source;
+mod time_range;
 mod window;
 
 use crate::format::read::{Decoder, Kind, Section, Skipped, Step, Zeros, with_packets_read};
 use crate::port::{
     Block, Burst, Counts, Frame, Frames, Interface, Port, PortInfo, PortReport, Wake,
 };
-pub use by_time::TimeRange;
 pub use compressed::Unpacked;
 use compressed::{Failed, Stream};
 use counters::{Counters, SkippedPackets};
@@ -43,6 +43,7 @@ use std::{
     path::Path,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
+pub use time_range::TimeRange;
 use window::Window;
 
 /// Reads without a packet after which other ports get their turn. A file may hold gigabytes of other blocks.
@@ -366,6 +367,11 @@ impl File {
     /// The compression: `gzip`, `zstd`.
     pub fn compression(&self) -> Option<&'static str> {
         self.stream.compression()
+    }
+
+    /// Whether packets of some times are left out.
+    fn leaves_out_times(&self) -> bool {
+        !self.times.is_all()
     }
 
     /// Drops at this interface that the packets handed out so far record.
