@@ -1,6 +1,6 @@
 //! gzip, decompressed by `flate2`.
 
-use super::{Decompressor, Failed, Progress};
+use super::decompressor::{Decompressor, Failed, Progress};
 use flate2::{Decompress, FlushDecompress, Status};
 
 /// The largest window of the format, as a power of two.

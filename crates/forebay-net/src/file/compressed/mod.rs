@@ -7,54 +7,21 @@
 //! Consecutive gzip members and zstd frames are read as one stream, as `gzip` and `zstd` do. Memory is bounded: gzip needs a
 //! window of 32 KiB, and zstd windows are limited to 128 MiB, the default limit of the `zstd` command.
 
+mod decompressor;
 #[cfg(feature = "gzip")]
 mod gzip;
 mod unpacked;
 #[cfg(feature = "zstd")]
 mod zstd;
 
+pub(super) use decompressor::Failed;
 pub use unpacked::Unpacked;
 
 use super::source::{ByteSource, Read};
+use decompressor::Decompressor;
 use std::io;
 
 const INPUT_BYTES: usize = 64 << 10;
-
-/// Why reading cannot continue.
-#[derive(Debug)]
-pub(super) enum Failed {
-    System(io::Error),
-    /// What is wrong with the data.
-    Data(String),
-}
-
-impl Failed {
-    fn at(format: &str, what: &str, offset: u64) -> Self {
-        Failed::Data(format!("the {format} data {what} at byte {offset}"))
-    }
-}
-
-/// What one call of [`Decompressor::step`] did.
-struct Progress {
-    read: usize,
-    written: usize,
-    /// The input ends inside a gzip member or zstd frame.
-    is_inside: bool,
-}
-
-trait Decompressor: Send {
-    fn name(&self) -> &'static str;
-
-    /// Decompresses some of `input`, which is at `offset` in the file, into `output`. If not `is_inside`, a member or frame
-    /// begins with this input.
-    fn step(
-        &mut self,
-        input: &[u8],
-        output: &mut [u8],
-        offset: u64,
-        is_inside: bool,
-    ) -> Result<Progress, Failed>;
-}
 
 /// The decompressor for a file that begins with these bytes, if it is compressed.
 fn decompressor_for(first: &[u8]) -> Result<Option<Box<dyn Decompressor>>, Failed> {

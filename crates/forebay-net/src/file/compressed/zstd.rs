@@ -1,6 +1,6 @@
 //! Zstandard, decompressed by the reference library.
 
-use super::{Decompressor, Failed, Progress};
+use super::decompressor::{Decompressor, Failed, Progress};
 use zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer, get_error_name};
 
 const MAX_WINDOW_LOG2: u32 = 27;
