@@ -26,6 +26,7 @@
 
 mod batch;
 mod buffer_pool;
+mod config;
 mod decoder_state;
 mod filter;
 mod metadata;
@@ -41,45 +42,23 @@ mod worker;
 mod worker_queue;
 mod workers;
 
+pub use config::ParallelConfig;
+
 use super::File;
 use crate::{
     filter::{Filter, Programs},
     port::Port,
 };
+use config::WINDOW_BYTES;
 use decoder_state::Token;
 use forebay::{Error, Result, error::Code};
 use metadata::FileMetadata;
 use position::Position;
-use std::{io::Seek, thread::available_parallelism};
+use std::io::Seek;
 use workers::{Start, Workers};
 
-/// Bytes of a window: it stays in a second-level cache while it is read, walked and filtered.
-const WINDOW_BYTES: usize = 256 << 10;
 /// In a file with fewer windows, starting threads costs more time than they save.
 const MIN_WINDOWS: u64 = 16;
-/// More threads do not help, because one thread takes the matching packets.
-const MAX_THREADS: usize = 4;
-
-/// How a file is read by several threads.
-#[derive(Clone, Debug)]
-pub struct ParallelConfig {
-    /// Threads that read, 1 or more.
-    pub threads: usize,
-    /// Bytes of one window, 1 to 1 GiB.
-    pub window_bytes: usize,
-}
-
-impl Default for ParallelConfig {
-    /// One thread for each processor, up to four, and windows of 256 KiB.
-    fn default() -> Self {
-        let processors = available_parallelism().map_or(1, usize::from);
-        ParallelConfig {
-            threads: processors.min(MAX_THREADS),
-            window_bytes: WINDOW_BYTES,
-        }
-    }
-}
-
 /// Reads `file` through `filter` with several threads, if that is faster: on several processors, and for a large uncompressed
 /// file that can be read at any offset. Otherwise returns the file unchanged, and the session filters.
 ///

@@ -1,9 +1,9 @@
 //! The port's side of all workers: starts them, takes their batches in file order, and ends them.
 
 use super::{
-    ParallelConfig,
     batch::Batch,
     buffer_pool::BufferPool,
+    config::ParallelConfig,
     decoder_state::Token,
     notify::Notify,
     order::Order,
