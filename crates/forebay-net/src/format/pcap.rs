@@ -10,8 +10,8 @@
 //! Source: draft-ietf-opsawg-pcap.
 
 use super::{
-    Described,
     copied::option,
+    described::Described,
     sizes::{captured, put, word},
     ticks::Ticks,
 };

@@ -15,8 +15,8 @@
 //! Source: draft-ietf-opsawg-pcapng.
 
 use super::{
-    Described,
     copied::{packet_options_len, push_option, put_packet_options},
+    described::Described,
     sizes::{captured, padded, put, word},
     ticks::Ticks,
 };
