@@ -3,7 +3,12 @@
 //! All of it stays in memory while the file is read, so its size is limited. [`pcapng`](super::pcapng) passes the bodies of blocks
 //! whose lengths it has checked.
 
-use super::{Fault, Order, options::Options, split_head, times::Times};
+use super::{
+    body::{Order, split_head},
+    options::Options,
+    step::Fault,
+    times::Times,
+};
 use crate::format::copied::{About, Copied};
 use crate::port::{
     Block, BlockKind, InFile, InSection, Interface, Left, LinkType, Resolution, Statistics,

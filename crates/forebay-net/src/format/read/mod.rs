@@ -10,17 +10,20 @@
 //! [`pcap`] and [`pcapng`] each decode one format: they implement the trait of `records`. Another format needs a file like these, and a
 //! variant of [`Decoder`] and of [`Kind`]. `times` converts times to nanoseconds. The module [`file`](crate::file) reads files.
 
+mod body;
 mod metadata;
 mod options;
 pub mod pcap;
 pub mod pcapng;
 mod records;
+mod step;
 mod times;
 
 pub use metadata::{Section, Skipped};
+pub(crate) use step::with_packets_read;
+pub use step::{Fault, Step, Zeros};
 
 use crate::port::{Block, Frame, Interface, Statistics};
-use forebay::error::Code;
 use records::Records;
 
 /// A capture file being decoded.
@@ -80,89 +83,6 @@ macro_rules! reader_of {
             Decoder::Pcap($reader) => $value,
         }
     };
-}
-
-/// What a decoder found at the beginning of the bytes.
-#[derive(Debug)]
-pub enum Step<'a> {
-    /// A packet, and the length of its record in bytes.
-    Packet(Frame<'a>, usize),
-    /// A record of this length that is not a packet. The decoder noted its contents.
-    Other(usize),
-    /// Like [`Other`](Step::Other), and the record describes a section or an interface.
-    Described(usize),
-    /// Zeros where a packet should begin. Call [`Decoder::classify_zeros`] next.
-    Zeros,
-    /// This number of bytes is needed, counted from the same beginning.
-    More(usize),
-}
-
-/// The meaning of zeros in place of a packet of the classic format. A record of zeros would be an empty packet without a time.
-/// Normally the zeros are space that was allocated and never written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Zeros {
-    /// Something else follows, so they are packets.
-    Packets,
-    /// Nothing else follows, at least not within a mebibyte: the file ends before them.
-    End,
-    /// This number of bytes is needed to decide.
-    More(usize),
-}
-
-/// Why a record cannot be read, and normally the file beyond it.
-///
-/// ```
-/// use forebay_net::format::read::Fault;
-/// let fault = Fault::new("block", "says 8 bytes, the least is 12");
-/// assert_eq!(fault.describe(500, 3), "block at byte 500 says 8 bytes, the least is 12: read 3 packets up to there");
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    unit: &'static str,
-    what: String,
-    skip: Option<usize>,
-}
-
-impl Fault {
-    /// A fault of a `unit` (block, packet, file header). `what` completes the sentence "block at byte 500 …".
-    pub fn new(unit: &'static str, what: impl Into<String>) -> Self {
-        Fault {
-            unit,
-            what: what.into(),
-            skip: None,
-        }
-    }
-
-    /// The length of the record, if it is a packet and the file can be read beyond it.
-    pub fn skip(&self) -> Option<usize> {
-        self.skip
-    }
-
-    /// The fault as a message about the record at `offset`, after `packets` packets.
-    pub fn describe(&self, offset: u64, packets: u64) -> String {
-        with_packets_read(&self.at(offset), packets)
-    }
-
-    pub(crate) fn at(&self, offset: u64) -> String {
-        let Fault { unit, what, .. } = self;
-        format!("{unit} at byte {offset} {what}")
-    }
-
-    /// What is wrong, without the offset.
-    pub fn what(&self) -> &str {
-        &self.what
-    }
-
-    /// Its number, as that of every error: [`Code::Damaged`].
-    pub fn code(&self) -> Code {
-        Code::Damaged
-    }
-}
-
-/// Appends the number of packets read, as in every message about a fault.
-pub(crate) fn with_packets_read(what: &str, packets: u64) -> String {
-    let s = if packets == 1 { "" } else { "s" };
-    format!("{what}: read {packets} packet{s} up to there")
 }
 
 impl Decoder {
@@ -287,60 +207,4 @@ impl Decoder {
     pub fn skipped(&self) -> Skipped {
         reader_of!(self, reader => reader.skipped())
     }
-}
-
-/// The byte order of a file or section.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
-    Little,
-    Big,
-}
-
-impl Order {
-    #[inline(always)]
-    fn u16(self, bytes: [u8; 2]) -> u16 {
-        match self {
-            Order::Little => u16::from_le_bytes(bytes),
-            Order::Big => u16::from_be_bytes(bytes),
-        }
-    }
-
-    #[inline(always)]
-    fn u32(self, bytes: [u8; 4]) -> u32 {
-        match self {
-            Order::Little => u32::from_le_bytes(bytes),
-            Order::Big => u32::from_be_bytes(bytes),
-        }
-    }
-
-    #[inline(always)]
-    fn u64(self, bytes: [u8; 8]) -> u64 {
-        match self {
-            Order::Little => u64::from_le_bytes(bytes),
-            Order::Big => u64::from_be_bytes(bytes),
-        }
-    }
-
-    /// The word at `at`.
-    #[inline(always)]
-    fn word<const N: usize>(self, head: &[u8; N], at: usize) -> u32 {
-        self.u32([head[at], head[at + 1], head[at + 2], head[at + 3]])
-    }
-
-    /// The half word at `at`.
-    #[inline(always)]
-    fn half<const N: usize>(self, head: &[u8; N], at: usize) -> u16 {
-        self.u16([head[at], head[at + 1]])
-    }
-}
-
-/// Splits a block's body into its fixed part and the rest.
-fn split_head<const N: usize>(body: &[u8]) -> Result<(&[u8; N], &[u8]), Fault> {
-    let len = body.len();
-    body.split_first_chunk().ok_or_else(|| {
-        Fault::new(
-            "block",
-            format!("has {len} bytes, which is too few for its kind"),
-        )
-    })
 }

@@ -1,6 +1,6 @@
 //! The options of a pcapng block: `code │ length │ value, padded to four`, up to an end mark.
 
-use super::Order;
+use super::body::Order;
 use crate::format::sizes::padded;
 
 pub(super) struct Options<'a> {

@@ -14,7 +14,11 @@
 //!
 //! Sources: draft-ietf-opsawg-pcap, and the behaviour of libpcap 1.10.
 
-use super::{Fault, Order, Step, Zeros, records::Records};
+use super::{
+    body::Order,
+    records::Records,
+    step::{Fault, Step, Zeros},
+};
 use crate::format::copied::push_option;
 use crate::port::{Frame, InFile, Interface, LinkType, MAX_SNAPLEN, Marks, Resolution, Statistics};
 use std::sync::Arc;

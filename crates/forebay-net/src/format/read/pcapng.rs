@@ -16,8 +16,11 @@
 //! Source: draft-ietf-opsawg-pcapng.
 
 use super::{
-    Fault, Order, Section, Skipped, Step, metadata::Metadata, options::Options, records::Records,
-    split_head,
+    body::{Order, split_head},
+    metadata::{Metadata, Section, Skipped},
+    options::Options,
+    records::Records,
+    step::{Fault, Step},
 };
 use crate::format::{
     copied::{About, Copied},

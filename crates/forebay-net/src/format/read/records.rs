@@ -1,6 +1,9 @@
 //! What [`Decoder`](super::Decoder) needs of each format: a reader of its records.
 
-use super::{Fault, Section, Skipped, Step, Zeros};
+use super::{
+    metadata::{Section, Skipped},
+    step::{Fault, Step, Zeros},
+};
 use crate::port::{Block, Frame, Interface, Statistics};
 
 /// The reader of one format.
