@@ -1,7 +1,10 @@
 //! The rules that a program must keep, so that [`run`](super::Program::run) can skip all checks. They are those of the
 //! kernel's `bpf_check_classic`, except for the length.
 
-use super::{Instruction, Program, code::*};
+use super::{code::*, instruction::Instruction};
+
+/// The maximum number of instructions of a program.
+pub(super) const MAX_LEN: usize = 65_535;
 
 /// Why a sequence of instructions is not a valid program.
 ///
@@ -27,10 +30,9 @@ forebay::coded!([] Invalid, "filter", {
 
 pub(super) fn check(instructions: &[Instruction]) -> Result<(), Invalid> {
     let len = instructions.len();
-    let most = Program::MAX_LEN;
-    if !(1..=most).contains(&len) {
+    if !(1..=MAX_LEN).contains(&len) {
         return Err(Invalid::new(format!(
-            "a program has 1 to {most} instructions, not {len}"
+            "a program has 1 to {MAX_LEN} instructions, not {len}"
         )));
     }
     // Jumps only go forward, so a single pass sees every path to an instruction before the instruction itself. A bit is set

@@ -1,7 +1,11 @@
 //! Prints a program as text, byte for byte as tcpdump does, and parses it.
 
-use super::{Instruction, Invalid, Program, check::is_conditional, code::*};
-use std::{fmt, str::FromStr};
+use super::{
+    check::{Invalid, is_conditional},
+    code::*,
+    instruction::Instruction,
+};
+use std::fmt;
 
 /// One numbered instruction a line, for people: `(000) ldh      [12]`.
 #[derive(Clone, Copy, Debug)]
@@ -62,31 +66,27 @@ impl fmt::Display for Numbers<'_> {
     }
 }
 
-/// Parses the output of `tcpdump -ddd`.
-impl FromStr for Program {
-    type Err = Invalid;
-
-    fn from_str(text: &str) -> Result<Program, Invalid> {
-        let mut lines = text.lines();
-        let count = lines.next().and_then(|line| line.trim().parse().ok());
-        let count: usize = count
-            .ok_or_else(|| Invalid::new("the first line is not the number of instructions"))?;
-        let instructions = lines.enumerate().map(|(at, line)| {
-            four(line).ok_or_else(|| {
-                Invalid::new(format!(
-                    "instruction {at}: `{line}` is not four numbers: code, jumps and k"
-                ))
-            })
-        });
-        let instructions = instructions.collect::<Result<Vec<_>, _>>()?;
-        if instructions.len() != count {
-            let found = instructions.len();
-            return Err(Invalid::new(format!(
-                "the first line says {count} instructions, but {found} follow"
-            )));
-        }
-        Program::new(instructions)
+/// Parses the output of `tcpdump -ddd`. Does not check the instructions.
+pub(super) fn parse(text: &str) -> Result<Vec<Instruction>, Invalid> {
+    let mut lines = text.lines();
+    let count = lines.next().and_then(|line| line.trim().parse().ok());
+    let count: usize =
+        count.ok_or_else(|| Invalid::new("the first line is not the number of instructions"))?;
+    let instructions = lines.enumerate().map(|(at, line)| {
+        four(line).ok_or_else(|| {
+            Invalid::new(format!(
+                "instruction {at}: `{line}` is not four numbers: code, jumps and k"
+            ))
+        })
+    });
+    let instructions = instructions.collect::<Result<Vec<_>, _>>()?;
+    if instructions.len() != count {
+        let found = instructions.len();
+        return Err(Invalid::new(format!(
+            "the first line says {count} instructions, but {found} follow"
+        )));
     }
+    Ok(instructions)
 }
 
 fn four(line: &str) -> Option<Instruction> {

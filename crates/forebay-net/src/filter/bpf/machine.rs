@@ -9,7 +9,7 @@
 //!
 //! The comparison also keeps its own place, for jumps that lead to it: the index of a step is that of its instruction.
 
-use super::{Instruction, code::*};
+use super::{code::*, instruction::Instruction};
 
 /// One instruction, or two joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

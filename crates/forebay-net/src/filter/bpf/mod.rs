@@ -14,6 +14,7 @@
 mod batch;
 mod check;
 pub mod code;
+mod instruction;
 mod listing;
 mod machine;
 mod restored;
@@ -23,40 +24,11 @@ mod tests;
 use crate::port::{Frame, LinkType};
 pub(crate) use batch::{BatchFilter, FrameBatch, WIDTH};
 pub use check::Invalid;
+pub use instruction::Instruction;
 pub use listing::{Array, Listing, Numbers, image};
 use machine::{Loads, Registers};
 use restored::Restored;
-
-/// One instruction, laid out as the kernel's `sock_filter`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Instruction {
-    /// The operation, one of [`code`].
-    pub code: u16,
-    /// The number of instructions to skip if a conditional jump is taken.
-    pub jump_true: u8,
-    /// The number of instructions to skip if it is not taken.
-    pub jump_false: u8,
-    /// A constant, an offset, or the distance of a jump.
-    pub k: u32,
-}
-
-impl Instruction {
-    /// An instruction that continues with the next one, or ends the program.
-    pub const fn new(code: u16, k: u32) -> Self {
-        Instruction::jump(code, k, 0, 0)
-    }
-
-    /// A conditional jump that skips `jump_true` instructions if the condition is true, else `jump_false`.
-    pub const fn jump(code: u16, k: u32, jump_true: u8, jump_false: u8) -> Self {
-        Instruction {
-            code,
-            jump_true,
-            jump_false,
-            k,
-        }
-    }
-}
+use std::str::FromStr;
 
 /// Runs instructions that nobody checked, each fetched by its place, over a packet as [`Program::run`] does. An unknown instruction or a
 /// place without one ends them with 0. Jumps only go forward.
@@ -106,7 +78,7 @@ impl Program {
     /// The maximum number of instructions that the kernel accepts (`BPF_MAXINSNS`).
     pub const MOST: usize = 4096;
     /// The maximum number of instructions of a program. The kernel does not accept all of these.
-    pub const MAX_LEN: usize = 65_535;
+    pub const MAX_LEN: usize = check::MAX_LEN;
 
     /// Checks a program by the kernel's rules, except for its length. They are stricter than libpcap's:
     ///
@@ -174,5 +146,14 @@ impl Program {
     /// For programs, as `tcpdump -ddd` prints it; [`str::parse`] reads it.
     pub fn numbers(&self) -> Numbers<'_> {
         Numbers(&self.instructions)
+    }
+}
+
+/// Parses the output of `tcpdump -ddd`.
+impl FromStr for Program {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Program, Invalid> {
+        Program::new(listing::parse(text)?)
     }
 }
