@@ -42,17 +42,19 @@ mod qualifiers;
 mod tests;
 mod token;
 pub mod tree;
+mod view;
 mod wifi;
 mod words;
 
 pub use error::Error;
 pub use programs::{FrameProgram, Programs};
 
-use crate::port::{Interface, LinkType};
+use crate::port::LinkType;
 use bpf::Program;
 use names::Names;
 pub use names::{read_services, service_name};
 use std::{str::FromStr, sync::Arc};
+pub use view::View;
 
 /// A parsed expression; cheap to clone. `"".parse()` accepts every packet.
 ///
@@ -86,29 +88,6 @@ pub struct Filter(Arc<Parsed>);
 struct Parsed {
     text: String,
     expression: Option<ast::Expr>,
-}
-
-/// How a program sees a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum View {
-    /// Packets as in files and from `sim`: VLAN tags are in the data.
-    Packet,
-    /// Packets as Linux presents them to a socket's filter: the outer VLAN tag, the direction and the interface are metadata,
-    /// not in the data.
-    Socket,
-    /// Packets of an interface after a capture, which put the outer VLAN tag back. Programs see them as a
-    /// [socket's](View::Socket) filter does, except that the interface is unknown. [`Program::run_restored`] runs them.
-    Restored,
-}
-
-impl View {
-    /// How programs see the packets of `interface`, unless the kernel runs them.
-    pub fn of(interface: &Interface) -> View {
-        match interface.socket_view {
-            true => View::Restored,
-            false => View::Packet,
-        }
-    }
 }
 
 impl FromStr for Filter {

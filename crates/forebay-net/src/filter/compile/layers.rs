@@ -8,10 +8,10 @@ use super::{
     unsupported_link,
 };
 use crate::filter::{
-    View,
     ast::{Direction, Ports, Transport},
     bpf::code,
     link::{Layers, LinkLayer, Offset},
+    view::View,
 };
 
 const GENEVE_PORT: u16 = 6081;

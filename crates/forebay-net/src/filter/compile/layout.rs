@@ -10,8 +10,8 @@ use super::{
     test::PlainInstruction,
 };
 use crate::filter::{
-    View,
     bpf::{Instruction, Program, code},
+    view::View,
 };
 
 struct Layout {

@@ -26,12 +26,12 @@ mod wifi;
 
 use crate::{
     filter::{
-        View,
         arithmetic::FARTHEST,
         ast::{ByteRelation, Direction, Expr, Joint, Llc, Primitive, Protocol},
         bpf::{Program, code},
         error::Wrong,
         link::{Layers, LinkLayer},
+        view::View,
     },
     port::LinkType,
 };

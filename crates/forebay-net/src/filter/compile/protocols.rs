@@ -7,10 +7,10 @@ use super::{
     unsupported,
 };
 use crate::filter::{
-    View,
     ast::{Joint, Protocol},
     bpf::code,
     link::LinkLayer,
+    view::View,
 };
 
 pub(super) const IPV4: u32 = 0x0800;
