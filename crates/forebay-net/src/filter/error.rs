@@ -32,6 +32,9 @@ pub struct Error {
 /// The maximum number of characters of a line that are printed on either side of the word.
 const CONTEXT: usize = 60;
 
+/// A result whose error does not have its place in the expression yet.
+pub(super) type Said<T> = Result<T, String>;
+
 /// An error at a place of an expression, without the text of the expression.
 #[derive(Debug)]
 pub(super) struct Wrong {

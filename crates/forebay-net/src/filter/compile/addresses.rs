@@ -1,7 +1,7 @@
 //! Addresses: hosts and networks of IPv4, IPv6 and DECnet, Ethernet addresses, broadcast, multicast.
 
 use super::{
-    Compiler, Said,
+    compiler::Compiler,
     load::{Base, Size},
     protocols::{ARP, DECNET, IPV4, IPV6, RARP},
     test::{Test, step},
@@ -9,6 +9,7 @@ use super::{
 use crate::filter::{
     ast::{Direction, Protocol},
     bpf::code,
+    error::Said,
     link::LinkLayer,
 };
 use std::net::{IpAddr, Ipv6Addr};

@@ -4,15 +4,16 @@
 //! adds such a test; in a comparison both sides do.
 
 use super::{
-    Compiler, Said,
+    compiler::Compiler,
     load::{Base, Size},
     protocols::IPV6,
     test::{PlainInstruction, Test, step},
-    within,
 };
 use crate::filter::{
+    arithmetic::FARTHEST,
     ast::{Arith, Operator, Protocol, Relation},
     bpf::code,
+    error::Said,
 };
 
 struct Number {
@@ -278,5 +279,13 @@ fn code_of(operator: Operator) -> u16 {
         Operator::Xor => code::XOR_K,
         Operator::ShiftLeft => code::LSH_K,
         Operator::ShiftRight => code::RSH_K,
+    }
+}
+
+/// Checks an index that the parser did not recognize as a constant.
+pub(super) fn within(index: u32) -> Said<u32> {
+    match index {
+        FARTHEST.. => Err(format!("byte {index} is beyond the end of every packet")),
+        _ => Ok(index),
     }
 }

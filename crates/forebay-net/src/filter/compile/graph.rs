@@ -10,11 +10,8 @@
 //! Nodes are created from the last test to the first, so a node's number is greater than the numbers of the nodes it leads to.
 //! A pass from the highest number down has seen every path to a node before the node itself.
 
-use super::{
-    Said,
-    test::{PlainInstruction, Test},
-};
-use crate::filter::ast::Joint;
+use super::test::{PlainInstruction, Test};
+use crate::filter::{ast::Joint, error::Said};
 use std::collections::HashMap;
 
 /// The number of a [`Node`], or a verdict.

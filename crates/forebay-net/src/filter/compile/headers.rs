@@ -4,11 +4,12 @@
 //! packet that ends within this header is then rejected, whatever else the expression tests.
 
 use super::{
-    Compiler, Said,
+    compiler::Compiler,
     test::{Test, step},
 };
 use crate::filter::{
     bpf::code,
+    error::Said,
     link::{CaptureHeader, LinkLayer, Offset},
 };
 

@@ -2,14 +2,14 @@
 //! expression.
 
 use super::{
-    Compiler, Said,
+    compiler::{Compiler, unsupported_link},
     load::{Base, Size},
     test::{Test, step},
-    unsupported_link,
 };
 use crate::filter::{
     ast::{Direction, Ports, Transport},
     bpf::code,
+    error::Said,
     link::{Layers, LinkLayer, Offset},
     view::View,
 };

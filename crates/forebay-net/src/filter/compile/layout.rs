@@ -5,12 +5,12 @@
 //! verdict itself. Jumps before it share the landing.
 
 use super::{
-    Said,
     graph::{ACCEPT, Graph, REJECT, Target},
     test::PlainInstruction,
 };
 use crate::filter::{
     bpf::{Instruction, Program, code},
+    error::Said,
     view::View,
 };
 

@@ -1,7 +1,7 @@
 //! Loads of fields, relative to the headers that contain them.
 
 use super::{
-    Compiler,
+    compiler::Compiler,
     test::{PlainInstruction, step},
 };
 use crate::filter::{bpf::code, link::Offset};

@@ -12,6 +12,7 @@
 
 mod addresses;
 mod arithmetic;
+mod compiler;
 mod graph;
 mod headers;
 mod layers;
@@ -26,21 +27,19 @@ mod wifi;
 
 use crate::{
     filter::{
-        arithmetic::FARTHEST,
-        ast::{ByteRelation, Direction, Expr, Joint, Llc, Primitive, Protocol},
+        ast::{ByteRelation, Expr, Llc, Primitive},
         bpf::{Program, code},
-        error::Wrong,
+        error::{Said, Wrong},
         link::{Layers, LinkLayer},
         view::View,
     },
     port::LinkType,
 };
+use arithmetic::within;
+use compiler::{Compiler, unsupported_link};
 use load::{Base, Size};
 use std::{cell::Cell, ops::Range};
 use test::{Test, step};
-
-/// A result whose error does not have its place in the expression yet.
-type Said<T> = Result<T, String>;
 
 /// Why an expression whose parts all make sense has no program.
 enum Failed {
@@ -52,22 +51,6 @@ impl From<String> for Failed {
     fn from(what: String) -> Self {
         Failed::Other(what)
     }
-}
-
-struct Compiler {
-    layers: Layers,
-    view: View,
-    /// Scratch cells are allocated from both ends: offsets of headers, which stay allocated, from the upper end, and
-    /// intermediate numbers from the lower end. This is the lowest cell of the former.
-    lowest_offset: u8,
-    /// One more than the highest cell of the latter.
-    numbers: u8,
-    /// A test that cannot apply to these packets is false, instead of an error.
-    untold_is_false: bool,
-    /// Whether any test reads bytes of the link header.
-    reads_link: Cell<bool>,
-    /// Whether any test reads bytes after the link header.
-    reads_payload: Cell<bool>,
 }
 
 pub(super) fn compile(
@@ -204,20 +187,6 @@ impl Compiler {
         }
     }
 
-    /// Combines the tests of source and destination for a direction.
-    fn directed(
-        &mut self,
-        direction: Direction,
-        mut end: impl FnMut(&mut Self, bool) -> Said<Test>,
-    ) -> Said<Test> {
-        Ok(match direction {
-            Direction::Source => end(self, true)?,
-            Direction::Destination => end(self, false)?,
-            Direction::Either => end(self, true)?.or(end(self, false)?),
-            Direction::Both => end(self, true)?.and(end(self, false)?),
-        })
-    }
-
     fn outbound(&mut self, outbound: bool) -> Said<Test> {
         let word = if outbound { "outbound" } else { "inbound" };
         let steps = match (self.layers.link, self.view) {
@@ -259,50 +228,6 @@ impl Compiler {
             )),
         })
     }
-
-    /// Allocates a scratch cell for an offset, until the end of the program.
-    fn offset_cell(&mut self) -> Said<u8> {
-        let cell = self.lowest_offset.checked_sub(1);
-        self.lowest_offset =
-            cell.ok_or("there are more headers in headers than BPF has scratch cells")?;
-        Ok(self.lowest_offset)
-    }
-
-    /// Records that an intermediate number uses `cell`.
-    fn number_cell(&mut self, cell: u8) -> u32 {
-        self.numbers = self.numbers.max(cell.saturating_add(1));
-        u32::from(cell)
-    }
-}
-
-/// Checks an index that the parser did not recognize as a constant.
-fn within(index: u32) -> Said<u32> {
-    match index {
-        FARTHEST.. => Err(format!("byte {index} is beyond the end of every packet")),
-        _ => Ok(index),
-    }
-}
-
-/// Joins the tests of several protocols.
-fn chain(joint: Joint, tests: impl IntoIterator<Item = Said<Test>>) -> Said<Test> {
-    let mut joined: Option<Test> = None;
-    for test in tests {
-        let test = test?;
-        joined = Some(match joined {
-            Some(before) => before.join(joint, test),
-            None => test,
-        });
-    }
-    Ok(joined.unwrap_or(Test::Always(joint == Joint::And)))
-}
-
-/// The error for a test of a protocol that is not supported here.
-fn unsupported(protocol: Protocol, what: &str) -> String {
-    format!("'{}' {what} is not supported", protocol.keyword())
-}
-
-fn unsupported_link(word: &str, link: LinkLayer) -> String {
-    format!("'{word}' is not supported on link type {}", link.name())
 }
 
 fn only_live(word: &str, link: LinkLayer) -> String {

@@ -2,7 +2,7 @@
 //! has no ports.
 
 use super::{
-    Compiler, Said,
+    compiler::Compiler,
     load::{Base, Size},
     protocols::{IPV4, IPV6, TCP},
     test::Test,
@@ -10,6 +10,7 @@ use super::{
 use crate::filter::{
     ast::{Ports, Transport},
     bpf::code,
+    error::Said,
 };
 
 impl Compiler {

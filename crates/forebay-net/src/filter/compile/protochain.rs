@@ -4,13 +4,12 @@
 //! for every packet.
 
 use super::{
-    Compiler, Said,
+    compiler::Compiler,
     load::{Base, Size},
-    protocols::{IPV4, IPV6},
+    protocols::{IPV4, IPV6, unsupported},
     test::{PlainInstruction, Test, step},
-    unsupported,
 };
-use crate::filter::{ast::Protocol, bpf::code, link::Offset};
+use crate::filter::{ast::Protocol, bpf::code, error::Said, link::Offset};
 
 /// The maximum number of headers that a program passes. A header after more than these is not found.
 const MAX_HEADERS: usize = 16;

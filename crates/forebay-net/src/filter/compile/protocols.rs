@@ -1,14 +1,14 @@
 //! Tests whether a packet is of a protocol: by link type, then IP and IS-IS.
 
 use super::{
-    Compiler, Said, chain,
+    compiler::Compiler,
     load::{Base, Size},
     test::{Test, step},
-    unsupported,
 };
 use crate::filter::{
     ast::{Joint, Protocol},
     bpf::code,
+    error::Said,
     link::LinkLayer,
     view::View,
 };
@@ -293,4 +293,22 @@ fn ppp_number(protocol: u32) -> u32 {
         SAP_IPX => 0x002B,
         other => other,
     }
+}
+
+/// Joins the tests of several protocols.
+fn chain(joint: Joint, tests: impl IntoIterator<Item = Said<Test>>) -> Said<Test> {
+    let mut joined: Option<Test> = None;
+    for test in tests {
+        let test = test?;
+        joined = Some(match joined {
+            Some(before) => before.join(joint, test),
+            None => test,
+        });
+    }
+    Ok(joined.unwrap_or(Test::Always(joint == Joint::And)))
+}
+
+/// The error for a test of a protocol that is not supported here.
+pub(super) fn unsupported(protocol: Protocol, what: &str) -> String {
+    format!("'{}' {what} is not supported", protocol.keyword())
 }

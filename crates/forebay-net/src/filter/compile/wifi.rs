@@ -1,13 +1,14 @@
 //! 802.11: the frame control, up to four addresses, and a payload of 802.2 that only data frames have.
 
 use super::{
-    Compiler, Said,
+    compiler::Compiler,
     load::{Base, Size},
     test::{Test, step},
 };
 use crate::filter::{
     ast::{Station, Wifi},
     bpf::code,
+    error::Said,
     link::{CaptureHeader, LinkLayer},
 };
 
