@@ -22,7 +22,8 @@
 //! This module uses only netlink.
 
 use super::{
-    AfPacketConfig, link_type,
+    config::AfPacketConfig,
+    link_types::link_type,
     names::{self, ANY},
     ring::Hardware,
 };

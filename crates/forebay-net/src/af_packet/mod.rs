@@ -60,6 +60,7 @@ mod config;
 mod fanout;
 mod gaps;
 mod interfaces;
+mod link_types;
 mod names;
 mod ring;
 mod sending;
@@ -69,6 +70,7 @@ mod tx_ring;
 mod wire;
 
 pub use config::AfPacketConfig;
+pub use link_types::link_type;
 pub(crate) use names::find as find_link;
 pub use sending::AfPacketTx;
 pub(crate) use shut::Shut;
@@ -77,12 +79,12 @@ pub(crate) use socket::promiscuous as hold_promiscuous;
 
 use crate::ebpf::KernelCounters;
 use crate::filter::bpf::Instruction;
-use crate::link::{Link, Netlink};
+use crate::link::Netlink;
 use crate::port::{
     self, Burst, Counts, Frame, Frames, Interface, LentMemory, LinkType, Outages, Port, PortInfo,
     PortReport, TimeSource, Wake,
 };
-use forebay::{Error, Result, error::Code};
+use forebay::{Error, Result};
 use gaps::Gaps;
 use interfaces::{Interfaces, Which};
 use ring::{Damage, Ring};
@@ -529,23 +531,6 @@ pub fn link_of(name: &str) -> Result<LinkType> {
     Which::called(name, &links).map(|which| which.link_type())
 }
 
-/// The link type of frames from this interface.
-///
-/// # Errors
-/// Its hardware type is not supported.
-pub fn link_type(link: &Link) -> Result<LinkType> {
-    match link.hardware {
-        libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => Ok(LinkType::ETHERNET),
-        libc::ARPHRD_NONE => Ok(LinkType::RAW),
-        other => Err(Error::coded(
-            Code::Unsupported,
-            &link.name,
-            format!("its hardware type {other} is not supported"),
-        )
-        .advise("Supported are Ethernet (1), loopback (772) and raw IP (65534)")),
-    }
-}
-
 /// The part of a port that a burst borrows.
 #[derive(Debug)]
 struct Reader {
@@ -639,29 +624,5 @@ impl Frames for Reader {
 
     fn release(&mut self) {
         self.settle();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hardware_that_is_not_supported_is_named() {
-        let of = |hardware| {
-            link_type(&Link {
-                name: "can0".into(),
-                hardware,
-                ..Link::default()
-            })
-        };
-        assert_eq!(of(1).unwrap(), LinkType::ETHERNET);
-        assert_eq!(of(772).unwrap(), LinkType::ETHERNET);
-        assert_eq!(of(65_534).unwrap(), LinkType::RAW);
-        let text = of(280).unwrap_err().to_string();
-        assert_eq!(
-            text,
-            "can0: its hardware type 280 is not supported. Supported are Ethernet (1), loopback (772) and raw IP (65534)"
-        );
     }
 }

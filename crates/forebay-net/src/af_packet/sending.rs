@@ -11,7 +11,7 @@
 //! | `EMSGSIZE`, `EINVAL`, others | this packet has failed |
 //! | `ENXIO`, `ENODEV` | the interface is gone: all packets have failed, and the port |
 
-use super::{link_type, names, socket::Socket, tx_ring::Outcome, tx_ring::TxRing};
+use super::{link_types::link_type, names, socket::Socket, tx_ring::Outcome, tx_ring::TxRing};
 use crate::{
     link::Netlink,
     port::{Interface, LinkType, Unfinished},
