@@ -23,6 +23,7 @@ mod order;
 #[cfg(test)]
 mod order_tests;
 mod output;
+mod output_index;
 mod output_reader;
 mod packet_times;
 mod paths;

@@ -6,6 +6,7 @@ use super::{
     config::SessionConfig,
     disk_space::{SpaceLimit, SpaceSink, SpaceWatch},
     metadata::{OutputMetadata, split_secrets},
+    output_index::OutputIndex,
     output_reader::OutputReader,
     reports::Reports,
     rotation::{self, Compressor, Finisher, Rotation, SeriesState, SeriesStep},
@@ -13,7 +14,7 @@ use super::{
 };
 use crate::{
     control::Control,
-    format::{Described, Format, copied::left_of_packet, time_index::TimeIndex},
+    format::{Described, Format, copied::left_of_packet},
     port::{Block, BlockKind, Direction, EncodedRun, Frame, Interface, Left, Marks, Statistics},
 };
 use forebay::{
@@ -85,8 +86,8 @@ pub(super) struct Writing {
     /// The maximum bytes that the store composes at once.
     longest: usize,
     pub metadata: OutputMetadata,
-    /// The times in the file, if it ends with an index of them.
-    index: Option<TimeIndex>,
+    /// The times in the file.
+    pub index: OutputIndex,
     limits: Limits,
     /// The output is compressed while it is written.
     compresses: bool,
@@ -218,7 +219,7 @@ impl Writing {
             longest,
             metadata: OutputMetadata::new(config.metadata, format, interfaces),
             // Offsets have to be those in the file.
-            index: (is_pcapng && is_file && !compresses && reader.is_none()).then(TimeIndex::new),
+            index: OutputIndex::new(is_pcapng && is_file && !compresses && reader.is_none()),
             limits,
             compresses,
             microseconds: config.microseconds,
@@ -379,42 +380,16 @@ impl Writing {
         }
     }
 
-    /// Notes the earliest and the latest time of packets that were written from this offset of the file on; `None`: they are unknown.
-    #[inline]
-    pub fn index_packets(&mut self, begin: u64, times: Option<(u64, u64)>) {
-        match (&mut self.index, times) {
-            (Some(index), Some(times)) => {
-                index.add_packets(begin, self.store.output_bytes(), times);
-            }
-            (Some(index), None) => index.give_up(),
-            (None, _) => {}
-        }
-    }
-
-    /// Notes that the next block is not a packet, and that readers of some times need it, too.
+    /// Notes that the next block is not a packet.
     fn index_other(&mut self) {
-        if let Some(index) = &mut self.index {
-            index.add_other(self.store.output_bytes());
-        }
+        self.index.add_other(self.store.output_bytes());
     }
 
     /// Writes the index of the file, if it needs one; `false`: no buffer is empty.
     fn append_index(&mut self) -> Result<bool> {
-        let Some((index, len)) = self.index.as_ref().and_then(|it| Some((it, it.len()?))) else {
-            return Ok(true);
-        };
-        // A reservation may begin a buffer, and pad the one before. The second one has the same place.
-        if self.store.reserve(len)?.is_none() {
-            return Ok(false);
-        }
-        let offset = self.store.output_bytes();
-        let Some(mut slot) = self.store.reserve(len)? else {
-            return Ok(false);
-        };
-        index.encode(&mut slot, offset);
-        slot.commit(0);
-        self.accepted_bytes += len as u64;
-        Ok(true)
+        let len = self.index.append(&mut self.store)?;
+        self.accepted_bytes += len.unwrap_or(0) as u64;
+        Ok(len.is_some())
     }
 
     /// What a copy lacks so far.
@@ -639,8 +614,8 @@ impl Writing {
                 SeriesStep::NextOutput => self.store.next_output(),
             };
             if let Ok(true) = done {
-                if let (SeriesStep::NextOutput, Some(index)) = (step, &mut self.index) {
-                    *index = TimeIndex::new();
+                if matches!(step, SeriesStep::NextOutput) {
+                    self.index.next_file();
                 }
                 series.did();
             }

@@ -159,7 +159,8 @@ pub(super) fn take<S: Stage>(
         && let Some(writing) = writing
     {
         let times = (early.earliest_ns, latest_ns);
-        writing.index_packets(begin, (of_run == 0).then_some(times));
+        let (end, times) = (writing.store.output_bytes(), (of_run == 0).then_some(times));
+        writing.index.add_packets(begin, end, times);
     }
     took.odd = odd;
     (took, stop)
