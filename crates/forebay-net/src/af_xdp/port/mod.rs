@@ -9,27 +9,23 @@ mod plan;
 mod reader;
 mod source;
 
-use super::{
-    AfXdpConfig, Spec, config, memory::Memory, memory::Umem, queue::Queue, socket::Socket,
-    traffic::Peer,
-};
+use super::traffic::Peer;
 use crate::{
     link::Netlink,
     port::{Burst, Counts, Interface, Outages, Port, PortInfo, PortReport, SocketLosses, Wake},
 };
-use forebay::{Error, Result, memory};
+use forebay::{Error, Result};
 pub(super) use plan::Plan;
 pub use plan::probe;
 use rustix::thread::{MembarrierCommand, membarrier};
 use source::Source;
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
-/// AF_XDP sockets on the receive queues of one interface; or, with [`Spec::passes`], a ring buffer with copies of its frames.
+/// AF_XDP sockets on the receive queues of one interface; or, with [`Spec::passes`](super::Spec::passes), a ring buffer with copies of its frames.
 #[derive(Debug)]
 pub struct AfXdp {
     source: Box<dyn Source>,
@@ -83,38 +79,6 @@ enum Gone {
 const LOOKS_BETWEEN_CHECKS: u32 = 1024;
 
 impl AfXdp {
-    /// Opens an interface and takes its frames, or copies of them, from here on.
-    ///
-    /// # Errors
-    /// Each error advises what to do:
-    /// - The interface does not exist, is down, or has no Ethernet frames, or frames that are too long.
-    /// - This machine uses it, and neither [`Spec::passes`] nor [`AfXdpConfig::take_traffic`] is set.
-    /// - A privilege is missing, or the limit for locked memory is too low.
-    /// - Another XDP program is attached, another program has a queue, or there is no such queue.
-    /// - The driver or the kernel lacks the support.
-    pub fn open(spec: &Spec, config: &AfXdpConfig) -> Result<Self> {
-        let plan = Plan::new(spec)?;
-        if spec.passes {
-            return plan.open_passing(config);
-        }
-        let queues = plan.queues.len() as u32;
-        let shape = config.shape(&plan.link, queues, plan.hardware_ring)?;
-        config::fits_memory(&plan.link.name, shape, queues, memory::available())?;
-        plan.open(config, shape, &mut |stamps, to| {
-            let memory = Arc::new(Memory::new(shape, 1, false)?);
-            let (queue, name) = (0, to.name);
-            Queue::bind(
-                Socket::open(name, super::RIGHTS)?,
-                Umem {
-                    memory,
-                    queue,
-                    stamps,
-                },
-                to,
-            )
-        })
-    }
-
     fn name(&self) -> &str {
         &self.interfaces[0].name
     }

@@ -2,8 +2,8 @@
 
 use super::{
     super::{
-        AfXdpConfig, Mode, RIGHTS, Spec,
-        memory::Shape,
+        AfXdpConfig, Mode, RIGHTS, Spec, config,
+        memory::{Memory, Shape, Umem},
         program,
         queue::Queue,
         socket::{Binding, Losses, Socket, while_busy},
@@ -22,13 +22,14 @@ use crate::{
     port::{Interface, LinkType, Outages, PortInfo},
     units,
 };
-use forebay::{Error, Result, error::Code};
+use forebay::{Error, Result, error::Code, memory};
 use rustix::event::epoll;
 use std::{
     fs, io,
     ops::Range,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::Path,
+    sync::Arc,
 };
 
 /// Makes a map for sockets, loads the program, and opens a socket. Nothing is left of it.
@@ -67,6 +68,40 @@ fn load(name: &str, map: BorrowedFd<'_>) -> Result<(OwnedFd, bool)> {
         _ => load(false),
     });
     loaded.map_err(|cause| refused(name, "loading", cause))
+}
+
+impl AfXdp {
+    /// Opens an interface and takes its frames, or copies of them, from here on.
+    ///
+    /// # Errors
+    /// Each error advises what to do:
+    /// - The interface does not exist, is down, or has no Ethernet frames, or frames that are too long.
+    /// - This machine uses it, and neither [`Spec::passes`] nor [`AfXdpConfig::take_traffic`] is set.
+    /// - A privilege is missing, or the limit for locked memory is too low.
+    /// - Another XDP program is attached, another program has a queue, or there is no such queue.
+    /// - The driver or the kernel lacks the support.
+    pub fn open(spec: &Spec, config: &AfXdpConfig) -> Result<Self> {
+        let plan = Plan::new(spec)?;
+        if spec.passes {
+            return plan.open_passing(config);
+        }
+        let queues = plan.queues.len() as u32;
+        let shape = config.shape(&plan.link, queues, plan.hardware_ring)?;
+        config::fits_memory(&plan.link.name, shape, queues, memory::available())?;
+        plan.open(config, shape, &mut |stamps, to| {
+            let memory = Arc::new(Memory::new(shape, 1, false)?);
+            let (queue, name) = (0, to.name);
+            Queue::bind(
+                Socket::open(name, RIGHTS)?,
+                Umem {
+                    memory,
+                    queue,
+                    stamps,
+                },
+                to,
+            )
+        })
+    }
 }
 
 /// What is to be opened, before anything is.
@@ -204,7 +239,7 @@ impl<'a> Plan<'a> {
     ///
     /// # Errors
     /// As [`open`](Plan::open), but the machine may use the interface.
-    pub(super) fn open_passing(self, config: &AfXdpConfig) -> Result<AfXdp> {
+    fn open_passing(self, config: &AfXdpConfig) -> Result<AfXdp> {
         let (spec, name) = (self.spec, &self.spec.interface[..]);
         self.refuse_down()?;
         // Its readers sleep until times of this clock, and frames arrive in those of the machine's.
