@@ -34,9 +34,8 @@ pub struct Circle {
     pub imports: Vec<String>,
 }
 
-/// The circles among `files`: paths inside the crate's folder `src`, each with its code. `with_parents`: also circles of a `mod.rs` and
-/// the files below it that take what it defines.
-pub fn circles(files: &[(String, String)], with_parents: bool) -> Vec<Circle> {
+/// The circles among `files`: paths inside the crate's folder `src`, each with its code.
+pub fn circles(files: &[(String, String)]) -> Vec<Circle> {
     let modules: BTreeMap<Module, File> = files
         .iter()
         .map(|(name, code)| (module(name), File::read(name, code)))
@@ -52,10 +51,7 @@ pub fn circles(files: &[(String, String)], with_parents: bool) -> Vec<Circle> {
                 continue;
             };
             let target = modules[&target].name.as_str();
-            let is_parent = target
-                .strip_suffix("mod.rs")
-                .is_some_and(|folder| file.name.starts_with(folder));
-            if target != file.name && (with_parents || !is_parent) {
+            if target != file.name {
                 taken.entry(target).or_default().insert(item);
             }
         }
@@ -351,7 +347,7 @@ fn of(files: &[(&str, &str)]) -> Vec<Vec<String>> {
         .iter()
         .map(|(name, code)| ((*name).to_owned(), (*code).to_owned()))
         .collect();
-    circles(&owned, true)
+    circles(&owned)
         .into_iter()
         .map(|circle| circle.files)
         .collect()
