@@ -41,18 +41,6 @@ use load::{Base, Size};
 use std::{cell::Cell, ops::Range};
 use test::{Test, step};
 
-/// Why an expression whose parts all make sense has no program.
-enum Failed {
-    MatchesNothing(String),
-    Other(String),
-}
-
-impl From<String> for Failed {
-    fn from(what: String) -> Self {
-        Failed::Other(what)
-    }
-}
-
 pub(super) fn compile(
     expression: Option<&Expr>,
     link: LinkType,
@@ -77,30 +65,24 @@ pub(super) fn compile(
         }
         None => Test::Always(true),
     };
+    let of_all = |what: String| Wrong::new(0..0, what);
     if compiler.numbers > compiler.lowest_offset {
         let what =
             "the expression needs more than the 16 scratch cells of BPF; use fewer operators";
-        return Err(Wrong::new(0..0, what));
+        return Err(of_all(what.into()));
     }
-    let built = graph::build(&test)
-        .map_err(Failed::Other)
-        .and_then(|mut graph| {
-            optimize::optimize(&mut graph);
-            if graph.start == graph::REJECT && !untold_is_false {
-                let name = LinkLayer::of(link).name();
-                return Err(Failed::MatchesNothing(format!(
-                    "no packet of link type {name} can match this; write 'or' where either may hold"
-                )));
-            }
-            Ok(layout::lay_out(&graph, view, snaplen)?)
-        });
-    built.map_err(|failed| match failed {
-        Failed::Other(what) => Wrong::new(0..0, what),
-        Failed::MatchesNothing(what) => Wrong {
+    let mut graph = graph::build(&test).map_err(of_all)?;
+    optimize::optimize(&mut graph);
+    if graph.start == graph::REJECT && !untold_is_false {
+        let name = LinkLayer::of(link).name();
+        return Err(Wrong {
             matches_nothing: true,
-            ..Wrong::new(0..0, what)
-        },
-    })
+            ..of_all(format!(
+                "no packet of link type {name} can match this; write 'or' where either may hold"
+            ))
+        });
+    }
+    layout::lay_out(&graph, view, snaplen).map_err(of_all)
 }
 
 impl Compiler {
