@@ -25,7 +25,7 @@ pub use trigger::Trigger;
 
 use crate::{session::Control, share::ShareSource};
 use config::MAX_UNFINISHED;
-use forebay::{Error, Result, store::Limit, time::Clock};
+use forebay::{Error, Result, store::Limit};
 use manager::Manager;
 use rustix::{
     fs::{Mode, OFlags},
@@ -36,7 +36,6 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
-        mpsc,
     },
     thread::JoinHandle,
     time::Duration,
@@ -95,12 +94,7 @@ impl Recorder {
         divide(&mut config.session.store.limit);
         check_folder(&config.path)?;
         let failed = |error| Error::new("recorder", "starting a thread").because(error);
-        let (messages, inbox) = mpsc::channel();
-        let trigger = Trigger {
-            pending: Arc::default(),
-            messages,
-            clock: Clock::real(),
-        };
+        let (trigger, inbox) = Trigger::new();
         let gives_up = Arc::new(AtomicBool::new(false));
         let manager = Manager::new(source, config, &trigger, &gives_up, report)?;
         let thread = std::thread::Builder::new().name("forebay-recorder".into());

@@ -9,6 +9,7 @@ use crate::{
     },
     share::{End, Publisher},
 };
+use forebay::time::Clock;
 use forebay_testing::{folder::Folder, found, limit::within_a_minute};
 use std::{
     fs,
@@ -244,18 +245,13 @@ fn manager(times: &[u64], before: u64, after: u64) -> (Manager, Receiver<Message
         };
         publisher.publish(0, &frame);
     }
-    let (messages, inbox) = mpsc::channel();
     let config = RecorderConfig {
         path: folder.join("a.pcapng"),
         before: Some(Duration::from_nanos(before)),
         after: Duration::from_nanos(after),
         session: SessionConfig::default(),
     };
-    let trigger = Trigger {
-        pending: Arc::default(),
-        messages,
-        clock: Clock::real(),
-    };
+    let (trigger, inbox) = Trigger::new();
     let manager = Manager::new(
         &publisher.source(),
         config,

@@ -6,17 +6,31 @@ use crate::{
     session::Summary,
 };
 use forebay::time::Clock;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc::Sender};
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    mpsc::{self, Receiver, Sender},
+};
 
 /// Triggers a recorder, from any thread.
 #[derive(Clone, Debug)]
 pub struct Trigger {
-    pub(super) pending: Arc<Mutex<Pending>>,
+    pending: Arc<Mutex<Pending>>,
     pub(super) messages: Sender<Message>,
-    pub(super) clock: Clock,
+    clock: Clock,
 }
 
 impl Trigger {
+    /// A trigger, and what its recorder's thread reads.
+    pub(super) fn new() -> (Trigger, Receiver<Message>) {
+        let (messages, inbox) = mpsc::channel();
+        let trigger = Trigger {
+            pending: Arc::default(),
+            messages,
+            clock: Clock::real(),
+        };
+        (trigger, inbox)
+    }
+
     /// Triggers at this time, in nanoseconds since the Unix epoch. Never waits for a file.
     pub fn pull(&self, at_ns: u64) {
         let is_first = {

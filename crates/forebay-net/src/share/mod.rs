@@ -100,47 +100,45 @@ impl Connection {
     /// # Errors
     /// Those of [`attach`] after the connection.
     pub fn attach(self, config: &TapConfig) -> Result<Tap> {
-        attach_to(&self.name, self.link, config)
-    }
-}
-
-fn attach_to(name: &ShareName, link: ShareLink, config: &TapConfig) -> Result<Tap> {
-    let greeting = link.greeting(name)?;
-    let on = name.in_messages();
-    match greeting.answer {
-        ShareAnswer::Welcome => {}
-        ShareAnswer::NotPermitted => {
-            let error = Error::new(on, "the capture does not share its packets with this user")
-                .because(std::io::Error::from_raw_os_error(libc::EACCES));
-            return Err(error
-                .advise("Root, its own user and the members of its --share-group may read them"));
+        let Connection { name, link } = self;
+        let greeting = link.greeting(&name)?;
+        let on = name.in_messages();
+        match greeting.answer {
+            ShareAnswer::Welcome => {}
+            ShareAnswer::NotPermitted => {
+                let error = Error::new(on, "the capture does not share its packets with this user")
+                    .because(std::io::Error::from_raw_os_error(libc::EACCES));
+                return Err(error.advise(
+                    "Root, its own user and the members of its --share-group may read them",
+                ));
+            }
+            ShareAnswer::TooMany => {
+                return Err(Error::coded(
+                    Code::Busy,
+                    on,
+                    "the share has as many readers as it accepts",
+                ));
+            }
         }
-        ShareAnswer::TooMany => {
+        let mut memory = greeting.memory.into_iter();
+        let Some(ring) = memory.next() else {
             return Err(Error::coded(
-                Code::Busy,
+                Code::Damaged,
                 on,
-                "the share has as many readers as it accepts",
+                "the share is damaged: it did not hand out its memory",
             ));
-        }
+        };
+        let descriptors = Descriptors {
+            ring: ring.trusted(),
+            buffers: memory.next().map(Foreign::trusted),
+        };
+        let packets = Incoming::attach(descriptors);
+        let packets = packets.map_err(|error| Error::new(&on, error.to_string()))?;
+        link.stay();
+        let lost = match config.begin {
+            Begin::Newest => Some(greeting.status.lost),
+            Begin::Oldest | Begin::At(_) => None,
+        };
+        Tap::new(on, packets, lost, Some(link), config)
     }
-    let mut memory = greeting.memory.into_iter();
-    let Some(ring) = memory.next() else {
-        return Err(Error::coded(
-            Code::Damaged,
-            on,
-            "the share is damaged: it did not hand out its memory",
-        ));
-    };
-    let descriptors = Descriptors {
-        ring: ring.trusted(),
-        buffers: memory.next().map(Foreign::trusted),
-    };
-    let packets = Incoming::attach(descriptors);
-    let packets = packets.map_err(|error| Error::new(&on, error.to_string()))?;
-    link.stay();
-    let lost = match config.begin {
-        Begin::Newest => Some(greeting.status.lost),
-        Begin::Oldest | Begin::At(_) => None,
-    };
-    Tap::new(on, packets, lost, Some(link), config)
 }
