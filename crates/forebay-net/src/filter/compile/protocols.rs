@@ -5,13 +5,7 @@ use super::{
     load::{Base, Size},
     test::{Test, step},
 };
-use crate::filter::{
-    ast::{Joint, Protocol},
-    bpf::code,
-    error::Said,
-    link::LinkLayer,
-    view::View,
-};
+use crate::filter::{ast::Protocol, bpf::code, error::Said, link::LinkLayer, view::View};
 
 pub(super) const IPV4: u32 = 0x0800;
 pub(super) const ARP: u32 = 0x0806;
@@ -55,7 +49,7 @@ impl Compiler {
             let kinds = isis_kinds
                 .iter()
                 .map(|kind| self.next_protocol(Isis, *kind));
-            return chain(Joint::Or, kinds.collect::<Vec<_>>());
+            return Ok(Test::any(kinds.collect::<Said<Vec<_>>>()?));
         }
         match protocol {
             Ip => self.payload_is(IPV4),
@@ -293,19 +287,6 @@ fn ppp_number(protocol: u32) -> u32 {
         SAP_IPX => 0x002B,
         other => other,
     }
-}
-
-/// Joins the tests of several protocols.
-fn chain(joint: Joint, tests: impl IntoIterator<Item = Said<Test>>) -> Said<Test> {
-    let mut joined: Option<Test> = None;
-    for test in tests {
-        let test = test?;
-        joined = Some(match joined {
-            Some(before) => before.join(joint, test),
-            None => test,
-        });
-    }
-    Ok(joined.unwrap_or(Test::Always(joint == Joint::And)))
 }
 
 /// The error for a test of a protocol that is not supported here.
