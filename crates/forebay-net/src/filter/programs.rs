@@ -96,6 +96,12 @@ pub struct FrameProgram {
 }
 
 impl FrameProgram {
+    /// Whether it is also the program of this interface.
+    #[inline]
+    pub(crate) fn is_of(&self, interface: &Interface) -> bool {
+        self.link == interface.link && self.view == View::of(interface)
+    }
+
     /// Whether the frame matches the filter.
     #[inline]
     pub fn accepts(&self, frame: &Frame<'_>) -> bool {

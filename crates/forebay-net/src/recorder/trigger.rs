@@ -1,8 +1,8 @@
 //! Triggers, and how they reach the recorder's thread.
 
 use crate::{
-    filter::{Filter, FrameProgram, Programs, View},
-    port::{Frame, Interface, LinkType},
+    filter::{Filter, FrameProgram, Programs},
+    port::{Frame, Interface},
     session::Summary,
 };
 use forebay::time::Clock;
@@ -55,18 +55,11 @@ impl Trigger {
     /// A closure for [`Session::each`](crate::session::Session::each): triggers at each packet that matches `filter`, with the packet's time.
     pub fn on_match(self, filter: Filter) -> impl FnMut(&Frame<'_>, &Interface) + Send + 'static {
         let mut programs = Programs::new(filter);
-        let mut last: Option<(LinkType, View, FrameProgram)> = None;
+        let mut last: Option<FrameProgram> = None;
         move |frame, interface| {
-            let (link, view) = (interface.link, View::of(interface));
-            if last
-                .as_ref()
-                .is_none_or(|last| (last.0, last.1) != (link, view))
-            {
-                last = Some((link, view, programs.of_interface(interface)));
-            }
-            if let Some((.., program)) = &last
-                && program.accepts(frame)
-            {
+            let same = last.take().filter(|it| it.is_of(interface));
+            let program = last.insert(same.unwrap_or_else(|| programs.of_interface(interface)));
+            if program.accepts(frame) {
                 self.pull(frame.time_ns);
             }
         }
