@@ -48,7 +48,9 @@ fn on_watched_disk(script: &str) -> Option<(Output, f64)> {
         let watching = scope.spawn(watch);
         let output = children::on_small_disk(shell.wait_with_output());
         has_ended.store(true, Relaxed);
-        Some((output?, watching.join().unwrap()))
+        let (output, least) = (output?, watching.join().unwrap());
+        assert!(least < 33.6, "{least} MB are more than the disk has");
+        Some((output, least))
     })
 }
 
