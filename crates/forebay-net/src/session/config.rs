@@ -1,17 +1,13 @@
-//! Settings of a session, and where its packets go.
+//! Settings of a session.
 
-use super::{disk_space::KeepFree, rotation::Rotation};
+use super::disk_space::KeepFree;
 use crate::{
     filter::Filter,
     format::Format,
     port::{DEFAULT_SNAPLEN, MAX_SNAPLEN},
 };
 use forebay::{Error, Result, error::Code, store};
-use std::{
-    fs::File,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::time::Duration;
 
 /// Settings of a session.
 #[derive(Clone, Debug)]
@@ -96,50 +92,5 @@ impl SessionConfig {
             return bad("the share to keep free is out of range", "Use 1 to 99 %");
         }
         self.store.validate()
-    }
-}
-
-/// The destination of the packets.
-///
-/// ```
-/// use forebay_net::session::Output;
-/// assert_eq!(Output::File("a.pcapng".into()).name(), "a.pcapng");
-/// ```
-#[derive(Debug)]
-pub enum Output {
-    /// Packets are only counted.
-    Count,
-    /// Write to this path, which is created or truncated. The extension `.pcap` selects the classic format
-    /// ([`SessionConfig::format`] overrides it); `.gz` or `.zst`, also after another extension, compression.
-    File(PathBuf),
-    /// Write to a series of files.
-    Series(Rotation),
-    /// Write to an open descriptor, with this name, as pcapng or in [`SessionConfig::format`].
-    Stream(File, String),
-}
-
-impl Output {
-    /// The name in messages.
-    pub fn name(&self) -> String {
-        match self {
-            Output::Count => String::new(),
-            Output::File(path) => path.display().to_string(),
-            Output::Series(rotation) => rotation.path.display().to_string(),
-            Output::Stream(_, name) => name.clone(),
-        }
-    }
-
-    /// The format in which it is written.
-    pub(super) fn format(&self, config: &SessionConfig) -> Format {
-        config.format.unwrap_or(Format::of_path(self.path()))
-    }
-
-    /// The path whose ending selects format and compression.
-    pub(super) fn path(&self) -> &Path {
-        match self {
-            Output::File(path) => path,
-            Output::Series(rotation) => &rotation.path,
-            Output::Count | Output::Stream(..) => Path::new(""),
-        }
     }
 }

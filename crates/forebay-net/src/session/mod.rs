@@ -41,9 +41,10 @@ mod watch;
 
 pub use crate::control::Control;
 pub use compress::{Compression, FrameEncoder};
-pub use config::{Output, SessionConfig};
+pub use config::SessionConfig;
 pub use disk_space::KeepFree;
 pub(crate) use order::{IN_FLIGHT_NS, WINDOW_NS};
+pub use output::Output;
 pub use reports::{Compressed, Files, Recovered};
 pub(crate) use rotation::numbered_names;
 pub use rotation::{Names, Rotation};

@@ -3,13 +3,13 @@
 use super::{
     classic::Classic,
     compress::{CompressedSink, Compression},
-    config::{Output, SessionConfig},
+    config::SessionConfig,
     disk_space::{SpaceLimit, SpaceSink, SpaceWatch},
     metadata::{OutputMetadata, split_secrets},
     output_index::OutputIndex,
     output_reader::OutputReader,
     reports::Reports,
-    rotation::{self, Compressor, Finisher, SeriesState, SeriesStep},
+    rotation::{self, Compressor, Finisher, Rotation, SeriesState, SeriesStep},
     summary::Event,
 };
 use crate::{
@@ -22,7 +22,56 @@ use forebay::{
     store::{self, Appender, Closing, FileConfig, FileSink, Live, Loan, Sink, StreamSink},
     time::Clock,
 };
-use std::{path::PathBuf, time::Duration};
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// The destination of the packets.
+///
+/// ```
+/// use forebay_net::session::Output;
+/// assert_eq!(Output::File("a.pcapng".into()).name(), "a.pcapng");
+/// ```
+#[derive(Debug)]
+pub enum Output {
+    /// Packets are only counted.
+    Count,
+    /// Write to this path, which is created or truncated. The extension `.pcap` selects the classic format
+    /// ([`SessionConfig::format`] overrides it); `.gz` or `.zst`, also after another extension, compression.
+    File(PathBuf),
+    /// Write to a series of files.
+    Series(Rotation),
+    /// Write to an open descriptor, with this name, as pcapng or in [`SessionConfig::format`].
+    Stream(File, String),
+}
+
+impl Output {
+    /// The name in messages.
+    pub fn name(&self) -> String {
+        match self {
+            Output::Count => String::new(),
+            Output::File(path) => path.display().to_string(),
+            Output::Series(rotation) => rotation.path.display().to_string(),
+            Output::Stream(_, name) => name.clone(),
+        }
+    }
+
+    /// The format in which it is written.
+    pub(super) fn format(&self, config: &SessionConfig) -> Format {
+        config.format.unwrap_or(Format::of_path(self.path()))
+    }
+
+    /// The path whose ending selects format and compression.
+    fn path(&self) -> &Path {
+        match self {
+            Output::File(path) => path,
+            Output::Series(rotation) => &rotation.path,
+            Output::Count | Output::Stream(..) => Path::new(""),
+        }
+    }
+}
 
 /// An open output: a format and the store in which it is composed.
 pub(super) struct Writing {
