@@ -74,6 +74,7 @@ pub struct Appender {
     /// Unused bytes at the beginning of the current buffer's memory.
     skipped: usize,
     in_memory: bool,
+    direct: bool,
     capacity: usize,
     early: usize,
     record_bytes: usize,
@@ -168,7 +169,7 @@ impl Appender {
         mut live: Option<Box<Live>>,
     ) -> Result<Self> {
         let drain = Drain::new(sink, framing.clone(), config.sync, start.bytes);
-        let direct = drain.is_direct();
+        let (direct, pads) = (drain.is_direct(), drain.pads());
         let in_memory = drain.is_in_memory();
         let size = config.whole_buffer_bytes();
         let map = config.map();
@@ -185,7 +186,7 @@ impl Appender {
             each: framing.record_bytes().map_or(0, NonZeroUsize::get),
         };
         let (head, each) = (layout.head, layout.each);
-        let early = match direct || live.is_some() {
+        let early = match pads || live.is_some() {
             true => config.buffer_bytes,
             // Not before at least one byte follows the head.
             false => config.early_bytes.max(head + 1).min(config.buffer_bytes),
@@ -198,6 +199,7 @@ impl Appender {
             current: None,
             skipped: 0,
             in_memory,
+            direct,
             capacity: config.buffer_bytes,
             early,
             record_bytes: config.record_bytes,
@@ -212,8 +214,8 @@ impl Appender {
             lent: 0,
             waiting_since: None,
             flush_ns: config.flush_every.as_nanos().min(u64::MAX as u128) as u64,
-            padding: direct.then(|| framing.least_padding()).flatten(),
-            takes_loans: !direct
+            padding: pads.then(|| framing.least_padding()).flatten(),
+            takes_loans: !pads
                 && live.is_none()
                 && framing.takes_loans()
                 && (head, each) == (0, 0)

@@ -229,7 +229,7 @@ pub struct StoreInfo {
     pub limit_bytes: usize,
     /// Capacity of each buffer.
     pub buffer_bytes: usize,
-    /// Whole buffers bypass the page cache.
+    /// Whole buffers bypass the page cache, or all but their first and last page.
     pub direct: bool,
     /// The output is in memory (tmpfs, ramfs). A power cut loses all of it, so nothing is ever durable.
     pub in_memory: bool,

@@ -381,9 +381,14 @@ impl Drain {
         self.sink.is_in_memory()
     }
 
-    /// Whether whole buffers bypass the page cache.
+    /// Whether whole buffers, or all but their first and last page, bypass the page cache.
     pub fn is_direct(&self) -> bool {
-        self.sink.is_direct() && self.framing.least_padding().is_some()
+        self.sink.is_direct()
+    }
+
+    /// Whether buffers are padded, so that whole ones bypass it.
+    pub fn pads(&self) -> bool {
+        self.is_direct() && self.framing.least_padding().is_some()
     }
 
     /// The records and bytes that are completely written.

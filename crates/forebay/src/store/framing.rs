@@ -21,7 +21,7 @@ pub trait Framing: Send + Sync {
     fn last_whole(&self, bytes: &[u8]) -> Whole;
 
     /// The fewest bytes that padding can have. `None` if the format cannot be padded: the bytes before and after the whole pages of a buffer then
-    /// go through the page cache.
+    /// go through the page cache, and so do buffers below 256 KiB.
     fn least_padding(&self) -> Option<usize> {
         None
     }

@@ -308,6 +308,8 @@ fn whole_pages_of_a_buffer_that_is_not_padded_are_written_past_the_page_cache() 
         }
         assert!(bytes.is_empty());
     }
+    let counted = sink.write_back(false).unwrap();
+    assert_eq!(counted, 10_000, "all but the edges is written back early");
     let written = std::fs::read(&path).unwrap();
     assert!(written.len() as u64 == at && written.iter().all(|&byte| byte == 7));
 }

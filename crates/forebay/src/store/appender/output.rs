@@ -223,7 +223,7 @@ impl Appender {
             bytes: self.first_buffers * self.capacity,
             limit_bytes: self.writer.max_buffers() * self.capacity,
             buffer_bytes: self.capacity,
-            direct: self.padding.is_some(),
+            direct: self.direct,
             in_memory: self.in_memory,
             thread: self.writer.is_thread(),
             huge_pages: self.huge_pages,

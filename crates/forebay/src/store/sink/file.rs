@@ -4,8 +4,8 @@
 //!  written                                      │ allocated ahead │
 //!  ├── aligned: O_DIRECT ──┼── else: page cache ─┤                 │      cut off at the end
 //! ```
-//! The first and the last bytes of a buffer that share a page of the file with others go through the page cache, and the whole pages between
-//! them do not.
+//! If a buffer begins or ends within a page of the file, these bytes go through the page cache, and the whole pages between them do not. A buffer
+//! with less than 256 KiB of whole pages goes through it as a whole.
 //!
 //! While the store has a backlog, everything goes through the page cache. It continues to do so until the device was asked to
 //! write most of what the cache holds. No byte is written both ways, except those of a direct write that failed.
@@ -73,6 +73,8 @@ pub struct FileSink {
     /// The file system has allocated space up to this offset.
     allocated: u64,
     cached: Cached,
+    /// The end of the last direct write.
+    direct_end: u64,
     /// Direct writes take too long.
     is_behind: bool,
 }
@@ -255,6 +257,7 @@ impl FileSink {
             allocate_bytes: config.allocate_bytes,
             allocated: len,
             cached: Cached::default(),
+            direct_end: 0,
             is_behind: false,
         }))
     }
@@ -418,14 +421,19 @@ impl Sink for FileSink {
         match &self.direct {
             Some(direct) if !self.is_behind && !self.cached.has_to_start() => {
                 let (edge, pages) = split(bytes, at);
-                let cached = if pages == 0 { bytes.len() } else { edge };
-                match cached {
-                    0 => {}
+                let is_tail = bytes.len() < BLOCK && at == self.direct_end;
+                match (edge, pages) {
                     // Too little to be written back early.
-                    1..BLOCK => return self.file.write_at(&bytes[..cached], at),
-                    _ => return self.write_cached(bytes, at),
+                    (0, 0) if is_tail => return self.file.write_at(bytes, at),
+                    (0, 0) => return self.write_cached(bytes, at),
+                    (0, _) => {}
+                    (edge, _) => return self.file.write_at(&bytes[..edge], at),
                 }
-                match direct.write_at(&bytes[..pages], at) {
+                let answer = direct.write_at(&bytes[..pages], at);
+                if let Ok(taken) = answer {
+                    self.direct_end = at + taken as u64;
+                }
+                match answer {
                     // A direct write succeeds or fails as a whole; the page cache takes what fits.
                     Err(full) if is_full(&full) => self.write_cached(bytes, at),
                     // The file system refused after all: use the page cache for this too.
