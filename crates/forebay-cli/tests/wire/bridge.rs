@@ -465,7 +465,10 @@ fn with_af_xdp_frames_pass_both_ways_in_order_also_after_an_outage() {
     xdp_lab(|| {
         for mode in MODES {
             pairs(1500);
-            let mut child = bridge_of(&format!("xdp:a1,mode={mode} xdp:b1,mode={mode}"), "");
+            let mut child = bridge_of(
+                &format!("xdp:a1,mode={mode} xdp:b1,mode={mode}"),
+                "--delay 20ms",
+            );
             passes_both_ways(50_000);
             let log = outage(&mut child, "b1");
             ["a0", "b0", "b1"].into_iter().for_each(carries);

@@ -28,7 +28,7 @@ pub struct AfXdpConfig {
     /// and counts the outage in [`PortReport::outages`](crate::port::PortReport::outages). Deleting the interface always ends the port.
     pub stop_on_down: bool,
     /// How long frames may wait, so that the kernel wakes the reader less often: at most 1 ms, and less in a small ring. Default 0: it is woken by
-    /// the first frame. Not used if frames are stamped when they are read. With [`Spec::passes`](super::Spec::passes), frames always wait.
+    /// the first frame. Not used with fewer than 4096 slots a queue, with busy polling, with a virtual clock, or if frames are stamped when they are read. With [`Spec::passes`](super::Spec::passes), frames always wait.
     pub delay: Duration,
     /// The clock of [`Wake::At`](crate::port::Wake::At), which a port returns while frames may wait: the machine's. What reads such a port has a
     /// clone of this clock.

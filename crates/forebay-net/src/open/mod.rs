@@ -160,7 +160,9 @@ enum Begun {
 /// # Errors
 /// There is no such interface or share, or the system refuses.
 pub fn begin(names: &[Name], options: &Options, clock: &Clock) -> Result<Vec<Opening>> {
-    let begun = names.iter().map(|name| begin_one(name, options, clock));
+    let begun = names
+        .iter()
+        .map(|name| begin_one(name, options, clock, names.len() == 1));
     let begun: Vec<_> = begun.collect::<Result<_>>()?;
     // Only now do interfaces accept frames: what comes while others are opened would fill their rings.
     let accepting = |begun| {
@@ -306,7 +308,7 @@ pub fn link_of(name: &Name) -> Result<(LinkType, View)> {
         Name::Xdp(_) => Ok((LinkType::ETHERNET, View::Packet)),
         _ => {
             let options = Options::default();
-            let begun = begin_one(name, &options, &Clock::real())?;
+            let begun = begin_one(name, &options, &Clock::real(), true)?;
             let port = Opening::of(begun, &options).finish()?;
             let first = port.interfaces().first();
             let ethernet = (LinkType::ETHERNET, View::Packet);
@@ -373,7 +375,8 @@ pub(crate) fn pair(
     match names {
         #[cfg(feature = "live")]
         [Name::Xdp(a), Name::Xdp(b)] => {
-            let pair = af_xdp::open_pair([a, b], &xdp_config(options, &Clock::real()), send)?;
+            let pair =
+                af_xdp::open_pair([a, b], &xdp_config(options, &Clock::real(), false), send)?;
             let boxed = |(port, relay)| -> ReceivesAndSends { (Box::new(port), Box::new(relay)) };
             Ok(Some(pair.map(boxed)))
         }
@@ -384,7 +387,9 @@ pub(crate) fn pair(
 /// Both halves of an interface.
 pub(crate) type ReceivesAndSends = (Box<dyn Port>, Box<dyn TxPort>);
 
-fn begin_one(name: &Name, options: &Options, clock: &Clock) -> Result<Begun> {
+/// `is_alone`: the session has no other port.
+#[cfg_attr(not(feature = "live"), allow(unused_variables))]
+fn begin_one(name: &Name, options: &Options, clock: &Clock, is_alone: bool) -> Result<Begun> {
     refuse_without_live(name)?;
     if options.times.is_some() && name.is_live() {
         let what = "leaving packets out by their times, which is only possible for files";
@@ -408,7 +413,10 @@ fn begin_one(name: &Name, options: &Options, clock: &Clock) -> Result<Begun> {
         #[cfg(feature = "live")]
         Name::Interface(name) => Begun::Shut(Box::new(Shut::open(name, &live_config(options))?)),
         #[cfg(feature = "live")]
-        Name::Xdp(spec) => Begun::Port(Box::new(AfXdp::open(spec, &xdp_config(options, clock))?)),
+        Name::Xdp(spec) => {
+            let config = xdp_config(options, clock, is_alone);
+            Begun::Port(Box::new(AfXdp::open(spec, &config)?))
+        }
         #[cfg(not(feature = "live"))]
         Name::Interface(_) | Name::Xdp(_) => unreachable!("refused above"),
         Name::Share(name) => {
@@ -457,7 +465,7 @@ fn live_config(options: &Options) -> af_packet::AfPacketConfig {
 }
 
 #[cfg(feature = "live")]
-fn xdp_config(options: &Options, clock: &Clock) -> AfXdpConfig {
+fn xdp_config(options: &Options, clock: &Clock, may_wait: bool) -> AfXdpConfig {
     AfXdpConfig {
         ring_bytes: options.ring_bytes,
         snaplen: options.snaplen,
@@ -465,9 +473,9 @@ fn xdp_config(options: &Options, clock: &Clock) -> AfXdpConfig {
         take_traffic: options.take_traffic,
         stop_on_down: options.stop_on_down,
         // A caller that asks for a short delay wants frames at once.
-        delay: match options.delay < SHORT_DELAY {
-            true => Duration::ZERO,
-            false => options.delay,
+        delay: match may_wait && options.delay > SHORT_DELAY {
+            true => options.delay,
+            false => Duration::ZERO,
         },
         clock: clock.clone(),
     }

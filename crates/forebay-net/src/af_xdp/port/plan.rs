@@ -221,7 +221,7 @@ impl<'a> Plan<'a> {
             gap: 0,
             last_gap: 0,
             damage: None,
-            hold: Hold::new(config, stamps, shape.slots),
+            hold: Hold::new(config, stamps && spec.busy_poll.is_none(), shape.slots),
         };
         let numbers = self.queues.clone();
         let fds: Vec<_> = sockets.iter().map(|it| it.as_fd()).collect();

@@ -17,6 +17,8 @@ use forebay::time::Clock;
 
 /// In a small ring, frames wait for this time a slot: half of the ring is filled by the smallest frames at 10 Gbit/s.
 const NS_PER_SLOT: u64 = 32;
+/// The kernel may end a sleep 50 µs late, so frames do not wait in a ring that this time fills to a large part.
+const SHORTEST_HOLD_NS: u64 = 100_000;
 
 /// The sockets of all queues.
 #[derive(Debug)]
@@ -53,12 +55,13 @@ pub(super) struct Hold {
 }
 
 impl Hold {
-    /// For sockets with this number of slots. Frames that get their time when they are read do not wait.
-    pub(super) fn new(config: &AfXdpConfig, stamps: bool, slots: u32) -> Self {
+    /// For sockets with this number of slots, if frames may wait there.
+    pub(super) fn new(config: &AfXdpConfig, may_wait: bool, slots: u32) -> Self {
         let asked = u64::try_from(config.delay.as_nanos()).unwrap_or(u64::MAX);
         let longest = HOLD_NS.min(u64::from(slots) * NS_PER_SLOT);
+        let may_wait = may_wait && longest >= SHORTEST_HOLD_NS && !config.clock.is_virtual();
         Hold {
-            ns: if stamps { asked.min(longest) } else { 0 },
+            ns: if may_wait { asked.min(longest) } else { 0 },
             clock: config.clock.clone(),
             has_found: false,
             until: 0,
