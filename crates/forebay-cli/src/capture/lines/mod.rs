@@ -3,12 +3,12 @@
 //! ```text
 //!  session ──▶ copy of each packet ──▶ queue ──▶ thread: composer ──▶ standard output
 //!          │       │ no room: pipes wait; live packets are counted, and not shown
-//!          └─▶ composer ──▶ queue ──▶ thread ──▶ standard output                           only regular files
+//!          └─▶ composer ──▶ queue ──▶ thread ──▶ standard output                           all packets of regular files
 //! ```
 //! After the queue was full, no live packet is put into it until half of it is empty again: so a slow terminal shows packets in runs, and
 //! the count of those that are missing between them.
 //!
-//! Packets of regular files are always there, so lines are never held back for a packet that does not come. There the session's thread composes
+//! If all packets of regular files are printed, lines are never held back for a packet that does not come. There the session's thread composes
 //! the lines, from the bytes that were read: copying the packets for another thread costs more than that thread would save.
 
 mod composer;
@@ -84,7 +84,7 @@ impl Lines {
     ) -> Result<(Lines, Feeder)> {
         let output = standard::output()?;
         let is_terminal = output.is_terminal();
-        let composes = request.reads_regular_files();
+        let composes = request.takes_all_of_regular_files() && !printing.at_once;
         let (capacity, write_bytes) = match is_terminal {
             true => (TERMINAL_QUEUE_BYTES, TERMINAL_WRITE_BYTES),
             false if composes => (LINE_QUEUE_BYTES, WRITE_BYTES),

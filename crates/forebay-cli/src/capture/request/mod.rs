@@ -367,13 +367,14 @@ impl Request {
         self.names.iter().all(is_named)
     }
 
-    /// Whether all packets come from regular files, which never make their reader wait for more.
-    pub fn reads_regular_files(&self) -> bool {
+    /// Whether all packets of regular files are taken: then there is never a wait for the next one.
+    pub fn takes_all_of_regular_files(&self) -> bool {
         let is_regular = |it: &Name| match it {
             Name::File(path) => fs::metadata(path).is_ok_and(|it| it.is_file()),
             _ => false,
         };
-        self.reads_named_files() && self.names.iter().all(is_regular)
+        let takes_all = self.options.filter.is_none() && self.options.times.is_none();
+        takes_all && self.reads_named_files() && self.names.iter().all(is_regular)
     }
 
     /// Whether packets come from several interfaces of this machine.
