@@ -6,6 +6,7 @@ mod server;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod capture;
 mod completion;
 mod compressed;
 mod escapes;
@@ -18,12 +19,20 @@ mod get_tls;
 mod habits;
 mod info;
 mod long_run;
+mod operate;
 mod pages;
+mod pipe;
 mod print;
 mod queue;
+mod read;
 mod records;
 mod repair;
+mod rotation;
+mod sandbox;
+mod screens;
 mod service;
 mod share;
 mod ssh;
+mod verify;
+mod wire;
 mod with;
