@@ -115,6 +115,7 @@ fn start_printing(
     };
     let taps_several = |source: &Source| source.got.overruns && source.interfaces.len() > 1;
     let names_interfaces = request.captures_several() || session.info().0.iter().any(taps_several);
+    output::settle();
     Lines::start(request, printing, control, names_interfaces).map(Some)
 }
 

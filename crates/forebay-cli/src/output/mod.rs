@@ -18,7 +18,9 @@ pub use meter::Meter;
 pub use notes::{
     answer, causes, error, note, note_wrapped, packets, say_fitted, say_wrapped, some_of, warning,
 };
-pub use printer::{Stream, finish, hide, keep, report, say, show, start, summary, write_whole};
+pub use printer::{
+    Stream, finish, hide, keep, report, say, settle, show, start, summary, write_whole,
+};
 pub use progress::{Fields, Layout, Line, percent, wrapped, wrapped_at};
 pub use reports::{Form, report_on};
 pub use terminal::rows_of_stderr;

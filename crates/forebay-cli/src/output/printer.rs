@@ -342,6 +342,20 @@ pub fn hide() {
     }
 }
 
+/// Waits until standard error has what was said, so that lines of other threads come after it. A terminal that takes nothing holds
+/// it up for a tenth of a second.
+pub fn settle() {
+    let Some(printers) = PRINTERS.get() else {
+        return;
+    };
+    let printer = &printers.error;
+    let is_busy = |state: &mut State| !state.is_idle();
+    let limit = Duration::from_millis(100);
+    let _ = printer
+        .changed
+        .wait_timeout_while(printer.state(), limit, is_busy);
+}
+
 /// Waits until everything is printed; false if a [`summary`] was not. After an interrupt, gives up when nothing moves for a
 /// second, or at the next interrupt.
 pub fn finish() -> bool {
