@@ -1,6 +1,7 @@
 //! Child processes of tests: this program again in a role, killed when its test ends, or another program with a small disk.
 #![allow(missing_docs)]
 
+use crate::dice::rounds;
 use std::{
     env, fs, io,
     path::Path,
@@ -67,12 +68,13 @@ impl Drop for Mortal {
     }
 }
 
-/// Number of moments of each kind to try: `FOREBAY_MOMENTS`, or `few` if that is not set.
+/// Number of moments of each kind to try: `FOREBAY_MOMENTS`, or [`rounds`] of `few` if that is not set.
 pub fn moments(few: u64) -> u64 {
     let said = env::var("FOREBAY_MOMENTS").ok();
-    said.map_or(few, |text| {
-        text.parse().expect("FOREBAY_MOMENTS is a number")
-    })
+    said.map_or_else(
+        || rounds(few),
+        |text| text.parse().expect("FOREBAY_MOMENTS is a number"),
+    )
 }
 
 /// Reports that a test did not run, and why. CI has everything that tests need, so there it is a failure.

@@ -2,11 +2,20 @@
 //! these.
 #![allow(missing_docs)]
 
-use std::{thread, time::Duration};
+use std::{env, ops::Div, thread, time::Duration};
 
 /// How often a test repeats something: `usual` times, but `few` times under Miri, which is about a thousand times slower.
 pub const fn times<N: Copy>(usual: N, few: N) -> N {
     if cfg!(miri) { few } else { usual }
+}
+
+/// How many of `all` random cases, repetitions or packets a test tries: all of them in `.ci/run`, which sets `CI`, and a quarter
+/// elsewhere, but at least one. So `cargo test` answers soon.
+pub fn rounds<N: Copy + Ord + From<u8> + Div<Output = N>>(all: N) -> N {
+    match env::var_os("CI") {
+        Some(_) => all,
+        None => (all / 4.into()).max(1.into()),
+    }
 }
 
 /// SplitMix64. Any seed is good, including 0 and consecutive numbers.

@@ -8,6 +8,7 @@
 
 use std::io;
 use std::panic::resume_unwind;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Condvar, Mutex, mpsc};
 use std::thread::{self, Scope, ScopedJoinHandle};
@@ -15,8 +16,8 @@ use std::time::{Duration, Instant};
 
 /// Set in a child process that was started in a user namespace, where it may create network namespaces.
 const INSIDE: &str = "FOREBAY_TEST_INSIDE";
-/// At most this many laboratories at a time: most of their tests wait, and a few keep both processors of a small machine busy.
-const LABORATORIES: usize = 3;
+/// At most this many laboratories at a time: most of their tests wait.
+const LABORATORIES: usize = 6;
 static FREE: Mutex<usize> = Mutex::new(LABORATORIES);
 static FREED: Condvar = Condvar::new();
 
@@ -41,8 +42,8 @@ impl Drop for Permit {
     }
 }
 
-/// [`lab`] for tests that open ports in this process: only one at a time. A child that another test starts has copies of all
-/// descriptors until it runs its program, and a port that is closed meanwhile would stay open.
+/// [`lab`] for tests of what is gone after a port was closed, such as its queue: only one at a time. A child that another test starts
+/// has copies of all descriptors until it runs its program, and a port that is closed meanwhile would stay open.
 pub fn lab_alone(tools: &[&str], body: impl FnOnce() + Send) {
     with_permit(Permit::wait(LABORATORIES), tools, body);
 }
@@ -172,19 +173,27 @@ fn again_as_namespace_root(why: &io::Error) {
     );
 }
 
-pub fn have(tool: &str) -> bool {
-    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
-    path.split(':')
-        .any(|folder| std::path::Path::new(folder).join(tool).is_file())
+/// The folders of programs, root's included.
+fn path() -> String {
+    std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin"
 }
 
-/// A command for this namespace, also found in root's directories.
+fn found(tool: &str) -> Option<PathBuf> {
+    path()
+        .split(':')
+        .map(|folder| Path::new(folder).join(tool))
+        .find(|file| file.is_file())
+}
+
+pub fn have(tool: &str) -> bool {
+    found(tool).is_some()
+}
+
+/// A command for this namespace, also found in root's directories. It is named by its path: to look it up in a `PATH` that is not ours,
+/// the library would fork this process, and copying the tables of its memory takes longer than many a tool.
 pub fn tool(name: &str) -> Command {
-    let mut command = Command::new(name);
-    command.env(
-        "PATH",
-        std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin",
-    );
+    let mut command = Command::new(found(name).unwrap_or(name.into()));
+    command.env("PATH", path());
     command
 }
 

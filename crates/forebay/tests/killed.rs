@@ -8,7 +8,7 @@ use forebay::queue::{
 };
 use forebay_testing::{
     children::{self, Mortal},
-    dice::Dice,
+    dice::{self, Dice},
     folder::Folder,
 };
 use std::{
@@ -21,10 +21,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Kills in each test: `FOREBAY_KILLS`, or 300 by default.
-fn rounds() -> u32 {
+/// Kills in each test: `FOREBAY_KILLS`, or [`dice::rounds`] of 300.
+fn kills() -> u32 {
     let said = env::var("FOREBAY_KILLS").ok();
-    said.map_or(300, |said| said.parse().expect("FOREBAY_KILLS is a number"))
+    said.map_or_else(
+        || dice::rounds(300),
+        |said| said.parse().expect("FOREBAY_KILLS is a number"),
+    )
 }
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -169,7 +172,7 @@ fn killed_senders_and_the_killed_creator_lose_nothing_that_was_sent() {
         received += 1;
         Ok(())
     };
-    for round in 0..rounds() {
+    for round in 0..kills() {
         for _ in 0..dice.below(2000) {
             see(LIMIT).expect("others are still sending");
         }
@@ -189,8 +192,8 @@ fn killed_senders_and_the_killed_creator_lose_nothing_that_was_sent() {
     let stats = receiver.stats().unwrap();
     assert_eq!((stats.received, stats.queued), (received, 0));
     assert_eq!(stats.reserved, stats.received + stats.aborted + stats.torn);
-    assert!(stats.torn <= u64::from(rounds()) + 3);
-    eprintln!("{} senders killed: {stats:?}", rounds());
+    assert!(stats.torn <= u64::from(kills()) + 3);
+    eprintln!("{} senders killed: {stats:?}", kills());
 }
 
 fn wait_for_queue(lab: &Lab) -> Shared {
@@ -210,7 +213,7 @@ fn kill_receivers(lab: &Lab, after_death: AfterDeath) -> (Shared, Vec<(u64, u64)
     let mut dice = Dice(0xABCD_EF01);
     let mut children: Vec<_> = (0..3).map(|number| lab.child("receiver", number)).collect();
     let (sender, mut sent) = (queue.sender(), 0);
-    for round in 0..rounds() {
+    for round in 0..kills() {
         for _ in 0..dice.below(1000) {
             sender.send_timeout(message(0, sent), LIMIT).unwrap();
             sent += 1;
@@ -228,7 +231,7 @@ fn kill_receivers(lab: &Lab, after_death: AfterDeath) -> (Shared, Vec<(u64, u64)
     while let Ok(message) = receiver.take_timeout(Duration::from_millis(300)) {
         count(check(&message).1, message.is_redelivered());
     }
-    for number in 0..rounds() + 3 {
+    for number in 0..kills() + 3 {
         let Ok(file) = File::open(lab.file(number)) else {
             continue; // killed before it began
         };
@@ -238,7 +241,7 @@ fn kill_receivers(lab: &Lab, after_death: AfterDeath) -> (Shared, Vec<(u64, u64)
     }
     let stats = receiver.stats().unwrap();
     assert_eq!((stats.reserved, stats.received), (sent, sent));
-    eprintln!("{} receivers killed: {stats:?}", rounds());
+    eprintln!("{} receivers killed: {stats:?}", kills());
     (queue, counts)
 }
 
@@ -279,7 +282,7 @@ fn a_queue_is_never_broken_by_deaths_while_other_processes_are_stopped() {
         .map(|number| lab.child(role(number), number))
         .collect();
     let receiver = queue.receiver();
-    let (mut received, rounds) = (0, rounds() / 3);
+    let (mut received, rounds) = (0, kills() / 3);
     for round in 0..rounds {
         // The process that dies may hold one lock, and the stopped one the other.
         let stopped = dice.below(4);

@@ -342,15 +342,15 @@ pub fn hide() {
     }
 }
 
-/// Waits until standard error has what was said, so that lines of other threads come after it. A terminal that takes nothing holds
-/// it up for a tenth of a second.
+/// Waits until standard error has the lines so far, so that lines of other threads come after it. If nobody
+/// takes it, it gives up after half a second.
 pub fn settle() {
     let Some(printers) = PRINTERS.get() else {
         return;
     };
     let printer = &printers.error;
     let is_busy = |state: &mut State| !state.is_idle();
-    let limit = Duration::from_millis(100);
+    let limit = Duration::from_millis(500);
     let _ = printer
         .changed
         .wait_timeout_while(printer.state(), limit, is_busy);

@@ -423,7 +423,7 @@ fn no_packet_makes_printing_panic_or_controls_a_terminal() {
         all.extend(packets(Name::File(path)).into_iter().map(|it| it.data));
     }
     let mut dice = Dice(7);
-    for _ in 0..dice::times(40_000, 100) {
+    for _ in 0..dice::rounds(dice::times(40_000, 100)) {
         let mut bytes = dice.bytes(3);
         // Most are Ethernet frames.
         bytes[0] &= dice.one_of(&[0xf0, 0xf0, 0xff]);

@@ -133,6 +133,7 @@ impl<K: Copy + Eq + Hash, V: Default> Sketch<K, V> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use forebay_testing::dice::rounds;
     use proptest::prelude::*;
 
     /// Packets of few busy keys and many others, as traffic is.
@@ -142,6 +143,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(rounds(256)))]
+
         #[test]
         fn counts_are_within_their_bounds(packets in traffic(), capacity in 1_usize..64) {
             let mut sketch = Sketch::<u16, ()>::new(capacity);

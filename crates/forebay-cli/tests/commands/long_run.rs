@@ -1,4 +1,4 @@
-//! Three days of capturing, on the virtual clock: files rotate, the disk keeps its free space, and neither memory nor descriptors grow.
+//! Three days of capturing (a day outside of `.ci/run`), on the virtual clock: files rotate, the disk keeps its free space, and neither memory nor descriptors grow.
 
 use crate::support::*;
 use serde_json::Value;
@@ -27,14 +27,15 @@ fn typical(samples: &[(u64, usize)]) -> (u64, usize) {
     (memory[memory.len() / 2], descriptors[descriptors.len() / 2])
 }
 
-/// Captures for 72 hours of virtual time on a disk of 24 MB. Returns the summary, and samples of each ten minutes, as far as they were read in time.
-fn three_days(flags: &str) -> Option<(Value, Vec<(u64, usize)>)> {
+/// Captures for this many days of virtual time on a disk of 24 MB. Returns the summary, and samples of each ten minutes, as far as they were read in time.
+fn captured(days: u64, flags: &str) -> Option<(Value, Vec<(u64, usize)>)> {
     let (folder, mount) = Folder::with("small");
     let (metrics, control) = (folder.path("metrics.prom"), folder.path("control"));
     let line = format!(
-        "capture -i sim:clock=virtual,rate=3kbit,size=imix -a duration:259200 -w {mount}/a.pcapng \
+        "capture -i sim:clock=virtual,rate=3kbit,size=imix -a duration:{} -w {mount}/a.pcapng \
          --store 4x64KiB --json --stats-interval 600 \
-         -q --metrics-file {metrics} --control {control} {flags}"
+         -q --metrics-file {metrics} --control {control} {flags}",
+        days * 24 * 3600
     );
     let mut capture = Command::new(FOREBAY);
     capture.args(words(&line));
@@ -80,9 +81,10 @@ fn three_days(flags: &str) -> Option<(Value, Vec<(u64, usize)>)> {
     Some((last, samples))
 }
 
-/// Captures for three days with these flags, which must write this many files or one more.
-fn three_days_cost_nothing(flags: &str, files: u64) {
-    let Some((json, samples)) = three_days(flags) else {
+/// Captures for days with these flags, which must write this many files a day, or one more in all.
+fn days_cost_nothing(flags: &str, files_a_day: u64) {
+    let days = rounds(3);
+    let Some((json, samples)) = captured(days, flags) else {
         return;
     };
     assert_eq!([&json["running"], &json["law_holds"]], [false, true]);
@@ -95,10 +97,11 @@ fn three_days_cost_nothing(flags: &str, files: u64) {
         &json,
         ["files_written", "files_removed", "files_removed_for_space"],
     );
+    let files = days * files_a_day;
     assert!((files..files + 2).contains(&written), "{json}");
-    assert!(removed + for_space > 30, "{json}");
+    assert!(removed + for_space > days * 10, "{json}");
     // The reports may be read late, so they show the state at some later time.
-    assert!(samples.len() > 20, "{samples:?}");
+    assert!(samples.len() > 10, "{samples:?}");
     let early = typical(&samples[samples.len() / 4..samples.len() / 2]);
     let late = typical(&samples[samples.len() * 3 / 4..]);
     println!("{flags}: {written} files; memory in KiB and descriptors: {early:?}, {late:?}");
@@ -108,13 +111,13 @@ fn three_days_cost_nothing(flags: &str, files: u64) {
 }
 
 #[test]
-fn three_days_cost_neither_memory_nor_descriptors() {
-    three_days_cost_nothing("-b interval:3600 --keep-free 50%", 72);
+fn days_cost_neither_memory_nor_descriptors() {
+    days_cost_nothing("-b interval:3600 --keep-free 50%", 24);
 }
 
 /// Whatever a file costs for good would be seen.
 #[test]
-fn neither_do_three_days_with_a_file_each_minute() {
+fn neither_do_days_with_a_file_each_minute() {
     let flags = "-b duration:60 -b files:20 --keep-free 10% --compress zstd:1";
-    three_days_cost_nothing(flags, 4320);
+    days_cost_nothing(flags, 1440);
 }

@@ -256,7 +256,7 @@ fn a_file_that_another_user_may_be_writing_is_not_cut() {
 #[test]
 fn a_capture_that_still_runs_is_not_cut_and_one_that_was_killed_is_saved() {
     let (_folder, path) = Folder::with("running.pcapng");
-    let child = Mortal(start!("capture -i sim -U -q -w {path}"));
+    let child = Mortal(start!("capture -i sim:rate=100M -U -q -w {path}"));
     wait_until(|| file_len(&path) >= 1 << 20);
     let output = run!("repair {path}");
     drop(child);

@@ -46,11 +46,13 @@ impl Server {
             path("known"),
         );
         let client = folder.file("ssh_config", client);
+        // Copied by another program: a file that a child of another test has open for writing cannot be executed.
         let ssh = folder.file(
-            "here/ssh",
+            "ssh",
             format!("#!/bin/sh\nexec /usr/bin/ssh -F {client} \"$@\"\n"),
         );
-        set_mode(ssh, 0o755);
+        set_mode(&ssh, 0o755);
+        tool_output(format!("cp -p {ssh} {}", path("here/ssh")));
         let mut sshd = Command::new("/usr/sbin/sshd");
         sshd.args(["-D", "-e", "-f", &config]).stderr(Stdio::null());
         let sshd = sshd.spawn().unwrap();
@@ -81,7 +83,7 @@ fn with_server(body: impl FnOnce(&Server) + Send) {
     if !Path::new("/usr/sbin/sshd").exists() || !have("ssh-keygen") {
         return children::skip("openssh-server");
     }
-    lab::lab_alone(&["ssh"], || {
+    lab::lab(&["ssh"], || {
         body(&Server::start());
     });
 }

@@ -4,7 +4,7 @@ pub mod terminal;
 
 pub use forebay_testing::{
     children::{self, Mortal},
-    dice::{Dice, noise},
+    dice::{Dice, noise, rounds},
     folder::Folder,
     found::{self, Found},
 };
@@ -54,7 +54,7 @@ pub fn piped(command: &mut Command) -> Child {
 /// A shell that runs `script`, in which `forebay` is the command under test.
 pub fn shell(script: impl AsRef<str>) -> Command {
     let folder = Path::new(FOREBAY).parent().unwrap().display();
-    let mut shell = Command::new("sh");
+    let mut shell = lab::tool("sh");
     shell.args(["-c", script.as_ref()]).stdin(Stdio::null());
     shell.env(
         "PATH",

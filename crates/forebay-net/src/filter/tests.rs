@@ -1,5 +1,6 @@
 use super::{Error, Filter, View, bpf::Program, bpf::code, names::Names};
 use crate::port::{Frame, LinkType};
+use forebay_testing::dice::rounds;
 use proptest::prelude::*;
 
 fn names() -> Names {
@@ -415,6 +416,8 @@ fn whatever(text: &str) {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(rounds(256)))]
+
     #[test]
     fn any_text_is_a_filter_or_an_error(text in "\\PC{0,60}") {
         whatever(&text);

@@ -8,7 +8,7 @@ use crate::{
         tests::{opened, session},
     },
 };
-use forebay_testing::dice::Dice;
+use forebay_testing::dice::{Dice, rounds};
 use proptest::prelude::*;
 use std::{
     collections::BTreeSet,
@@ -132,6 +132,8 @@ fn path(dice: &mut Dice, (from, count): (u64, u64), rates: [u64; 4], farthest: u
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(rounds(256)))]
+
     #[test]
     fn counts_are_those_of_a_model_that_remembers_everything(
         seed in any::<u64>(),

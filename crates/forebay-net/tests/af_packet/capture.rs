@@ -1,7 +1,7 @@
 //! Captures that hand out the frames of an interface one by one.
 
 use crate::support::{
-    lab,
+    lab, lab_alone,
     sender::{self, Sender},
 };
 use crate::{LONG, SHORT, opening::promiscuity};
@@ -124,7 +124,7 @@ fn a_batch_stays_in_the_ring_until_it_is_dropped_also_without_the_capture() {
 
 #[test]
 fn dropping_a_capture_ends_it_although_a_batch_is_lent() {
-    lab(&[], || {
+    lab_alone(&[], || {
         let mut capture = Capture::open("vb").unwrap();
         Sender::open("va").numbers(0..2000, 1000).unwrap();
         let batch = lent(&mut capture);

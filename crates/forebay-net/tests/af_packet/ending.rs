@@ -1,7 +1,7 @@
 //! The end of a port: it delivers the frames it accepted, whether it was stopped or lost its interface.
 
 use crate::support::sender::{self, Sender};
-use crate::support::{Ended, LONG, error_without_arming, ip, lab, outage, pump};
+use crate::support::{Ended, LONG, error_without_arming, ip, lab, outage, pump, rounds};
 use crate::{ends_after, open, settled};
 use forebay_net::af_packet::{AfPacket, AfPacketConfig};
 use forebay_net::port::{Fanout, Frame, Port, Wake};
@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 #[test]
-fn fifty_stops_under_load_lose_nothing_that_was_accepted() {
+fn stops_under_load_lose_nothing_that_was_accepted() {
     lab(&[], || {
         let (done, sent) = (AtomicBool::new(false), AtomicU64::new(0));
         thread::scope(|scope| {
@@ -24,7 +24,7 @@ fn fifty_stops_under_load_lose_nothing_that_was_accepted() {
             });
             let outcome = std::panic::catch_unwind(|| {
                 let mut total = 0;
-                for round in 0..50u64 {
+                for round in 0..rounds(50_u64) {
                     let mut port =
                         open(|it| (it.ring_bytes, it.block_bytes) = (4 << 20, 256 << 10));
                     let (mut next, mut delivered, mut told, mut wrong) = (None, 0u64, 0u64, 0u64);
@@ -51,7 +51,7 @@ fn fifty_stops_under_load_lose_nothing_that_was_accepted() {
                     assert_eq!(wrong, 0, "round {round}");
                     total += delivered;
                 }
-                println!("50 stops, {total} frames");
+                println!("{total} frames");
             });
             done.store(true, Relaxed);
             outcome.unwrap();

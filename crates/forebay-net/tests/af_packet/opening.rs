@@ -1,7 +1,7 @@
 //! Opening a port, which undoes its changes to the interface at the end; or an error with advice.
 
 use crate::open;
-use crate::support::{ip, lab, skip};
+use crate::support::{ip, lab, lab_alone, skip};
 use forebay_net::af_packet::{AfPacket, AfPacketConfig};
 use forebay_net::link;
 
@@ -21,7 +21,7 @@ pub fn promiscuity() -> String {
 
 #[test]
 fn promiscuous_mode_is_on_while_the_port_is_open_and_only_if_asked_for() {
-    lab(&[], || {
+    lab_alone(&[], || {
         for promiscuous in [true, false] {
             let port = open(|it| it.promiscuous = promiscuous);
             assert_eq!(promiscuity(), if promiscuous { "1" } else { "0" });

@@ -1,13 +1,12 @@
 //! What the kernel's filter rejects is counted, to the frame, where the kernel runs eBPF for this process.
 
-use crate::support::{Ended, lab, pump, sender::Sender, skip};
+use crate::support::{Ended, lab, pump, rounds, sender::Sender, skip};
 use crate::{LONG, open};
 use forebay_net::{
     af_packet::{AfPacket, AfPacketConfig},
     port::{Counts, Fanout, Frame, Port},
 };
 
-const SENT: u64 = 1_000_000;
 /// Frames whose number is a multiple of four: `ether[21]` is its last byte.
 const FILTER: &str = "ether proto 0x88b5 and ether[21] & 3 = 0";
 
@@ -24,7 +23,8 @@ fn drained(port: &mut AfPacket) -> (u64, Counts) {
 }
 
 #[test]
-fn a_million_frames_through_a_filter_are_counted_to_the_frame_also_under_overload() {
+fn many_frames_through_a_filter_are_counted_to_the_frame_also_under_overload() {
+    let sent = rounds(1_000_000);
     lab(&[], || {
         for (ring_bytes, is_overload) in [(64 << 20, false), (1 << 20, true)] {
             let mut port = open(|it| {
@@ -32,15 +32,15 @@ fn a_million_frames_through_a_filter_are_counted_to_the_frame_also_under_overloa
                 it.filter = Some(FILTER.parse().unwrap());
             });
             // Nothing is taken meanwhile: a ring of 1 MiB is full after a few thousand frames.
-            Sender::open("va").numbers(0..SENT, 60).unwrap();
+            Sender::open("va").numbers(0..sent, 60).unwrap();
             let (delivered, counts) = drained(&mut port);
             let Some(filtered) = counts.filtered else {
                 return skip("eBPF, which root has outside of a user namespace");
             };
             let dropped = counts.dropped.unwrap();
-            assert_eq!(filtered, SENT / 4 * 3, "{counts:?}");
-            assert_eq!(counts.received, SENT, "{counts:?}");
-            assert_eq!(delivered + dropped, SENT / 4, "{counts:?}");
+            assert_eq!(filtered, sent / 4 * 3, "{counts:?}");
+            assert_eq!(counts.received, sent, "{counts:?}");
+            assert_eq!(delivered + dropped, sent / 4, "{counts:?}");
             assert_eq!(counts.accepted(), delivered);
             assert_eq!(dropped > 0, is_overload, "{counts:?}");
         }

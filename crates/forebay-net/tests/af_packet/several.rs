@@ -43,9 +43,10 @@ fn packets_of_two_interfaces_are_in_the_order_of_time() {
         });
         // Each is sent by one end and received by the other; their blocks are closed at different times.
         let sending = thread::spawn(|| {
+            let (va, vb) = (Sender::open("va"), Sender::open("vb"));
             for number in 0..300 {
-                let from = if number % 3 == 0 { "va" } else { "vb" };
-                Sender::open(from).numbers(number..number + 1, 60).unwrap();
+                let from = if number % 3 == 0 { &va } else { &vb };
+                from.numbers(number..number + 1, 60).unwrap();
                 thread::sleep(Duration::from_millis(1));
             }
         });

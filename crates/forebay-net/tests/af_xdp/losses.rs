@@ -1,5 +1,6 @@
 //! Overload: each frame that is not delivered is counted where it was lost, and a reader that was stopped goes on afterwards.
 
+use crate::support::rounds;
 use crate::support::sender::{self, Sender};
 use crate::support::{Ended, pump};
 use crate::{BOTH, lab, open_with, quiet, stopped};
@@ -17,9 +18,9 @@ fn small(mode: Mode) -> AfXdp {
 }
 
 #[test]
-fn twenty_overloads_are_accounted_for_to_the_frame() {
+fn overloads_are_accounted_for_to_the_frame() {
     lab(&[], || {
-        for round in 0..20_u64 {
+        for round in 0..rounds(20_u64) {
             const SENT: u64 = 40_000;
             let mode = BOTH[round as usize % 2];
             let mut port = small(mode);

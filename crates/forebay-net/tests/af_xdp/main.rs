@@ -33,7 +33,7 @@ use support::{Ended, LONG, pump, skip};
 
 /// A laboratory in which XDP programs can be loaded.
 fn lab(tools: &[&str], body: impl FnOnce() + Send) {
-    support::lab(tools, || match forebay_net::af_xdp::probe() {
+    support::lab_alone(tools, || match forebay_net::af_xdp::probe() {
         Ok(()) => body(),
         Err(error) => skip(&format!("rights for XDP ({error})")),
     });

@@ -1,6 +1,6 @@
 //! Opening a port: what it refuses, with advice, and that nothing of it stays.
 
-use crate::support::{ip, skip, tool};
+use crate::support::{ip, rounds, skip, tool};
 use crate::{error, lab, open, open_with, spec};
 use forebay_net::{
     af_xdp::{AfXdp, AfXdpConfig},
@@ -59,7 +59,7 @@ fn a_program_or_a_queue_that_another_port_has_is_an_error_and_free_again_afterwa
         drop(port);
         waiting.join().unwrap();
         assert!(!has_program());
-        for _ in 0..20 {
+        for _ in 0..rounds(20) {
             drop(open("vb"));
         }
     });

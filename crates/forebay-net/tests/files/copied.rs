@@ -13,6 +13,7 @@ use forebay_net::{
     port::{Handover, Port, Wake},
     session::{Control, Output, Session, SessionConfig},
 };
+use forebay_testing::dice::rounds;
 use proptest::prelude::*;
 use rustix::fs::MemfdFlags;
 use std::io::{Read, Seek};
@@ -301,7 +302,7 @@ fn file_of(parts: &[Part]) -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(250))]
+    #![proptest_config(ProptestConfig::with_cases(rounds(250)))]
 
     #[test]
     fn several_threads_write_what_one_would(

@@ -8,6 +8,7 @@ use forebay_net::{
     file::File,
     port::{Direction, Marks, Port, Wake},
 };
+use forebay_testing::dice::rounds;
 use proptest::prelude::*;
 use std::path::Path;
 
@@ -361,7 +362,7 @@ fn saved_inputs_read_the_same_in_every_way() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(rounds(2000)))]
 
     #[test]
     fn no_garbled_file_does_harm(

@@ -14,6 +14,7 @@ use forebay_net::{
     filter::{Filter, Programs, bpf::Program},
     port::{Counts, Interface, Port, Statistics, Wake},
 };
+use forebay_testing::dice::rounds;
 use forebay_testing::folder::Folder;
 use proptest::{prelude::*, sample::Index};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -376,7 +377,7 @@ fn config() -> impl Strategy<Value = ParallelConfig> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(500))]
+    #![proptest_config(ProptestConfig::with_cases(rounds(500)))]
 
     #[test]
     fn several_threads_read_a_pcapng_as_one_does(

@@ -3,7 +3,8 @@
 #![allow(dead_code, unused_imports)] // each test program uses some
 
 pub use forebay_testing::{
-    lab::{carries, ip, lab_alone as lab, skip, tool},
+    dice::rounds,
+    lab::{carries, ip, lab, lab_alone, skip, tool},
     sender,
 };
 

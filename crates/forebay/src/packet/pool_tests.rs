@@ -7,7 +7,7 @@ use super::{
     *,
 };
 use crate::sync::Arc;
-use forebay_testing::dice::times;
+use forebay_testing::dice::{rounds, times};
 use proptest::prelude::*;
 use std::{
     collections::BTreeSet,
@@ -47,6 +47,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(rounds(256)))]
+
     #[test]
     fn no_slot_is_lost_and_none_is_handed_out_twice(
         slots in 1..times(300_u32, 70),

@@ -1,7 +1,7 @@
 //! Packets against plain vectors of bytes, by random steps: what they hold, what room they have, what they refuse.
 
 use super::{shared::LOADS, *};
-use forebay_testing::dice::times;
+use forebay_testing::dice::{rounds, times};
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 
 const SLOT: usize = 128;
@@ -342,6 +342,8 @@ impl Walk {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(rounds(256)))]
+
     #[test]
     fn packets_agree_with_plain_vectors(
         slots in 1_u32..16,

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::sync::atomic::Ordering::Relaxed;
-use forebay_testing::dice::times;
+use forebay_testing::dice::{rounds, times};
 use proptest::prelude::*;
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -363,6 +363,8 @@ fn agrees_with_oracle(steps: Vec<Step>, when_full: WhenFull) {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(rounds(256)))]
+
     #[test]
     fn random_steps_agree_with_a_list(steps in proptest::collection::vec(step(), 1..times(200, 50))) {
         agrees_with_oracle(steps, WhenFull::Wait);

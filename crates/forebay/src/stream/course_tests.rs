@@ -3,7 +3,7 @@
 
 use super::{tests::made, *};
 use crate::{ring::ONE_VIEW, sync::Park};
-use forebay_testing::dice::{Dice, times};
+use forebay_testing::dice::{Dice, rounds, times};
 use std::collections::VecDeque;
 
 #[derive(Clone, Copy, Debug)]
@@ -177,7 +177,7 @@ fn stress(bytes: usize, capacity: usize, seed: u64) {
 #[test]
 fn a_long_random_stress_comes_out_as_told() {
     for (bytes, capacity) in [(19, 3), (18, 17), (1111, 17), (4097, 4096)] {
-        for seed in 1..=if ONE_VIEW { times(2, 1) } else { 20 } {
+        for seed in 1..=if ONE_VIEW { times(2, 1) } else { rounds(20) } {
             stress(bytes, capacity, seed);
         }
     }

@@ -335,7 +335,7 @@ debug!([] LocalStream, |this| capacity: this.capacity, bytes_buffered: this.len,
 #[cfg(all(test, not(any(loom, miri))))] // Miri has no mirrors
 mod tests {
     use super::*;
-    use forebay_testing::dice::{Dice, times};
+    use forebay_testing::dice::{Dice, rounds, times};
     use proptest::prelude::*;
     use std::collections::VecDeque;
 
@@ -437,7 +437,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(times(64, 1)))]
+        #![proptest_config(ProptestConfig::with_cases(rounds(times(64, 1))))]
 
         #[test]
         fn a_stream_agrees_with_its_model_whatever_is_done(

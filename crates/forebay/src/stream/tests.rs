@@ -6,7 +6,7 @@ use crate::{
     ring::ONE_VIEW,
     sync::{Park, Spin, Task, Wait},
 };
-use forebay_testing::dice::{Dice, times};
+use forebay_testing::dice::{Dice, rounds, times};
 use proptest::prelude::*;
 use std::{
     collections::VecDeque,
@@ -220,7 +220,7 @@ fn agrees_with_the_oracle<W: Wait>(capacity: usize, steps: &[Step]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(times(128, 1)))]
+    #![proptest_config(ProptestConfig::with_cases(rounds(times(128, 1))))]
 
     #[test]
     fn small_streams_agree_with_the_oracle(
@@ -251,7 +251,11 @@ proptest! {
 fn a_long_random_stress_agrees_with_the_oracle() {
     for (seed, capacity) in [(1, 1), (2, 15), (3, 1500), (4, 32_768)] {
         let mut dice = Dice(seed);
-        let steps: Vec<Step> = (0..if ONE_VIEW { times(2000, 30) } else { 20_000 })
+        let steps: Vec<Step> = (0..if ONE_VIEW {
+            times(2000, 30)
+        } else {
+            rounds(20_000)
+        })
             .map(|_| {
                 let n = dice.below(capacity + 2);
                 match dice.below(4) {

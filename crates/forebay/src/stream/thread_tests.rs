@@ -5,7 +5,7 @@ use crate::{
     ring::ONE_VIEW,
     sync::{Eventfd, Park, Spin, Task},
 };
-use forebay_testing::dice::{Dice, times};
+use forebay_testing::dice::{Dice, rounds, times};
 use std::{
     io::ErrorKind,
     thread,
@@ -189,7 +189,7 @@ const LONGEST: usize = 40;
 const FOR_EVER: Duration = Duration::from_secs(100);
 
 #[test]
-fn no_wake_up_is_lost_in_a_million_random_handshakes() {
+fn no_wake_up_is_lost_in_many_random_handshakes() {
     /// Sometimes waits about as long as an end checks before it sleeps: at these moments a wake-up could be lost.
     fn stall(dice: &mut Dice) {
         if dice.below(32) == 0 {
@@ -237,7 +237,7 @@ fn no_wake_up_is_lost_in_a_million_random_handshakes() {
     let (many, fewer) = if ONE_VIEW {
         (times(1000, 30), times(500, 15))
     } else {
-        (1_000_000, 20_000)
+        (rounds(1_000_000), rounds(20_000))
     };
     handshakes::<Park>(5, many);
     handshakes::<Eventfd>(6, fewer);

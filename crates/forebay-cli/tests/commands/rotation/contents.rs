@@ -18,8 +18,10 @@ fn files_of_all_kinds_hold_every_packet_once() {
         "-b duration:1ms -a duration:9ms --sync always",
         "-b packets:1 -c 300 --sync none",
     ];
-    for flags in kinds {
-        for port in [lossy, "sim:clock=virtual,count=10000"] {
+    let ports = [lossy, "sim:clock=virtual,count=10000"];
+    for (number, flags) in kinds.into_iter().enumerate() {
+        // Both, or in turns.
+        for port in ports.iter().cycle().skip(number).take(rounds(2)) {
             let folder = Folder::new();
             let json = series(port, &folder, "a.pcapng", flags).keeps_the_law();
             let paths = files(&folder);
@@ -132,7 +134,7 @@ fn what_is_durable_is_reported_for_each_policy() {
     }
 }
 
-/// Must-show of rotation; `FOREBAY_LONG=1 cargo test --release -p forebay-cli --test commands rotation::contents::minute -- --nocapture`.
+/// Must-show of rotation; `FOREBAY_LONG=1 cargo test --release -p forebay-cli --test commands a_minute_at_line_rate -- --nocapture`.
 #[test]
 fn a_minute_at_line_rate_in_files_of_100_ms_loses_nothing() {
     if std::env::var_os("FOREBAY_LONG").is_none() {

@@ -1,6 +1,7 @@
 //! A terminal with a shell, of a tmux server that the test has alone.
 
 use crate::support::*;
+use forebay_testing::lab;
 use std::{
     path::Path,
     process::Command,
@@ -46,7 +47,7 @@ impl Tmux {
     fn run(&self, words: &[&str]) -> String {
         let programs = Path::new(FOREBAY).parent().unwrap().display();
         let path = std::env::var("PATH").unwrap();
-        let mut tmux = Command::new("tmux");
+        let mut tmux = lab::tool("tmux");
         tmux.args(["-u", "-S", &self.folder.path("tmux")])
             .args(words);
         tmux.env("PATH", format!("{programs}:{path}"))

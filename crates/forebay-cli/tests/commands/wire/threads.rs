@@ -60,10 +60,10 @@ fn in_order(json: &Value, found: &Found) -> u64 {
 }
 
 #[test]
-fn twenty_overloads_of_two_threads_keep_the_law_in_text_json_and_file() {
+fn overloads_of_two_threads_keep_the_law_in_text_json_and_file() {
     lab(&["tcpreplay"], || {
         let (load, file) = Load::with_output(60_000);
-        for round in 0..20 {
+        for round in 0..rounds(20) {
             let flags = format!("-w {file} -B 1M --threads 2");
             let child = listening(flags);
             // A reader that does not run: both rings fill, and packets are dropped.

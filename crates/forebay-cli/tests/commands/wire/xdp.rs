@@ -73,8 +73,8 @@ fn a_capture_that_was_stopped_goes_on_with_every_frame() {
                 std::thread::sleep(std::time::Duration::from_millis(10));
             }
             std::thread::sleep(std::time::Duration::from_millis(300));
-            for _ in 0..50 {
-                load.send_into("va", 100);
+            for _ in 0..25 {
+                load.send_into("va", 200);
             }
             let ran = stopped(child);
             let json = ran.succeeds().json();
@@ -83,7 +83,7 @@ fn a_capture_that_was_stopped_goes_on_with_every_frame() {
             let numbers = found.sequences();
             let last = &numbers[numbers.len() - 5_000..];
             assert!(
-                last.iter().copied().eq((0..50).flat_map(|_| 0..100)),
+                last.iter().copied().eq((0..25).flat_map(|_| 0..200)),
                 "{json}"
             );
         }

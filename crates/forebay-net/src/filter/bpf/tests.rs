@@ -1,6 +1,7 @@
 //! Tests of single instructions, broken rules and random programs. `tests/filter` compares whole expressions with tcpdump.
 
 use super::{code::*, *};
+use forebay_testing::dice::rounds;
 use proptest::prelude::*;
 
 const PACKET: &[u8] = &[0x45, 0x00, 0x01, 0xFF, 0x80, 0x00, 0x00, 0x02, 0xFF, 0xFF];
@@ -289,7 +290,7 @@ fn by_the_book(program: &[Instruction], data: &[u8], wire_len: u32) -> u32 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(20_000))]
+    #![proptest_config(ProptestConfig::with_cases(rounds(20_000)))]
 
     /// Every program that passes the checks runs to its end, with the same result as the slow machine.
     #[test]
@@ -313,7 +314,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig::with_cases(rounds(2_000)))]
 
     /// Packets that run together give the same results as each on its own, also after programs of other lengths.
     #[test]

@@ -7,7 +7,7 @@ use super::{
     writing::Writing,
 };
 use crate::memory::words;
-use forebay_testing::dice::times;
+use forebay_testing::dice::{rounds, times};
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
@@ -36,6 +36,8 @@ fn bytes(number: usize, len: usize) -> Vec<u8> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(rounds(256)))]
+
     #[test]
     fn readers_agree_with_the_oracle(entries in 0..7_u32, steps in prop::collection::vec(step(), 1..times(600, 20))) {
         let mut layout = Layout { notes: 20, entries: 1 << entries, data: 60 };

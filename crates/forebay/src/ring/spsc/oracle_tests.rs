@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::sync::Spin;
-use forebay_testing::dice::times;
+use forebay_testing::dice::{rounds, times};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use zerocopy::{FromBytes, IntoBytes};
@@ -127,7 +127,7 @@ pub(super) fn bytes<const N: usize>(number: u64) -> [u8; N] {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(times(128, 1)))]
+    #![proptest_config(ProptestConfig::with_cases(rounds(times(128, 1))))]
 
     #[test]
     fn words_agree_with_the_oracle(capacity in 1_usize..30, steps in prop::collection::vec(step(), 1..times(200, 30))) {
