@@ -342,8 +342,8 @@ pub fn hide() {
     }
 }
 
-/// Waits until standard error has the lines so far, so that lines of other threads come after it. If nobody
-/// takes it, it gives up after half a second.
+/// Waits until the lines so far are on standard error, so that lines of other threads come after them. It gives up after half a second,
+/// in case nobody reads them.
 pub fn settle() {
     let Some(printers) = PRINTERS.get() else {
         return;
