@@ -172,12 +172,9 @@ impl Sender {
     #[inline]
     fn send_until(&mut self, message: &[u8], deadline: &Deadline) -> Result<(), SendError> {
         let (n, len) = (words(message.len()), message.len());
-        if !ONE_VIEW && len <= LONGEST {
-            let slots = self.producer.reserve(n);
-            if slots.len() == n {
-                send_in(slots, &mut self.next, message);
-                return Ok(());
-            }
+        if !ONE_VIEW && len <= LONGEST && self.producer.known_vacant() >= n {
+            send_in(self.producer.lend(n), &mut self.next, message);
+            return Ok(());
         }
         self.send_later(message, deadline)
     }
