@@ -7,7 +7,7 @@ use super::{
 };
 use crate::records::Records;
 use forebay_testing::{dice::Dice, folder::Folder};
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 /// Three buffers of 4 KiB, and up to `most`.
 fn growing(most: u64) -> StoreConfig {
@@ -65,6 +65,31 @@ fn a_disk_that_keeps_up_needs_no_more_than_the_first_buffers() {
     assert!(store.totals().high_water_bytes <= 3 * 4096);
     assert_eq!(store.close().finish().totals.written, 4000);
     assert!(gate.is_behind().iter().all(|behind| !behind));
+}
+
+/// Memory that is never touched costs nothing.
+#[test]
+fn a_store_whose_output_keeps_up_uses_few_of_its_buffers() {
+    for is_direct in [false, true] {
+        let recorder = Recorder::default();
+        recorder.tape().is_direct = is_direct;
+        let many = StoreConfig {
+            buffers: 16,
+            ..config(true)
+        };
+        let mut store = open(recorder, &many);
+        let mut used = BTreeSet::new();
+        for number in 0..100 {
+            while store.totals().pending_bytes > 2 * 4096 {
+                std::thread::yield_now();
+            }
+            let slot = store.reserve(4096).unwrap().expect("a buffer is empty");
+            used.insert(slot.as_ptr().addr());
+            put(slot, number);
+        }
+        assert!(used.len() <= 8, "{} buffers, {is_direct}", used.len());
+        assert_eq!(store.close().finish().totals.written, 100);
+    }
 }
 
 #[test]

@@ -61,12 +61,15 @@ pub(super) struct Writer {
 enum Order {
     /// One that came back. Writes go through the page cache, so the CPU itself has read the buffer, and it is still in the cache.
     Returned,
-    /// One that was not used yet. Writes bypass the page cache: the device has just read a returned buffer, not through this CPU's
-    /// caches, and refilling it at once is slower than taking the one that was read longest ago.
-    Unused,
+    /// One of those that came back last, but not the last one. Writes bypass the page cache: the device has just read the buffer, not
+    /// through this CPU's caches, and refilling it at once is slower. Taking turns among all buffers would need more than the caches hold.
+    InTurn,
     /// The one that was filled longest ago, so that readers find records as long as possible.
     Oldest,
 }
+
+/// How many returned buffers take turns.
+const IN_TURN: usize = 2;
 
 enum Execution {
     Thread {
@@ -123,7 +126,7 @@ impl Writer {
     ) -> Result<Self> {
         let order = match (is_live, drain.is_direct()) {
             (true, _) => Order::Oldest,
-            (false, true) => Order::Unused,
+            (false, true) => Order::InTurn,
             (false, false) => Order::Returned,
         };
         let shared = Arc::new(BothSides::new(config.abandon.clone(), Desk::new(layout)));
@@ -288,11 +291,29 @@ impl Writer {
         }
     }
 
+    /// Puts returned buffers aside, all but [`IN_TURN`], and says whether there are fewer. A store that has grown puts none aside, since
+    /// the thread frees what it finds to be too many.
+    fn few_returned(&mut self) -> bool {
+        let Execution::Thread { empty, .. } = &mut self.place else {
+            return true;
+        };
+        while empty.len() > IN_TURN && self.buffers == self.first {
+            match empty.try_pop() {
+                Ok(Some(buffer)) => self.spare.push_back(buffer),
+                Ok(None) => self.buffers -= 1,
+                Err(_) => break,
+            }
+        }
+        empty.len() < IN_TURN
+    }
+
     /// An empty buffer, if there is one.
     pub fn take_empty(&mut self) -> Option<Empty> {
-        let first = match self.order {
+        let order = self.order;
+        let first = match order {
             Order::Returned => None,
-            Order::Unused => self.spare.pop_back(),
+            Order::InTurn if self.few_returned() => self.spare.pop_back(),
+            Order::InTurn => None,
             Order::Oldest => self.spare.pop_front(),
         };
         let back = || match &mut self.place {
