@@ -18,8 +18,8 @@ use std::{
 const SHORT_WAIT: Duration = Duration::from_millis(5);
 /// The longest name of an interface in a message.
 const MAX_NAME: usize = 255;
-/// Bytes of text in one message. A packet may have more.
-const MAX_TEXT: usize = 64 << 10;
+/// Bytes of text in one message: what is queued at once, with the last line. A packet may have more.
+pub const MAX_TEXT: usize = 320 << 10;
 
 /// Shows packets of the session to the thread that writes their lines.
 pub struct Feeder {

@@ -26,7 +26,7 @@ use crate::{
 use anyhow::{Context, Result};
 use composer::Composer;
 pub use feeder::Feeder;
-use feeder::{Feeding, LineFeeder, PacketFeeder};
+use feeder::{Feeding, LineFeeder, MAX_TEXT, PacketFeeder};
 use forebay::{
     queue::{QueueConfig, spsc},
     standard,
@@ -45,8 +45,11 @@ pub use writer::not_shown;
 /// wants to see what is long gone.
 const QUEUE_BYTES: usize = 32 << 20;
 const TERMINAL_QUEUE_BYTES: usize = 1 << 20;
-/// Bytes of queued lines. They stay in a second-level cache.
-const LINE_QUEUE_BYTES: usize = 256 << 10;
+/// Lines composed by the session's thread are queued when there is this much text: each message wakes the thread that writes it, which
+/// costs as much as composing a hundred lines.
+const LINE_MESSAGE_BYTES: usize = 256 << 10;
+/// Bytes of queued lines: two messages. They stay in a second-level cache.
+const LINE_QUEUE_BYTES: usize = 2 * MAX_TEXT;
 /// Bytes of a packet that its line is made of, if nothing is dumped or summed up.
 const LINE_BYTES: usize = 64 << 10;
 /// Output is written when this much is ready, or when no packet waits. Lines count as printed when the whole write is done, so
@@ -87,7 +90,7 @@ impl Lines {
         let composes = request.takes_all_of_regular_files() && !printing.at_once;
         let (capacity, write_bytes) = match is_terminal {
             true => (TERMINAL_QUEUE_BYTES, TERMINAL_WRITE_BYTES),
-            false if composes => (LINE_QUEUE_BYTES, WRITE_BYTES),
+            false if composes => (LINE_QUEUE_BYTES, LINE_MESSAGE_BYTES),
             false => (QUEUE_BYTES, WRITE_BYTES),
         };
         let write_bytes = if printing.at_once { 1 } else { write_bytes };
