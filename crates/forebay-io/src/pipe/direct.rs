@@ -106,8 +106,8 @@ impl Direct {
         let pause = self.room.pause(self.given);
         let has_ended = fds[..2].iter().any(|it| !it.revents().is_empty());
         let is_open = fds[2].revents() == PollFlags::OUT;
-        if is_open && !has_ended && is_large(&self.output) {
-            let _ = poll(&mut fds[..2], Some(&pause));
+        if is_open && !has_ended && is_large(&self.output) && pause.is_some() {
+            let _ = poll(&mut fds[..2], pause.as_ref());
         }
     }
 }

@@ -261,9 +261,10 @@ impl<'a> Draining<'a> {
             && output.is_large_pipe()
         {
             let passed = self.relay.as_ref().map_or(0, Outlet::passed);
-            let pause = self.room.pause(passed + output.bytes);
-            let breaks = PollFd::from_borrowed_fd(output.as_fd(), PollFlags::empty());
-            let _ = poll(&mut [fds[0].clone(), breaks], Some(&pause));
+            if let Some(pause) = self.room.pause(passed + output.bytes) {
+                let breaks = PollFd::from_borrowed_fd(output.as_fd(), PollFlags::empty());
+                let _ = poll(&mut [fds[0].clone(), breaks], Some(&pause));
+            }
         }
         let broken = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
         let broke: Vec<bool> = fds[1..]

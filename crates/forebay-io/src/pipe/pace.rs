@@ -49,6 +49,9 @@ impl Pace {
 /// A pause in which a stalled reader may start to read fast again.
 const LONGEST_PAUSE: Duration = Duration::from_millis(2);
 
+/// The kernel ends a pause up to this much late (`PR_SET_TIMERSLACK`): there is none that is shorter.
+const SHORTEST_PAUSE: Duration = Duration::from_micros(50);
+
 /// The reader should take this much of a large pipe during a pause, and not more than that.
 const PART: u64 = LARGE as u64 / 8;
 const MORE: u64 = LARGE as u64 / 2;
@@ -71,18 +74,19 @@ impl Default for Room {
 }
 
 impl Room {
-    /// The pause before the next bytes go into a pipe that was full. It has taken `total` bytes so far.
-    pub fn pause(&mut self, total: u64) -> Timespec {
+    /// The pause before the next bytes go into a pipe that was full; `None`: its reader is so fast that it would wait. It has taken `total` bytes
+    /// so far.
+    pub fn pause(&mut self, total: u64) -> Option<Timespec> {
         match total - self.before {
-            0..PART => self.pause = (2 * self.pause).min(LONGEST_PAUSE),
-            MORE.. => self.pause = (self.pause / 2).max(PAUSE),
+            0..PART => self.pause = (2 * self.pause).clamp(SHORTEST_PAUSE, LONGEST_PAUSE),
+            MORE.. => self.pause /= 2,
             _ => {}
         }
         self.before = total;
-        Timespec {
+        (self.pause >= SHORTEST_PAUSE).then(|| Timespec {
             tv_sec: 0,
             tv_nsec: self.pause.as_nanos() as i64,
-        }
+        })
     }
 }
 
@@ -121,11 +125,14 @@ mod tests {
             3 * PART + MORE,
             3 * PART + 2 * MORE,
         ];
-        let pauses = pauses.map(|total| room.pause(total).tv_nsec as u64 / US);
-        assert_eq!(pauses, [400, 800, 800, 800, 400, 200]);
-        assert_eq!(room.pause(u64::MAX).tv_nsec as u64, 200 * US);
-        let slow = (0..9).map(|_| room.pause(u64::MAX).tv_nsec as u64);
-        assert_eq!(slow.max(), Some(2000 * US));
+        let mut us = |total| room.pause(total).map_or(0, |it| it.tv_nsec as u64 / US);
+        assert_eq!(pauses.map(&mut us), [400, 800, 800, 800, 400, 200]);
+        let last = pauses[5];
+        // A reader that empties the pipe in every pause gets none.
+        let fast = [1, 2, 3, 4].map(|more| us(last + more * MORE));
+        assert_eq!(fast, [100, 50, 0, 0]);
+        let slow = (0..9).map(|_| us(last + 4 * MORE));
+        assert!(slow.eq([50, 100, 200, 400, 800, 1600, 2000, 2000, 2000]));
     }
 
     #[test]
