@@ -10,7 +10,7 @@
 //! that costs more than moving the bytes. While bytes flow, a short pause collects many pages; a single page is never held back.
 //!
 //! The same holds at the other end: the reader of a full pipe wakes its writer after every read. So after the first room, the writer
-//! pauses: as long as the reader probably needs for a part of what the pipe still holds.
+//! pauses: as long as the reader probably needs for a part of what the pipe still holds. A reader that is too fast for that gets no pause.
 
 use super::kernel_pipe::LARGE;
 use forebay::time::Clock;
@@ -83,7 +83,7 @@ impl Room {
             _ => {}
         }
         self.before = total;
-        (self.pause >= SHORTEST_PAUSE).then(|| Timespec {
+        (self.pause >= SHORTEST_PAUSE).then_some(Timespec {
             tv_sec: 0,
             tv_nsec: self.pause.as_nanos() as i64,
         })

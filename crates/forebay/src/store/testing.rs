@@ -209,6 +209,7 @@ pub struct Gate(pub Tried<Writes>);
 #[derive(Default)]
 pub struct Writes {
     pub allowed: usize,
+    pub is_direct: bool,
     bytes: Vec<u8>,
     is_hurried: bool,
     /// For each write, whether the store had a backlog.
@@ -239,6 +240,9 @@ impl Sink for Gate {
         let is_hurried = state.is_hurried;
         state.hurried.push(is_hurried);
         Ok(bytes.len())
+    }
+    fn is_direct(&self) -> bool {
+        self.0.lock().is_direct
     }
     fn hurry(&mut self, is_behind: bool) {
         self.0.lock().is_hurried = is_behind;

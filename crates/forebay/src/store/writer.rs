@@ -43,7 +43,7 @@ use std::{
 /// The writing side as the appender sees it.
 pub(super) struct Writer {
     shared: Arc<BothSides>,
-    /// Empty buffers on the appender's side. With a thread, these were not used yet.
+    /// Empty buffers on the appender's side: those that were not used yet, and with a thread those put aside.
     spare: VecDeque<Empty>,
     order: Order,
     /// All buffers, wherever they are. One whose memory was freed counts until its place was taken from the ring.
@@ -291,13 +291,17 @@ impl Writer {
         }
     }
 
-    /// Puts returned buffers aside, all but [`IN_TURN`], and says whether there are fewer. A store that has grown puts none aside, since
-    /// the thread frees what it finds to be too many.
+    /// Whether it has more buffers than its first ones, the current one, and one that is being written.
+    fn has_grown(&self) -> bool {
+        self.buffers > self.first + 2
+    }
+
+    /// Puts returned buffers aside, all but [`IN_TURN`], and says whether there are fewer.
     fn few_returned(&mut self) -> bool {
         let Execution::Thread { empty, .. } = &mut self.place else {
             return true;
         };
-        while empty.len() > IN_TURN && self.buffers == self.first {
+        while empty.len() > IN_TURN {
             match empty.try_pop() {
                 Ok(Some(buffer)) => self.spare.push_back(buffer),
                 Ok(None) => self.buffers -= 1,
@@ -309,12 +313,15 @@ impl Writer {
 
     /// An empty buffer, if there is one.
     pub fn take_empty(&mut self) -> Option<Empty> {
-        let order = self.order;
-        let first = match order {
-            Order::Returned => None,
-            Order::InTurn if self.few_returned() => self.spare.pop_back(),
-            Order::InTurn => None,
+        let first = match self.order {
             Order::Oldest => self.spare.pop_front(),
+            // None are put aside, so that the thread finds too many, and frees them.
+            _ if self.has_grown() => self.spare.pop_back(),
+            Order::Returned => None,
+            Order::InTurn => match self.few_returned() {
+                true => self.spare.pop_back(),
+                false => None,
+            },
         };
         let back = || match &mut self.place {
             Execution::Thread { empty, .. } => loop {

@@ -45,10 +45,9 @@ pub use writer::not_shown;
 /// wants to see what is long gone.
 const QUEUE_BYTES: usize = 32 << 20;
 const TERMINAL_QUEUE_BYTES: usize = 1 << 20;
-/// Lines composed by the session's thread are queued when there is this much text: each message wakes the thread that writes it, which
-/// costs as much as composing a hundred lines.
+/// Lines composed by the session's thread are queued when there is this much text, since each message wakes the thread that writes it.
 const LINE_MESSAGE_BYTES: usize = 256 << 10;
-/// Bytes of queued lines: two messages. They stay in a second-level cache.
+/// Bytes of queued lines: two usual messages. They stay in a second-level cache.
 const LINE_QUEUE_BYTES: usize = 2 * MAX_TEXT;
 /// Bytes of a packet that its line is made of, if nothing is dumped or summed up.
 const LINE_BYTES: usize = 64 << 10;

@@ -13,6 +13,8 @@ use std::{
 
 /// While no packet comes, this often it is checked whether the reader has left.
 const IDLE: Duration = Duration::from_millis(500);
+/// Bytes of queued lines that are written at once.
+const PIECE: usize = 64 << 10;
 
 pub struct Writer {
     /// `None`: the messages are lines.
@@ -57,14 +59,21 @@ impl Writer {
     }
 
     fn take(&mut self, message: &[u8]) -> io::Result<()> {
-        let taken = match self.composer {
-            Some(_) => self.print(message),
-            None => message::lines(message).map_or(Ok(()), |(text, packets)| {
-                write_lines(&self.output, &self.shared, text, packets)
-            }),
+        if self.composer.is_some() {
+            let taken = self.print(message);
+            self.shared.taken.fetch_add(message.len() as u64, Relaxed);
+            return taken;
+        }
+        let Some((text, packets)) = message::lines(message) else {
+            return Ok(());
         };
-        self.shared.taken.fetch_add(message.len() as u64, Relaxed);
-        taken
+        // In pieces, so that what a slow reader takes is counted.
+        for piece in text.chunks(PIECE) {
+            write_whole(&self.output, piece)?;
+            self.shared.taken.fetch_add(piece.len() as u64, Relaxed);
+        }
+        self.shared.printed.fetch_add(packets, Relaxed);
+        Ok(())
     }
 
     fn print(&mut self, message: &[u8]) -> io::Result<()> {

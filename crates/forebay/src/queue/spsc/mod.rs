@@ -179,7 +179,7 @@ impl Sender {
         self.send_later(message, deadline)
     }
 
-    /// Sends if there was no room, or perhaps no contiguous room.
+    /// Sends if the room that is known is used up, or perhaps not contiguous.
     #[cold]
     fn send_later(&mut self, message: &[u8], deadline: &Deadline) -> Result<(), SendError> {
         let mut reserved = self.reserve_until(message.len(), deadline)?;
