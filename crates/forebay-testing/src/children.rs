@@ -1,7 +1,7 @@
 //! Child processes of tests: this program again in a role, killed when its test ends, or another program with a small disk.
 #![allow(missing_docs)]
 
-use crate::dice::rounds;
+use crate::dice::{in_ci, rounds};
 use std::{
     env, fs, io,
     path::Path,
@@ -79,7 +79,7 @@ pub fn moments(few: u64) -> u64 {
 
 /// Reports that a test did not run, and why. CI has everything that tests need, so there it is a failure.
 pub fn skip(what: &str) {
-    assert!(env::var_os("CI").is_none(), "CI should have {what}");
+    assert!(!in_ci(), "CI should have {what}");
     println!("skipped: needs {what}");
 }
 

@@ -9,12 +9,17 @@ pub const fn times<N: Copy>(usual: N, few: N) -> N {
     if cfg!(miri) { few } else { usual }
 }
 
-/// How many of `all` random cases, repetitions or packets a test tries: all of them in `.ci/run`, which sets `CI`, and a quarter
-/// elsewhere, but at least one. So `cargo test` answers soon.
+/// Whether this is `.ci/run` or another place where nothing may be left out: `CI` is set.
+pub fn in_ci() -> bool {
+    env::var_os("CI").is_some()
+}
+
+/// How many of `all` random cases, repetitions or packets a test tries: all of them [in CI](in_ci), and a quarter elsewhere, but at
+/// least one. So `cargo test` answers soon.
 pub fn rounds<N: Copy + Ord + From<u8> + Div<Output = N>>(all: N) -> N {
-    match env::var_os("CI") {
-        Some(_) => all,
-        None => (all / 4.into()).max(1.into()),
+    match in_ci() {
+        true => all,
+        false => (all / 4.into()).max(1.into()),
     }
 }
 

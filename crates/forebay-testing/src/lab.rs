@@ -6,6 +6,7 @@
 //! ```
 #![allow(unsafe_code, missing_docs)]
 
+use crate::dice::in_ci;
 use std::io;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
@@ -108,7 +109,7 @@ fn this_test() -> String {
 /// Reports that a test did not run. In CI, where all tests must run, this is a failure.
 pub fn skip(needs: &str) {
     let text = format!("{}: skipped: needs {needs}", this_test());
-    assert!(std::env::var("CI").as_deref() != Ok("true"), "{text}");
+    assert!(!in_ci(), "{text}");
     eprintln!("\n*** {text} ***");
 }
 
@@ -185,6 +186,7 @@ fn found(tool: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
+/// Whether a tool is installed, also in root's directories.
 pub fn have(tool: &str) -> bool {
     found(tool).is_some()
 }

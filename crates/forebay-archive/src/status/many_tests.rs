@@ -12,7 +12,7 @@ use crate::{
     segment::{Pack, Packed, pack},
     table::{Rows, many_tests::used},
 };
-use forebay_testing::folder::Folder;
+use forebay_testing::{dice::in_ci, folder::Folder};
 use serde_json::json;
 use std::{
     env::var,
@@ -27,9 +27,9 @@ use std::{
 
 /// Segments of a day: 300 in all, 5,000 where `CI` or `FOREBAY_LONG` is set, or N with `FOREBAY_LONG=N`.
 static PER_DAY: LazyLock<u64> = LazyLock::new(|| {
-    let all = match (var("FOREBAY_LONG"), var("CI")) {
-        (Err(_), Err(_)) => 300,
-        (long, _) => {
+    let all = match var("FOREBAY_LONG") {
+        Err(_) if !in_ci() => 300,
+        long => {
             let long = long.ok().and_then(|it| it.parse().ok());
             long.filter(|it| *it >= 300).unwrap_or(5000)
         }

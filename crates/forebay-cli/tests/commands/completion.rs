@@ -40,15 +40,6 @@ fn captured(name: &str, folder: &Folder) -> Child {
     child
 }
 
-/// Whether the shell is installed; otherwise says so.
-fn has(shell: &str) -> bool {
-    let is_there = Command::new(shell).arg("--version").output().is_ok();
-    if !is_there {
-        eprintln!("skipped: {shell} is not installed");
-    }
-    is_there
-}
-
 /// Reads until `expected` is shown.
 fn read_until(screen: &mut File, expected: &str) {
     let mut shown = String::new();

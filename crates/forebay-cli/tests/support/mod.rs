@@ -381,8 +381,7 @@ pub fn counts<const N: usize>(json: &Value, keys: [&str; N]) -> [u64; N] {
 
 /// Whether a tool is installed. In CI a missing tool is a failure; elsewhere the test is skipped.
 pub fn has(tool: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).any(|folder| folder.join(tool).is_file());
+    let found = lab::have(tool);
     if !found {
         children::skip(tool);
     }

@@ -50,6 +50,9 @@ pub(super) fn times(flags: &Flags, names: &[Name]) -> Result<Option<TimeRange>> 
     let (from, to) = (flags.from.unwrap_or(0), flags.to.unwrap_or(u64::MAX));
     match TimeRange::new(from, to) {
         Some(times) => Ok(Some(times)),
+        None if flags.from.is_none() => {
+            refuse("no packet is before --to: their times begin in 1970")
+        }
         None => refuse("--from is not before --to: no packet is between them"),
     }
 }

@@ -51,6 +51,10 @@ fn times_without_a_file_or_in_the_wrong_order_are_refused() {
             format!("-r {input} --from 14:00 --to 13:00"),
             "--from is not before --to",
         ),
+        (
+            format!("-r {input} --to 1960-01-01T00:00:00Z"),
+            "no packet is before --to: their times begin in 1970",
+        ),
         (format!("-r {input} --from soon"), "'soon' is not a time"),
     ] {
         run!("capture {line} --count").fails(2, text);
