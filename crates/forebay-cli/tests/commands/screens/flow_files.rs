@@ -2,15 +2,29 @@
 
 use crate::screens::tmux::Tmux;
 use crate::support::*;
+use std::{thread::sleep, time::Duration};
 
-/// The packets of the file that the screen names.
-fn packets_shown(screen: &str) -> (&str, u64) {
-    let line = screen
-        .lines()
-        .find_map(|line| line.strip_prefix("written "));
-    let (path, packets) = line.unwrap().trim().split_once(": ").unwrap();
-    let (count, _) = packets.split_once(" packets").unwrap();
-    (path, count.parse().unwrap())
+/// The file that the screen says is written, and its number of packets.
+fn packets_shown(screen: &str) -> Option<(String, u64)> {
+    let mut lines = screen.lines();
+    let line = lines.find_map(|line| line.strip_prefix("written "))?;
+    let (path, packets) = line.trim().split_once(": ")?;
+    let (count, _) = packets.split_once(" packet")?;
+    Some((path.to_owned(), count.parse().ok()?))
+}
+
+/// The same, once `name` is in it and a second look finds the same: a screen may be seen while it is drawn.
+fn written(tmux: &Tmux, name: &str) -> (String, u64) {
+    let is_named = |it: &str| packets_shown(it).is_some_and(|(path, _)| path.contains(name));
+    let mut before = None;
+    loop {
+        let shown = packets_shown(&tmux.waits_for(is_named));
+        if shown == before {
+            return shown.unwrap();
+        }
+        before = shown;
+        sleep(Duration::from_millis(50));
+    }
 }
 
 #[test]
@@ -24,14 +38,13 @@ fn the_key_w_writes_all_packets_of_a_flow_of_a_file() {
     tmux.press("Enter");
     for name in ["57314-198.19.0.1-9.pcapng", "57314-198.19.0.1-9-2.pcapng"] {
         tmux.press("w");
-        let screen = tmux.waits_for(|it| it.contains("written ") && it.contains(name));
-        let (path, shown) = packets_shown(&screen);
+        let (path, shown) = written(&tmux, name);
         let of = |file: &str, filter: &str| {
             let printed = run!("capture -r {file} -tt -e -x {filter}");
             printed.succeeds().text().to_owned()
         };
         let expected = of(&file, "port 57314");
-        assert_eq!(of(&tmux.folder().path(path), ""), expected);
+        assert_eq!(of(&tmux.folder().path(&path), ""), expected);
         assert_eq!(expected.matches("length 60").count() as u64, shown);
     }
     tmux.press("q");
@@ -50,9 +63,8 @@ fn the_key_w_writes_whole_packets_of_a_live_flow_until_it_is_pressed_again() {
     tmux.press("w");
     tmux.waits_for(|it| it.contains("writing ") && !it.contains(": 0 packets"));
     tmux.press("w");
-    let screen = tmux.shows("written ");
-    let (path, shown) = packets_shown(&screen);
-    let path = tmux.folder().path(path);
+    let (path, shown) = written(&tmux, ".pcapng");
+    let path = tmux.folder().path(&path);
     let written = run!("capture -r {path} --csv --fields length,source,source_port");
     let rows: Vec<_> = written.succeeds().text().lines().skip(1).collect();
     assert_eq!(rows.len() as u64, shown);
