@@ -74,8 +74,8 @@ impl Default for Room {
 }
 
 impl Room {
-    /// The pause before the next bytes go into a pipe that was full; `None`: its reader is so fast that it would wait. It has taken `total` bytes
-    /// so far.
+    /// The pause before the next bytes go into a pipe that was full and has taken `total` bytes so far. `None`: its reader is so fast that it
+    /// would empty the pipe meanwhile, and wait.
     pub fn pause(&mut self, total: u64) -> Option<Timespec> {
         match total - self.before {
             0..PART => self.pause = (2 * self.pause).clamp(SHORTEST_PAUSE, LONGEST_PAUSE),

@@ -62,7 +62,7 @@ enum Order {
     /// One that came back. Writes go through the page cache, so the CPU itself has read the buffer, and it is still in the cache.
     Returned,
     /// One of those that came back last, but not the last one. Writes bypass the page cache: the device has just read the buffer, not
-    /// through this CPU's caches, and refilling it at once is slower. Taking turns among all buffers would need more than the caches hold.
+    /// through this CPU's caches, and refilling it at once is slower. Taking turns among all buffers would touch memory that is not needed.
     InTurn,
     /// The one that was filled longest ago, so that readers find records as long as possible.
     Oldest,

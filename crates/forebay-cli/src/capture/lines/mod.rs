@@ -38,8 +38,8 @@ use std::{
     sync::{Arc, atomic::Ordering::Relaxed, mpsc},
     time::{Duration, Instant},
 };
-use writer::Writer;
 pub use writer::not_shown;
+use writer::{WRITE_BYTES, Writer};
 
 /// Bytes of queued packets: for a file or a pipe enough for a stall of a third of a second; for a terminal less, since nobody
 /// wants to see what is long gone.
@@ -51,9 +51,7 @@ const LINE_MESSAGE_BYTES: usize = 256 << 10;
 const LINE_QUEUE_BYTES: usize = 2 * MAX_TEXT;
 /// Bytes of a packet that its line is made of, if nothing is dumped or summed up.
 const LINE_BYTES: usize = 64 << 10;
-/// Output is written when this much is ready, or when no packet waits. Lines count as printed when the whole write is done, so
-/// a slow terminal gets less at once.
-const WRITE_BYTES: usize = 64 << 10;
+/// Lines count as printed when the whole write is done, so a slow terminal gets less at once than [`WRITE_BYTES`].
 const TERMINAL_WRITE_BYTES: usize = 4 << 10;
 /// After an interrupt, printing is abandoned when nothing could be printed for this time.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -13,8 +13,8 @@ use std::{
 
 /// While no packet comes, this often it is checked whether the reader has left.
 const IDLE: Duration = Duration::from_millis(500);
-/// Bytes of queued lines that are written at once.
-const PIECE: usize = 64 << 10;
+/// Output is written when this much is ready, or when no packet waits.
+pub const WRITE_BYTES: usize = 64 << 10;
 
 pub struct Writer {
     /// `None`: the messages are lines.
@@ -68,7 +68,7 @@ impl Writer {
             return Ok(());
         };
         // In pieces, so that what a slow reader takes is counted.
-        for piece in text.chunks(PIECE) {
+        for piece in text.chunks(WRITE_BYTES) {
             write_whole(&self.output, piece)?;
             self.shared.taken.fetch_add(piece.len() as u64, Relaxed);
         }
