@@ -15,7 +15,7 @@ pub(crate) mod time_index;
 
 use crate::port::{Frame, InSection, Interface, Statistics};
 pub use described::Described;
-use forebay::store::Framing;
+use forebay::{memory::copy_lines, store::Framing};
 use std::{path::Path, sync::Arc};
 use ticks::Ticks;
 
@@ -157,7 +157,7 @@ impl Format {
     ///
     /// # Panics
     /// May panic, or write a malformed record, if `slot` does not have exactly [`frame_len`](Format::frame_len) bytes.
-    #[inline]
+    #[inline(always)]
     pub fn put_frame(
         self,
         slot: &mut [u8],
@@ -165,9 +165,22 @@ impl Format {
         described: &Described,
         snaplen: u32,
     ) {
+        let (at, data) = self.put_around(slot, frame, described, snaplen);
+        copy_lines(data, &mut slot[at..][..data.len()]);
+    }
+
+    /// As [`put_frame`](Self::put_frame), except the packet's data. Returns their offset in `slot` and the data, which are to be copied last.
+    #[inline(always)]
+    pub(crate) fn put_around<'a>(
+        self,
+        slot: &mut [u8],
+        frame: &Frame<'a>,
+        described: &Described,
+        snaplen: u32,
+    ) -> (usize, &'a [u8]) {
         match self {
-            Format::Pcapng => pcapng::put_frame(slot, frame, described, snaplen),
-            Format::Pcap => pcap::put_frame(slot, frame, described, snaplen),
+            Format::Pcapng => pcapng::put_around(slot, frame, described, snaplen),
+            Format::Pcap => pcap::put_around(slot, frame, described, snaplen),
         }
     }
 

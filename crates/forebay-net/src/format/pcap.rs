@@ -84,16 +84,21 @@ pub(super) fn frame_len(frame: &Frame<'_>, snaplen: u32) -> usize {
     RECORD_HEADER + captured(frame, snaplen).len()
 }
 
-/// Encodes one record into `slot`, which has exactly [`frame_len`] bytes.
+/// Encodes one record into `slot`, which has exactly [`frame_len`] bytes, except the packet's data. Returns their offset and the data.
 #[inline]
-pub(super) fn put_frame(slot: &mut [u8], frame: &Frame<'_>, described: &Described, snaplen: u32) {
+pub(super) fn put_around<'a>(
+    slot: &mut [u8],
+    frame: &Frame<'a>,
+    described: &Described,
+    snaplen: u32,
+) -> (usize, &'a [u8]) {
     let data = captured(frame, snaplen);
     let (seconds, ns) = (frame.time_ns / 1_000_000_000, frame.time_ns % 1_000_000_000);
     put(slot, 0, seconds as u32);
     put(slot, 4, described.ticks.count(ns) as u32);
     put(slot, 8, data.len() as u32);
     put(slot, 12, frame.wire_len);
-    slot[RECORD_HEADER..].copy_from_slice(data);
+    (RECORD_HEADER, data)
 }
 
 /// Finds the boundaries of classic records for the store. They cannot be padded.

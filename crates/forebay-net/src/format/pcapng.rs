@@ -21,10 +21,7 @@ use super::{
     ticks::Ticks,
 };
 use crate::port::{Direction, Frame, InSection, Interface, Statistics};
-use forebay::{
-    memory::copy_lines,
-    store::{Framing, Whole},
-};
+use forebay::store::{Framing, Whole};
 
 pub(super) const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 pub(super) const BYTE_ORDER: u32 = 0x1a2b_3c4d;
@@ -43,6 +40,8 @@ const MAX_OPTION: usize = 0xfffc;
 pub(super) const MAX_DESCRIPTION: usize = MIN_BLOCK + 8 + 2 * (4 + MAX_OPTION) + 12 + 8 + 64 + 4;
 /// An enhanced packet block without data and options.
 pub(super) const PACKET_OVERHEAD: usize = 32;
+/// The offset of a packet's data in its block.
+const DATA: usize = 28;
 
 /// `opt_endofopt`
 const END_OF_OPTIONS: [u8; 4] = [0; 4];
@@ -141,14 +140,20 @@ pub(super) fn frame_len(frame: &Frame<'_>, snaplen: u32) -> usize {
     PACKET_OVERHEAD + padded(captured(frame, snaplen).len()) + options_len(frame)
 }
 
-/// Encodes an enhanced packet block into `slot`, which has exactly [`frame_len`] bytes.
+/// Encodes an enhanced packet block into `slot`, which has exactly [`frame_len`] bytes, except the packet's data. Returns their offset and
+/// the data. Copy them last: the padding is written as a whole word, which can overlap the last of them.
 #[inline(always)]
-pub(super) fn put_frame(slot: &mut [u8], frame: &Frame<'_>, described: &Described, snaplen: u32) {
+pub(super) fn put_around<'a>(
+    slot: &mut [u8],
+    frame: &Frame<'a>,
+    described: &Described,
+    snaplen: u32,
+) -> (usize, &'a [u8]) {
     let time = described.ticks.count(frame.time_ns);
     let data = captured(frame, snaplen);
     let total = slot.len();
     let padded_len = padded(data.len());
-    let (head, rest) = slot.split_at_mut(28);
+    let (head, rest) = slot.split_at_mut(DATA);
     put(head, 0, ENHANCED_PACKET);
     put(head, 4, total as u32);
     put(head, 8, described.number);
@@ -159,7 +164,6 @@ pub(super) fn put_frame(slot: &mut [u8], frame: &Frame<'_>, described: &Describe
     if padded_len > data.len() {
         put(rest, padded_len - 4, 0);
     }
-    copy_lines(data, &mut rest[..data.len()]);
     let mut tail = &mut rest[padded_len..];
     if !frame.options.is_empty() {
         let end = put_packet_options(tail, frame);
@@ -182,6 +186,7 @@ pub(super) fn put_frame(slot: &mut [u8], frame: &Frame<'_>, described: &Describe
         put(tail, 12, 0); // opt_endofopt
     }
     put(tail, tail.len() - 4, total as u32);
+    (DATA, data)
 }
 
 /// The statistics block of one interface.

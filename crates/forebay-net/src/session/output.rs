@@ -77,6 +77,8 @@ impl Output {
 pub(super) struct Writing {
     pub store: Appender,
     pub format: Format,
+    /// Plain frames that are shorter are composed without a call.
+    quick_below: usize,
     snaplen: u32,
     /// The one link type of a classic file; unused for pcapng.
     classic: Classic,
@@ -209,9 +211,15 @@ impl Writing {
             Some(live) => Appender::with_live(sink, format.framing(), &store_config, live),
             None => Appender::checked(sink, format.framing(), &store_config),
         }?;
+        let is_direct = store.info().direct;
         let mut writing = Writing {
             store,
             format,
+            quick_below: match format {
+                Format::Pcapng if is_direct => LONG,
+                Format::Pcapng => usize::MAX,
+                Format::Pcap => 0,
+            },
             snaplen: config.snaplen,
             classic: Classic::new(config.format.is_some() && !config.microseconds),
             known: 0,
@@ -429,7 +437,7 @@ impl Writing {
         accept: impl FnOnce() -> bool,
     ) -> Result<bool> {
         match self.format {
-            Format::Pcapng => self.compose(Format::Pcapng, frame, described, accept),
+            Format::Pcapng => self.compose::<true>(Format::Pcapng, frame, described, accept),
             Format::Pcap => self.put_classic(frame, described, accept),
         }
     }
@@ -442,28 +450,50 @@ impl Writing {
         described: &Described,
         accept: impl FnOnce() -> bool,
     ) -> Result<bool> {
+        if frame.data.len() >= self.quick_below {
+            return self.put_long(frame, described, accept);
+        }
+        self.compose_plain::<false>(frame, described, accept)
+    }
+
+    /// The same for the other frames. A separate function, so that short ones do not pay for it.
+    #[inline(never)]
+    fn put_long(
+        &mut self,
+        frame: &Frame<'_>,
+        described: &Described,
+        accept: impl FnOnce() -> bool,
+    ) -> Result<bool> {
         match self.format {
-            Format::Pcapng => {
-                // Constants for the absent fields, so that the compiler removes their checks. With and without a direction, the
-                // block has options of a constant length, too.
-                let plain = Frame {
-                    dropped_before: 0,
-                    options: &[],
-                    marks: Marks::default(),
-                    ..*frame
-                };
-                match frame.direction {
-                    Direction::Unknown => {
-                        let plain = Frame {
-                            direction: Direction::Unknown,
-                            ..plain
-                        };
-                        self.compose(Format::Pcapng, &plain, described, accept)
-                    }
-                    _ => self.compose(Format::Pcapng, &plain, described, accept),
-                }
-            }
+            Format::Pcapng => self.compose_plain::<true>(frame, described, accept),
             Format::Pcap => self.put_classic(frame, described, accept),
+        }
+    }
+
+    /// Constants for the absent fields, so that the compiler removes their checks. With and without a direction, the block has
+    /// options of a constant length, too.
+    #[inline(always)]
+    fn compose_plain<const IS_LONG: bool>(
+        &mut self,
+        frame: &Frame<'_>,
+        described: &Described,
+        accept: impl FnOnce() -> bool,
+    ) -> Result<bool> {
+        let plain = Frame {
+            dropped_before: 0,
+            options: &[],
+            marks: Marks::default(),
+            ..*frame
+        };
+        match frame.direction {
+            Direction::Unknown => {
+                let plain = Frame {
+                    direction: Direction::Unknown,
+                    ..plain
+                };
+                self.compose::<IS_LONG>(Format::Pcapng, &plain, described, accept)
+            }
+            _ => self.compose::<IS_LONG>(Format::Pcapng, &plain, described, accept),
         }
     }
 
@@ -527,12 +557,13 @@ impl Writing {
             return Ok(false);
         }
         let described = self.classic.described().unwrap_or(*described);
-        self.compose(Format::Pcap, frame, &described, accept)
+        self.compose::<true>(Format::Pcap, frame, &described, accept)
     }
 
-    /// A separate function with a constant format, so that the compiler removes the checks of the format.
+    /// A separate function with a constant format, so that the compiler removes the checks of the format. `IS_LONG`: the data may be
+    /// copied past the caches.
     #[inline(always)]
-    fn compose(
+    fn compose<const IS_LONG: bool>(
         &mut self,
         format: Format,
         frame: &Frame<'_>,
@@ -544,11 +575,19 @@ impl Writing {
         let Some(mut slot) = self.store.reserve(len)? else {
             return Ok(false);
         };
-        format.put_frame(&mut slot, frame, described, snaplen);
-        if !accept() {
-            return Ok(false);
+        if IS_LONG {
+            let (at, data) = format.put_around(&mut slot, frame, described, snaplen);
+            if !accept() {
+                return Ok(false);
+            }
+            slot.commit_with(at, data, 1);
+        } else {
+            format.put_frame(&mut slot, frame, described, snaplen);
+            if !accept() {
+                return Ok(false);
+            }
+            slot.commit(1);
         }
-        slot.commit(1);
         self.accepted_bytes += len as u64;
         Ok(true)
     }
@@ -690,6 +729,9 @@ impl Writing {
         }
     }
 }
+
+/// From this length on, `commit_with` copies past the caches if the store writes directly. Shorter frames do without its checks.
+const LONG: usize = 512;
 
 /// Composed data of this size is still in a second-level cache when it is written.
 const WARM: usize = 256 << 10;

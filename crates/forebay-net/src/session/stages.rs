@@ -1,7 +1,7 @@
 //! What a packet passes on its way from a burst to the output, besides being encoded: a short list of stages.
 //!
 //! ```text
-//!  frame ─▶ admit: filter, limit of the file ─▶ encoded ─▶ accept: the caller's closure ─▶ kept ─▶ taken: share, counts
+//!  frame ─▶ admit: filter, limit of the file ─▶ a place in the output ─▶ accept: the caller's closure ─▶ kept ─▶ taken: share, counts
 //! ```
 //! A list is a stage, or a pair of lists. `()` is the empty list, and `None` a stage that is left out.
 
@@ -33,7 +33,7 @@ pub(super) trait Stage {
         Verdict::Take
     }
 
-    /// Whether to keep a packet that is encoded, and not committed yet. If not, it stays in the source.
+    /// Whether to keep a packet that has its place in the output, and is not committed yet. If not, it stays in the source.
     #[inline(always)]
     fn accept(&mut self, _: &Frame<'_>) -> bool {
         true

@@ -166,7 +166,7 @@ pub(super) fn take<S: Stage>(
     (took, stop)
 }
 
-/// Asks the stages whether to keep a packet that is encoded, and notes the answer.
+/// Asks the stages whether to keep a packet that has its place in the output, and notes the answer.
 #[inline(always)]
 fn accepts<S: Stage>(stages: &mut S, frame: &Frame<'_>, is_refused: &mut bool) -> bool {
     *is_refused = !stages.accept(frame);

@@ -20,6 +20,7 @@ mod lines;
 mod mirror;
 #[cfg(all(feature = "shared", not(loom)))]
 mod parts;
+mod past_caches;
 mod region;
 #[cfg(feature = "shared")]
 pub(crate) mod words;

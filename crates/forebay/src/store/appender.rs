@@ -236,7 +236,10 @@ impl Appender {
     #[inline]
     fn open(&mut self, empty: Empty) {
         let first = self.first + self.handed_over;
-        let buffer = self.writer.open(empty, self.end, first);
+        let mut buffer = self.writer.open(empty, self.end, first);
+        if self.direct {
+            buffer.go_past_caches();
+        }
         if let Some(live) = &mut self.live {
             live.opened(&buffer);
         }

@@ -119,7 +119,7 @@ impl Desk {
     ) -> Option<(&'a mut Filled, &'a mut Piece)> {
         let filled = current.filled.as_mut()?;
         let rest = &mut current.rest;
-        let piece = rest.complete(vacant.len(), vacant.counted(), self.layout);
+        let piece = rest.complete(vacant.fenced_len(), vacant.counted(), self.layout);
         Some((filled, piece))
     }
 
@@ -128,7 +128,7 @@ impl Desk {
     pub fn close(&self, current: &mut Current, vacant: &Vacant) -> (Option<Filled>, Piece) {
         current.serial += 1;
         let rest = &mut current.rest;
-        rest.complete(vacant.len(), vacant.counted(), self.layout);
+        rest.complete(vacant.fenced_len(), vacant.counted(), self.layout);
         (current.filled.take(), rest.take())
     }
 

@@ -22,7 +22,7 @@ pub(crate) fn fences_all_threads() -> bool {
     }
 }
 
-/// Executes a full fence on this thread, and on every other thread of this process between the call and the return.
+/// As if every thread of this process executed a full fence between the call and the return.
 ///
 /// # Panics
 /// If the kernel refuses although [`fences_all_threads`] returned true.
@@ -30,7 +30,7 @@ pub(crate) fn fence_all_threads() {
     let answer = membarrier(MembarrierCommand::PrivateExpedited);
     assert!(
         answer.is_ok(),
-        "membarrier(2) worked when this process began to wait and is refused now ({answer:?}): allow it in the sandbox, or \
+        "membarrier(2) worked when this process first used it and is refused now ({answer:?}): allow it in the sandbox, or \
          enter the sandbox first"
     );
 }
