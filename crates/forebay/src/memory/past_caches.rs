@@ -3,10 +3,10 @@
 //! A store to a line that is in no cache of this processor first fetches it. In a buffer that the disk has just read, that takes most of the
 //! time of a copy, and fills the caches with bytes that are of no use there. The stores of [`copy`] fetch nothing.
 //!
-//! They are not ordered with later stores, either. The thread that copies sees them in order, as all of its own stores; before another
-//! thread does, somebody has to call [`fence`]. The documentation of these instructions asks for a fence of the thread that copies. Here the
-//! kernel makes every thread of the process execute one: from the call of `membarrier(2)` to its return, the accesses of each thread to memory
-//! match the order of the program. So the thread that copies needs no fence after each copy, which would take longer than the copy.
+//! They are not ordered with later stores, either. The thread that copies sees them in order; before another thread may look, [`fence`] has
+//! to be called, by any thread. The documentation of these instructions asks for a fence in the thread that copies. Here the kernel makes every
+//! thread of the process execute one: when `membarrier(2)` returns, the accesses of each thread to memory have matched the order of the program
+//! at some point since the call. So no fence is needed after each copy, which would take longer than the copy.
 #![allow(unsafe_code)]
 
 #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
