@@ -542,7 +542,7 @@ impl Writing {
         Some(Ok(true))
     }
 
-    #[cold]
+    #[inline(always)]
     fn put_classic(
         &mut self,
         frame: &Frame<'_>,

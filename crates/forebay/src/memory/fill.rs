@@ -492,8 +492,6 @@ impl Filled {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::memory::LINE;
-    use std::thread;
 
     fn vacant(size: usize) -> Vacant {
         let config = MapConfig {
@@ -528,7 +526,7 @@ mod tests {
         vacant.go_past_caches();
         for round in 1..=20u8 {
             filled.restart(&mut vacant, 0);
-            thread::scope(|scope| {
+            std::thread::scope(|scope| {
                 let using = scope.spawn(|| {
                     let mut used = 0;
                     while used < RECORD * RECORDS {
@@ -537,7 +535,7 @@ mod tests {
                         };
                         // At once, since the newest line is the last to arrive.
                         let new = filled.part(used..len);
-                        assert!(new.is_empty() || new[new.len() - LINE] == round);
+                        assert!(new.is_empty() || new[new.len() - crate::memory::LINE] == round);
                         assert!(new.iter().all(|&byte| byte == round));
                         used = len;
                     }
