@@ -433,9 +433,9 @@ fn begin_one(name: &Name, options: &Options, clock: &Clock, is_alone: bool) -> R
 /// Delays below this one have small blocks, which still hold any frame.
 #[cfg(feature = "live")]
 const SHORT_DELAY: Duration = Duration::from_millis(10);
-/// And so have rings with fewer large ones than this.
+/// Other rings have this number of blocks or more, if each then still holds any frame.
 #[cfg(feature = "live")]
-const FEW_BLOCKS: u64 = 64;
+const ENOUGH_BLOCKS: u64 = 64;
 #[cfg(feature = "live")]
 const SMALL_BLOCK_BYTES: u32 = 128 << 10;
 
@@ -456,10 +456,13 @@ fn live_config(options: &Options) -> af_packet::AfPacketConfig {
     if let Some(bytes) = options.ring_bytes {
         config.ring_bytes = bytes;
     }
-    // A block is used up when its time has ended, even if it holds a single frame. More blocks last longer.
-    let has_few = config.ring_bytes / u64::from(config.block_bytes) < FEW_BLOCKS;
-    if options.delay < SHORT_DELAY || has_few {
-        config.block_bytes = SMALL_BLOCK_BYTES;
+    // A block is used up when its time has ended, even if it holds a single frame: more blocks last longer. But each full one
+    // wakes the reader.
+    let enough = config.ring_bytes / ENOUGH_BLOCKS;
+    while config.block_bytes > SMALL_BLOCK_BYTES
+        && (options.delay < SHORT_DELAY || u64::from(config.block_bytes) > enough)
+    {
+        config.block_bytes /= 2;
     }
     config
 }
@@ -518,14 +521,21 @@ mod tests {
     #[test]
     fn short_delays_and_small_rings_have_more_blocks() {
         let cases = [(1, 64, 512), (9, 64, 512), (10, 64, 64), (100, 64, 64)];
-        for (ms, mib, blocks) in cases.into_iter().chain([(10, 8, 64), (100, 63, 504)]) {
+        let small = [
+            (100, 63, 126),
+            (100, 32, 64),
+            (9, 32, 256),
+            (10, 8, 64),
+            (100, 2, 16),
+        ];
+        for (ms, mib, blocks) in cases.into_iter().chain(small) {
             let config = live_config(&Options {
                 delay: Duration::from_millis(ms),
                 ring_bytes: Some(mib << 20),
                 ..Options::default()
             });
             let count = config.ring_bytes / u64::from(config.block_bytes);
-            assert_eq!(count, blocks, "{ms} ms");
+            assert_eq!(count, blocks, "{ms} ms, {mib} MiB");
         }
     }
 }
