@@ -35,7 +35,7 @@ impl ReservedRecord<'_> {
     /// ```
     ///
     /// # Panics
-    /// `bytes` end after the record. And a later call of the store panics if a sandbox has forbidden `membarrier(2)` since it was made.
+    /// `bytes` end after the record. And a later call of the store panics if a sandbox has forbidden `membarrier(2)` since the store was made.
     #[inline(always)]
     pub fn commit_with(self, at: usize, bytes: &[u8], records: u64) {
         self.0.commit_with(at, bytes, records);
